@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError, MemcoreError, Problem
 
 if TYPE_CHECKING:  # a training job needs nothing of servers, nor a server of training
     from memcore.memory.estimate import Estimate
@@ -72,6 +72,14 @@ def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
     described = config if isinstance(config, Config) else Config.from_dict(config)
     found: ServingEstimate = registry.room(described[EngineSettings.type] or "vllm", "estimate").estimate(described)
     return found
+
+
+def changed(config: Config, changes: Mapping[str, Any]) -> Estimate | ServingEstimate | None:
+    """Return the estimate with other values of some settings; None where its engine or its model cannot do that."""
+    try:
+        return estimate(config.changed(changes))
+    except MemcoreError:
+        return None
 
 
 def is_serving(config: Config) -> bool:

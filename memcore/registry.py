@@ -51,8 +51,8 @@ MODEL_TYPES: Mapping[str, str] = {"megatron": "megatron"}
 """Values of `model_type` that a trainer reads in words of its own, with its engine."""
 IMPLEMENTATIONS: Mapping[str, str] = {
     "transformers": "memcore.layers.transformers.code",
-    "liger": "memcore.layers.liger",
-    "unsloth": "memcore.layers.unsloth",
+    "liger": "memcore.layers.transformers.liger",
+    "unsloth": "memcore.layers.transformers.unsloth",
     "torchtitan": "memcore.layers.torchtitan.model",
     "lit-gpt": "memcore.layers.litgpt.model",
     "transformer-engine": "memcore.trainers.megatron.code",

@@ -36,6 +36,10 @@ LONGEST = tuple(
 )
 
 
+SAID = {"error", "warning", "info"}
+"""Kinds of messages in the console that mean that something went wrong; information is said when Python cannot wake up."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come first: files are dealt whole to the cores, and none should wait for another at the end."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
@@ -69,3 +73,28 @@ def site(dist: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{running.server_address[1]}/memcore/"
     running.shutdown()
     running.server_close()
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    """The machine's own Chromium; its network features that nobody asked for are off."""
+    from browser import CHROMIUM
+
+    return {
+        "executable_path": CHROMIUM,
+        "args": ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    }
+
+
+@pytest.fixture
+def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
+    """A page whose console errors, failures and foreign requests end the test."""
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in SAID else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    context.on(
+        "request",
+        lambda request: None if request.url.startswith((site, "data:", "blob:")) else wrong.append(request.url),
+    )
+    yield page
+    assert wrong == []

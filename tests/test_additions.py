@@ -17,7 +17,7 @@ WALKS = {
     if "```diff" in found[0]
 }
 DIFF = re.compile(r"```diff (\S+)\n(.*?)```", re.DOTALL)
-FILE = re.compile(r"```json (\S+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"```(?:json|text) (\S+)\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"```sh\nmemcore (.*?)\n```\n\nprints `([^`]+)`", re.DOTALL)
 MOST = {
     "an accelerator": 1,

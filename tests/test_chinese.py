@@ -21,6 +21,7 @@ from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.messages.table import MESSAGES_IN_CHINESE
 from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
+from memcore.i18n.rooms import helps, words
 from memcore.messages import Message, joined
 from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.server_changes import changes_of
@@ -77,7 +78,8 @@ MARKUP = re.compile(
     r"^id=|^text\{|^--?[a-z]|^pip |^# |<[a-z]|</|\(\?|·|\.(py|cpp|cu|cuh)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$"
 )
 WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
-CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS_IN_CHINESE.values())
+ANSWERS = {**ANSWERS_IN_CHINESE, **words()}
+CHINESE_TEXTS = (*MESSAGES_IN_CHINESE.values(), *ANSWERS.values())
 SCHEMAS = [f"{path} {setting.kind.schema()}" for path, setting in SETTINGS.items()]
 LATIN = set(WORD.findall(" ".join((*SCHEMAS, *(re.sub("{.*?}", "", text) for text in CHINESE_TEXTS)))))
 """Names that Chinese texts have, and words that settings take."""
@@ -161,7 +163,7 @@ OF_SETTINGS |= {text for each in SETTINGS.values() for text in getattr(each.kind
 """They have tables by the setting."""
 
 
-ROWS = {**ANSWERS_IN_CHINESE, **MESSAGES_IN_CHINESE}
+ROWS = {**ANSWERS, **MESSAGES_IN_CHINESE}
 NAMES_OF = re.compile(r"\{(\w+)(?::s)?\}")
 """Names of a row's values."""
 KEYS = {NAMES_OF.sub("{}", each): each for each in ROWS}
@@ -243,8 +245,9 @@ def modules():
 @pytest.mark.parametrize("path", list(modules()), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_sentence_has_a_chinese_row(path):
     """Whatever a module says, refuses, warns or assumes: values are those of a message, and its template has its rows."""
-    tree, english = ast.parse(path.read_text(encoding="utf-8")), {each for each, _ in WORDS.values()}
-    texts = [(said, unfinished) for said, unfinished in texts_of(tree) if said not in english]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    known = {*(each for each, _ in WORDS.values()), *words().values(), *helps().values()}
+    texts = [(said, unfinished) for said, unfinished in texts_of(tree) if said not in known]
     assert [said for said, unfinished in texts if unfinished] == [], (
         "f-strings forget their values: say them with Message"
     )
@@ -378,7 +381,7 @@ BANNED = re.compile(
 
 def test_messages_are_plain():
     """Refusals and notes of either language are without the phrases that read as translated."""
-    tables = (MESSAGES_IN_CHINESE, ANSWERS_IN_CHINESE, dict(WORDS.values()))
+    tables = (MESSAGES_IN_CHINESE, ANSWERS, helps(), dict(WORDS.values()))
     texts = [each for table in tables for row in table.items() for each in row]
     assert len(texts) > 5000
     assert [each for each in texts if BANNED.search(each)] == []

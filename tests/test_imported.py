@@ -10,7 +10,6 @@ from memcore.errors import ConfigError
 from memcore.estimation import estimate_training
 from memcore.networks.catalog import find_model
 from memcore.questions.quick import quick
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 DDP = {
     "model": {
@@ -239,7 +238,7 @@ def test_quick():
     for size, parameters in (("7e9", 7e9), ("7000000000", 7e9), ("1e3", 1e12), ("0.5", 5e8)):
         assert abs(estimate_training(quick(size)[0]).job.model.parameters / parameters - 1) < 0.01
     sharded, assumed = quick("7", gpus=8, engine="deepspeed")
-    assert sharded[DeepSpeedSettings.zero_stage] == 2
+    assert sharded[EngineSettings.zero_stage] == 2
     assert "ZeRO stage 2, nothing offloaded" in assumed
     assert estimate_training(sharded).fits
     with pytest.raises(ConfigError, match="num_parameters"):

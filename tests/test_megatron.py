@@ -15,10 +15,10 @@ from memcore import estimate
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
+from memcore.networks.share import padded, shared
 from memcore.questions.accuracy import accuracy
 from memcore.symbols import product
 from memcore.trainers.megatron.networks.converted import as_megatron
-from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.schedule import in_chunks, schedule
 from memcore.trainers.megatron.told import MegatronPlan
 

@@ -8,6 +8,7 @@ import pytest
 
 from memcore import estimate
 from memcore.networks.read import read_model
+from memcore.networks.share import padded, shared
 from memcore.networks.stages import stage_of
 from memcore.symbols import split_over
 from memcore.tensors.autograd import attach, backward
@@ -17,7 +18,6 @@ from memcore.trace.engine import Runtime, precision
 from memcore.trace.program import Program
 from memcore.trace.recipe import Loss, Recipe, Sharding
 from memcore.trace.step import Batch, Step
-from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
 
 GPT = {

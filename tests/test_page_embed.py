@@ -5,27 +5,17 @@ import struct
 from xml.etree import ElementTree
 
 import pytest
-from test_page import (
-    AXE,
-    ON_EIGHT,
-    browser_type_launch_args,  # noqa: F401 - a fixture
-    live,
-    native,
-    numbers,
-    watched,  # noqa: F401 - a fixture
-)
+from browser import AXE, ON_EIGHT, expect, live, native, numbers
 
 from memcore import estimate
 from memcore.config.url import decode_fragment
 
 pytestmark = pytest.mark.machine
-playwright = pytest.importorskip("playwright.sync_api")
-expect = playwright.expect
 
 SERVER = "v1&model=llama-3.1-8b&batch=8&max-len=8192&engine=vllm&accelerator=h100-sxm-80gb"
 
 
-def test_what_is_copied_shows_the_picture(context, watched, site):  # noqa: F811 - the fixture
+def test_what_is_copied_shows_the_picture(context, watched, site):
     """The snippet, in a page of somebody else's, shows the verdict and the step alone, live, and leads to the page."""
     page = live(watched, f"{site}{ON_EIGHT}")
     context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -6,7 +6,7 @@ With a pointer, by the keyboard alone, and with a finger on a phone in Chinese; 
 import re
 
 import pytest
-from test_page import browser_type_launch_args, live  # noqa: F401 - a fixture
+from browser import expect, live
 
 from memcore import estimate
 from memcore.config.settings import SETTINGS
@@ -14,8 +14,6 @@ from memcore.config.url import decode_fragment
 from memcore.i18n.page import label, say, speaking, translated
 
 pytestmark = pytest.mark.machine
-playwright = pytest.importorskip("playwright.sync_api")
-expect = playwright.expect
 
 MOST = 4
 """Actions for each task."""

@@ -3,13 +3,7 @@
 import re
 
 import pytest
-from test_page import (
-    AXE,
-    SEQUENCE,
-    browser_type_launch_args,  # noqa: F401 - a fixture
-    live,
-    watched,  # noqa: F401 - a fixture
-)
+from browser import AXE, SEQUENCE, expect, live
 
 from memcore import estimate
 from memcore.faces.render.page import EXAMPLE
@@ -18,8 +12,6 @@ from memcore.questions.solving import solve
 from memcore.units import format_bytes
 
 pytestmark = pytest.mark.machine
-playwright = pytest.importorskip("playwright.sync_api")
-expect = playwright.expect
 
 VIEW = "document.querySelector('svg.timeline > svg').getAttribute('viewBox')"
 
@@ -30,7 +22,7 @@ def pointed(page, across):
     page.mouse.move(box["x"] + across * box["width"], box["y"] + box["height"] / 2)
 
 
-def test_the_crosshair_reads_every_moment(watched, site):  # noqa: F811
+def test_the_crosshair_reads_every_moment(watched, site):
     """By pointer and by keys: name, bytes by kind, and the largest tensors; a click or Enter pins, and unpins."""
     found = estimate(EXAMPLE)
     live(watched, site)
@@ -75,7 +67,7 @@ def test_the_crosshair_reads_every_moment(watched, site):  # noqa: F811
     expect(watched.locator("#moment.held")).to_have_count(0)
 
 
-def test_a_span_is_zoomed_into(watched, site):  # noqa: F811
+def test_a_span_is_zoomed_into(watched, site):
     """Dragging draws a span, keys and buttons zoom too; a double click, Escape and a button show the whole step."""
     live(watched, site)
     phases = watched.locator("svg.timeline text.name:not([visibility=hidden])")
@@ -106,7 +98,7 @@ def test_a_span_is_zoomed_into(watched, site):  # noqa: F811
     assert watched.evaluate(VIEW) == "0 0 1000 1000"
 
 
-def test_the_curve_before_an_edit_stays(watched, site):  # noqa: F811
+def test_the_curve_before_an_edit_stays(watched, site):
     """As a dashed line with its peak, until the next edit; the difference is said; a pin stays where it was."""
     live(watched, site)
     before = estimate(EXAMPLE)
@@ -199,7 +191,7 @@ def test_sliders_are_painted_by_what_fits(browser, site):
     context.close()
 
 
-def test_stages_of_a_pipeline(watched, site):  # noqa: F811
+def test_stages_of_a_pipeline(watched, site):
     """A picture for each; pressing one shows its step, by keyboard too, with its own tensors and no ghost."""
     job = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
     live(watched, f"{site}#{job}")

@@ -5,23 +5,13 @@ import json
 import re
 
 import pytest
-from test_page import (
-    SEQUENCE,
-    answered,
-    browser_type_launch_args,  # noqa: F401 - a fixture
-    controlled,
-    live,
-    native,
-    numbers,
-)
+from browser import SEQUENCE, answered, controlled, expect, live, native, numbers
 
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
-playwright = pytest.importorskip("playwright.sync_api")
-expect = playwright.expect
 
 JOB = "v1&model=gpt2&seq=512&accelerator=t4"
 SOON = 10_000

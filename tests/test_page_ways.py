@@ -4,24 +4,13 @@ import json
 import re
 
 import pytest
-from test_page import (
-    AXE,
-    ON_EIGHT,
-    SEQUENCE,
-    answered,
-    browser_type_launch_args,  # noqa: F401 - a fixture
-    live,
-    native,
-    watched,  # noqa: F401 - a fixture
-)
+from browser import AXE, ON_EIGHT, SEQUENCE, answered, expect, live, native
 
 from memcore import estimate, plan
 from memcore.config.url import decode_fragment
 from memcore.faces.page.ways import KEEP
 
 pytestmark = pytest.mark.machine
-playwright = pytest.importorskip("playwright.sync_api")
-expect = playwright.expect
 
 TOO_BIG = "v1&model=llama-2-7b-hf&seq=2048&accelerator=rtx-4090&gpus=1"
 SERVER = "v1&model=llama-3.1-8b&engine=vllm&batch=8&max-len=8192&accelerator=h100-sxm-80gb"
@@ -40,7 +29,7 @@ def shown(page, config):
     return plans
 
 
-def test_plans_are_shown_at_once(watched, site):  # noqa: F811 - the fixture
+def test_plans_are_shown_at_once(watched, site):
     """Two to four plans under the verdict, taken away or taken over by a button, and back; an edit asks anew."""
     page, asked = live(watched, f"{site}#{TOO_BIG}"), decode_fragment(TOO_BIG)
     plans = shown(page, asked)
@@ -72,7 +61,7 @@ def test_plans_are_shown_at_once(watched, site):  # noqa: F811 - the fixture
     expect(other.get_by_role("listitem").first).to_contain_text(" GPUs")
 
 
-def test_free_room_is_offered(watched, site):  # noqa: F811 - the fixture
+def test_free_room_is_offered(watched, site):
     """Each button sets what it says, and the job still fits; where no capacity is known nothing is offered."""
     page = live(watched, f"{site}{ON_EIGHT}")
     room = page.get_by_role("region", name="What else fits in the free memory")
@@ -88,7 +77,7 @@ def test_free_room_is_offered(watched, site):  # noqa: F811 - the fixture
     expect(page.locator("#ways-part")).to_be_hidden()
 
 
-def test_users_and_context_of_a_server(watched, site):  # noqa: F811 - the fixture
+def test_users_and_context_of_a_server(watched, site):
     """A cell of the map, by the pointer or by arrow keys, sets both, and the verdict says what the cell said."""
     page = live(watched, f"{site}#{SERVER}")
     crowd = page.get_by_role("region", name="Users and context")

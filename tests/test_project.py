@@ -92,6 +92,24 @@ def test_no_circle_of_imports():
     assert len(list(TopologicalSorter(graph).static_order())) == len(graph) > 500
 
 
+def folders():
+    """Of each folder what its files and folders import of each other: a folder within it stands for all below it."""
+    found = {}
+    for name, targets in imported().items():
+        for target in targets:
+            here, there = name.split("."), target.split(".")
+            depth = next((at for at, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), None)
+            if depth is not None:
+                found.setdefault(".".join(here[:depth]), {}).setdefault(here[depth], set()).add(there[depth])
+    return found
+
+
+@pytest.mark.parametrize(("folder", "rooms"), sorted(folders().items()))
+def test_no_circle_of_folders(folder, rooms):
+    """Folders do not need each other either, on any level; a circle is named by the error."""
+    assert set(TopologicalSorter(rooms).static_order()) >= rooms.keys()
+
+
 def test_few_floors():
     """Twelve of them, which the page about the architecture draws as they are."""
     assert len(FLOORS) == 12

@@ -1,7 +1,5 @@
 """Published formulas, against the numbers of their own tests and sums worked by hand from their text."""
 
-from types import SimpleNamespace
-
 import pytest
 
 import memcore
@@ -11,9 +9,6 @@ from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
 from memcore.trainers.megatron.published.report import (
     FORMULAS,
-    compute_activation_memory,
-    compute_activation_memory_without_sp,
-    compute_weight_and_optimizer_memory,
     report_theoretical_memory,
 )
 
@@ -73,6 +68,15 @@ BRIDGE = [
 """Arguments beside those of TINY, and bytes."""
 
 
+TINY_NETWORK = {
+    **{name: TINY[name] for name in ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads")},
+    "model_type": "megatron",
+    "vocab_size": 32,
+    "max_position_embeddings": 8,
+}
+"""The same in the words of Megatron-LM."""
+
+
 def arguments(**more):
     return MegatronArguments(**{**TINY, **more})
 
@@ -80,19 +84,20 @@ def arguments(**more):
 @pytest.mark.parametrize(("more", "expected"), BRIDGE)
 def test_weights_and_optimizer(more, expected):
     """Dense, uneven, routed, latent and grouped networks."""
-    assert compute_weight_and_optimizer_memory(arguments(**more)) == expected
+    assert report_theoretical_memory(arguments(**more)).weight_and_optimizer == expected
 
 
 def test_activations_of_the_first_stage():
     """18·h + 4·f for each token and layer, its inputs, and what pipelines make of them."""
     each = 8 * 2 * 16 * (18 + 4 * 64 / 16) * 4 + 8 * 8 * 2 * 2 + 8 * 2 * 16 * 2
     assert each == 35_584
-    assert compute_activation_memory(arguments(), 4) == each / 2
-    assert compute_activation_memory(arguments(), 1) == each / 4
-    assert compute_activation_memory(arguments(), None) == each / 2
-    assert compute_activation_memory(arguments(virtual_pipeline_model_parallel_size=2), 4) == 22_240
+    activations = FORMULAS["megatron-bridge"].activations
+    assert activations(arguments(), 4) == each / 2
+    assert activations(arguments(), 1) == each / 4
+    assert activations(arguments(), None) == each / 2
+    assert activations(arguments(virtual_pipeline_model_parallel_size=2), 4) == 22_240
     alone = arguments(pipeline_model_parallel_size=1, context_parallel_size=2)
-    assert compute_activation_memory(alone, 1) == 9568
+    assert activations(alone, 1) == 9568
 
 
 def test_megatron_lm_has_a_formula_for_other_jobs():
@@ -100,7 +105,7 @@ def test_megatron_lm_has_a_formula_for_other_jobs():
     alone = arguments(pipeline_model_parallel_size=1, sequence_parallel=False, data_parallel_size=2)
     tokens = 8 * 2
     expected = tokens * 16 * (10 + 12) * 4 + 8 * tokens + tokens * 16 + 2 * (tokens * 32 / 2 + tokens * 16)
-    assert compute_activation_memory_without_sp(alone) == expected * 1.05
+    assert FORMULAS["megatron-lm"].without_sequence_parallelism(alone, None) == expected * 1.05
     assert report_theoretical_memory(alone, formula="megatron-lm").activation == expected * 1.05
     assert report_theoretical_memory(alone).activation is None
     layers = 4 * (2 * 16 * 16 * 2 + 2 * 16 * 64)
@@ -111,7 +116,7 @@ def test_megatron_lm_has_a_formula_for_other_jobs():
 def test_layouts_that_do_not_add_up():
     """Bridge refuses stages that do not have all layers."""
     with pytest.raises(memcore.ConfigError, match="expected 8 in total"):
-        compute_weight_and_optimizer_memory(arguments(**UNEVEN | {"num_layers_in_last_pipeline_stage": 2}))
+        report_theoretical_memory(arguments(**UNEVEN | {"num_layers_in_last_pipeline_stage": 2}))
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -121,7 +126,9 @@ def test_a_config_is_arguments(formula):
     norms = 65 * 4096
     parameters = 8_030_261_248 - norms
     expected = {"megatron-lm": parameters / 8 + norms}.get(formula, (parameters + 2 * norms) / 8)
-    assert compute_weight_and_optimizer_memory(job, formula) == pytest.approx(expected * 18, abs=1e-3)
+    assert report_theoretical_memory(job, formula=formula).weight_and_optimizer == pytest.approx(
+        expected * 18, abs=1e-3
+    )
 
 
 def test_what_is_read_of_experts():
@@ -139,10 +146,7 @@ def test_what_is_read_of_experts():
 def test_layers_that_predict_further_tokens_are_not_counted_twice():
     """Megatron's networks have them among their layers, the formulas beside them."""
     network = {
-        **{name: TINY[name] for name in ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads")},
-        "model_type": "megatron",
-        "vocab_size": 32,
-        "max_position_embeddings": 8,
+        **TINY_NETWORK,
         "num_experts": 4,
         "moe_layer_freq": [0, 1, 0, 1],
         "moe_ffn_hidden_size": 32,
@@ -153,48 +157,11 @@ def test_layers_that_predict_further_tokens_are_not_counted_twice():
     assert found.routed == (False, True, False, True, True)
 
 
-def silu():
-    """Only its name is read."""
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ({}, 30_600),
-        ({"vocab_size": 30, "should_pad_vocab": True, "make_vocab_size_divisible_by": 16}, 30_600),
-        ({"gated_linear_unit": True, "activation_func": silu}, 9 * (3400 + 4 * 16 * 64 // 4)),
-        ({"gated_linear_unit": True}, 30_600),
-        ({"moe_layer_freq": 2}, 30_600),
-        (
-            {name: value for name, value in ROUTED.items() if name not in {"moe_layers", "data_parallel_size"}}
-            | {"moe_layer_freq": 2, "expert_tensor_parallel_size": 1},
-            4496 * (6 + 12 / 8) + 4096 * (6 + 12 / 4),
-        ),
-    ],
-)
-def test_bridge_s_own_container(model, expected):
-    """Its configuration is taken as it is, with what its formulas make of absent keys."""
-    names = {"micro_batch_size", "data_parallel_size", "use_distributed_optimizer"}
-    given = {name: value for name, value in TINY.items() if name not in names}
-    container = SimpleNamespace(
-        model=SimpleNamespace(**given | {"should_pad_vocab": False, "num_query_groups": None} | model),
-        train=SimpleNamespace(micro_batch_size=2),
-        optimizer=SimpleNamespace(use_distributed_optimizer=True),
-        data_parallel_size=4,
-    )
-    assert compute_weight_and_optimizer_memory(container) == expected
-    if not model:
-        assert compute_activation_memory(container, 4) == 35_584 / 2
-        container.model.moe_layer_freq, container.model.num_moe_experts = [1], 8
-        with pytest.raises(memcore.ConfigError, match="one of 0 and 1 for each of 4 layers"):
-            compute_activation_memory(container, 4)
-
-
 def test_padded_vocabulary():
-    """Bridge pads only where it is asked to."""
-    job = {"model": "gpt2", "parallelism": {"tensor_parallel_size": 2}}
-    assert arguments_of(job).vocab_size == 50_257
-    assert arguments_of(job, pads_vocabulary=True).vocab_size == 50_432
+    """Megatron-LM pads; Bridge only where it is asked to."""
+    network = {**TINY_NETWORK, "vocab_size": 50_257}
+    assert arguments_of({"model": "gpt2", "parallelism": {"tensor_parallel_size": 2}}).vocab_size == 50_257
+    assert arguments_of({"model": network, "parallelism": {"tensor_parallel_size": 2}}).vocab_size == 50_432
 
 
 def test_reasons_follow_the_job():

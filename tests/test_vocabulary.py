@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from memcore.errors import ConfigError, MemcoreError
-from memcore.formats.settled import WIDTHS
 from memcore.tools import TOOLS, imported
 from memcore.tools.loops import DEFAULTS
 from memcore.tools.vocabulary import CLASSES, MAPPED, class_of, table
+from memcore.trainers.deepspeed.files import WIDTHS
 
 pytestmark = pytest.mark.machine
 TABLES = Path(__file__).parent.parent / "harvest" / "tables"

@@ -43,6 +43,12 @@ class Assumption:
     """A user should look at it; the rest is what the engine does by default."""
 
 
+def value_of(config: Config, assumptions: Iterable[Assumption], path: str) -> Any:
+    """What a job has of a setting: given, or taken instead; None where it has none."""
+    given = config.get(path)
+    return given if given is not None else next((each.value for each in assumptions if each.path == path), None)
+
+
 class Defaults:
     """Reads settings, and notes what was taken where one is absent."""
 

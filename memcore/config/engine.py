@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memcore.config.kinds import Choice, Flag, Number, Text, Version
+from memcore.config.kinds import Choice, Flag, Integer, Number, Text, Version
 from memcore.config.schema import Section, setting
 from memcore.registry import ENGINES
 
@@ -34,7 +34,6 @@ class EngineSettings(Section, path="engine"):
         "Expandable segments",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces fragmentation.",
         flag="expandable-segments",
-        default="false",
     )
     framework = setting(
         Text(),
@@ -60,6 +59,41 @@ class EngineSettings(Section, path="engine"):
         "Tokens routed to the busiest rank's experts, relative to an even distribution.",
         flag="moe-load-imbalance",
         default="1, even",
+        advanced=True,
+    )
+    zero_stage = setting(
+        Integer(0, 3),
+        "ZeRO stage",
+        "ZeRO stage: 1 shards optimizer states, 2 also gradients, 3 also parameters.",
+        flag="zero-stage",
+        common=True,
+        engines=("nanotron", "deepspeed", "megatron-deepspeed"),
+        default="0",
+    )
+    fp8_recipe = setting(
+        Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
+        "FP8 recipe",
+        "Scaling recipe of FP8 tensors.",
+        flag="fp8-recipe",
+        engines=("fsdp", "megatron", "megatron-fsdp"),
+        default="delayed with Megatron, tensorwise with FSDP (with fp8-mixed)",
+        advanced=True,
+    )
+    delay_wgrad_compute = setting(
+        Flag(),
+        "Delayed weight gradients",
+        "Compute weight gradients after all input gradients (with FSDP, only those of routed experts).",
+        flag="delay-wgrad",
+        engines=("fsdp", "megatron", "megatron-fsdp"),
+        advanced=True,
+    )
+    moe_expert_capacity_factor = setting(
+        Number(0, 1000),
+        "Capacity factor",
+        "Expert capacity relative to an even distribution; tokens beyond it are dropped.",
+        flag="moe-capacity",
+        engines=("megatron", "megatron-fsdp", "megatron-deepspeed"),
+        default="none, no token is dropped; 1 with Megatron-DeepSpeed",
         advanced=True,
     )
 

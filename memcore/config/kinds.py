@@ -168,6 +168,9 @@ SWITCHED: Mapping[str, bool] = {
 class Flag:
     """true or false."""
 
+    absent = "false"
+    """What a missing one means, where its setting says nothing else."""
+
     def check(self, value: object) -> bool:
         if not isinstance(value, bool):
             raise ValueError(Message("expected true or false, found {}", shown(value)))

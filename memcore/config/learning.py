@@ -198,7 +198,6 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "Rank-stabilized",
         "Scale LoRA's product by the square root of the rank (rsLoRA); takes no memory.",
         flag="adapter-rslora",
-        default="false",
         advanced=True,
     )
     decompose_factor = setting(

@@ -73,7 +73,8 @@ def setting(
     """Declare a setting; its section gives it its path."""
     declared: Setting[ValueT] = Setting()
     declared.kind, declared.label, declared.help, declared.flag = kind, label, help, flag
-    declared.aliases, declared.engines, declared.default = aliases, engines, default
+    declared.aliases, declared.engines = aliases, engines
+    declared.default = default or getattr(kind, "absent", "")
     declared.required, declared.advanced, declared.common = required, advanced, common
     return declared
 
@@ -85,11 +86,14 @@ class Section:
     shorthand: ClassVar[str | None]
     """The setting that a value given for the whole section stands for."""
 
-    def __init_subclass__(cls, path: str, shorthand: str | None = None) -> None:
+    def __init_subclass__(cls, path: str, shorthand: str | None = None, engines: tuple[str, ...] | None = None) -> None:
+        """Give each setting its path, and `engines` to those that name none themselves."""
         cls.path, cls.shorthand = path, shorthand
         for name, declared in list(vars(cls).items()):
             if isinstance(declared, Setting):
-                setattr(cls, name, declared.at(f"{path}.{name}"))
+                placed = declared.at(f"{path}.{name}")
+                placed.engines = engines if placed.engines is None else placed.engines
+                setattr(cls, name, placed)
 
 
 def settings_of(section: type[Section]) -> Iterator[Setting[Any]]:

@@ -93,7 +93,6 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
         "Reentrant form of torch.utils.checkpoint: builds no graph in the forward pass and recomputes the "
         "whole layer in the backward pass.",
         flag="reentrant",
-        default="false",
         advanced=True,
     )
     entry = setting(
@@ -310,7 +309,6 @@ class Training(Section, path="training"):
         "Pack several documents into each sequence, without attention between them: flash attention takes "
         "lengths, other kernels a mask.",
         flag="packed",
-        default="false",
         advanced=True,
     )
     kernels = setting(
@@ -367,7 +365,6 @@ class Training(Section, path="training"):
         "Outputs kept",
         "The trainer holds the model's output, including the logits, through the backward pass.",
         flag="outputs-kept",
-        default="false",
         advanced=True,
     )
     compile = setting(
@@ -375,7 +372,6 @@ class Training(Section, path="training"):
         "torch.compile",
         "Compile every block with torch.compile.",
         flag="compile",
-        default="false",
         advanced=True,
     )
     activation_memory_budget = setting(
@@ -401,6 +397,5 @@ class Training(Section, path="training"):
         "KV cache in training",
         "Hugging Face's use_cache is left on during training: keys and values are copied into an unused cache.",
         flag="use-cache",
-        default="false",
         advanced=True,
     )

@@ -219,6 +219,8 @@ def flat(content: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
 def read_command(text: str) -> dict[str, Any]:
     """The flags of a command line, or of a shell script that builds one; the first word that is none is under `*`.
 
+    >>> read_command("vllm serve gpt2 --enforce-eager")
+    {'*': 'gpt2', '--enforce-eager': True, '': 'vllm serve'}
     >>> read_command("vllm serve org/m --tensor-parallel-size 2 --enforce-eager")
     {'*': 'org/m', '--tensor-parallel-size': 2, '--enforce-eager': True, '': 'vllm serve'}
 
@@ -252,6 +254,8 @@ _LAUNCHED = re.compile(
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli")
+_ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$")
+"""Programs behind which a model stands, even one whose name has no owner."""
 _HANDLED = re.compile(
     r"(?:sudo )?(?:docker|podman) (?:pull|build|push|tag|exec|rm|stop|logs|images?)\b|(?:uv )?pip3? "
     r"|(?:hf|huggingface-cli) |git |curl |pkill |kill |pgrep |which |until |command "
@@ -320,7 +324,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         values = known or values[:1]
         if not _FLAG.match(name):
             here = [] if equals or name == END else [name, *values]
-            if len(here) > 1 and "/" in here[-1]:
+            if len(here) > 1 and ("/" in here[-1] or _ON_A_MODEL.search(" ".join(here[:-1]))):
                 yield "*", here.pop()
             programs += here
         elif not values:

@@ -91,9 +91,6 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     # Where things are, and how long
     "on the host": "在主机上",
     "on NVMe (DeepSpeed ZeRO-3)": "在 NVMe 上（DeepSpeed ZeRO-3）",
-    "on the GPU": "在 GPU 上",
-    "in host memory": "在主机内存中",
-    "on NVMe, staged through host memory": "在 NVMe 上，经主机内存中转",
     "freed after each optimizer step": "每次优化器更新后释放",
     "set to zero and kept between steps": "清零并在步间保留",
     # Checkpoints
@@ -155,21 +152,6 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     ),
     "the model computes the loss": "由模型计算损失",
     "the trainer computes the loss outside the model": "由训练循环在模型之外计算损失",
-    # Caches of servers
-    "the model's dtype": "模型的 dtype",
-    "the checkpoint's own multi-token prediction layers": "checkpoint 自带的多 token 预测层",
-    "EAGLE: one decoder layer on the last hidden state": "EAGLE：作用于最后隐藏状态的一个解码层",
-    "EAGLE-3: one decoder layer on three hidden states, with a small head": (
-        "EAGLE-3：作用于三处隐藏状态的一个解码层，带小输出头"
-    ),
-    "Medusa: extra prediction heads": "Medusa：额外的预测头",
-    "n-gram lookup in the prompt; no weights": "在提示中做 n-gram 查找；没有权重",
-    "a smaller draft model": "较小的草稿模型",
-    "656 bytes per token's latent vector (sparse attention in vLLM)": (
-        "每个 token 的潜向量 656 字节（vLLM 的稀疏注意力）"
-    ),
-    "with one fp32 scale per token and head": "每个 token 和头一个 fp32 缩放因子",
-    "ggml blocks of 32 values with an fp16 scale (llama.cpp)": "ggml 每块 32 个值，带一个 fp16 缩放（llama.cpp）",
     # Pipelines
     "1F1B: alternate forward and backward passes once the pipeline is full": "1F1B：流水线填满后交替执行前向与反向",
     "GPipe: all forward passes before all backward passes": "GPipe：先做全部前向，再做全部反向",
@@ -184,10 +166,6 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "DeepSeek's DualPipe: each rank holds a stage per direction, so each stage exists twice": (
         "DeepSeek 的 DualPipe：每个 rank 在两个方向各有一级，每级存在两份"
     ),
-    "torch.distributed.pipelining, with receive buffers for all micro-batches": (
-        "torch.distributed.pipelining，为所有微批次设接收缓冲区"
-    ),
-    "schedule that keeps only the micro-batches in flight": "只保留在途微批次所需的调度",
     # Engines
     "one GPU": "一块 GPU",
     "Megatron-Core: tensor, pipeline, context and expert parallelism": "Megatron-Core：张量、流水线、上下文与专家并行",
@@ -202,34 +180,4 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "serving with SGLang": "用 SGLang 推理",
     "serving with TensorRT-LLM": "用 TensorRT-LLM 推理",
     "serving a GGUF file with llama.cpp": "用 llama.cpp 推理 GGUF 文件",
-    # Experts
-    "all-to-all with one row per token and expert": "all-to-all，每个 token 与专家一行",
-    "all-gather: every rank gets all tokens (Megatron)": "all-gather：每个 rank 得到所有 token（Megatron）",
-    "DeepEP or HybridEP kernels (Megatron)": "DeepEP 或 HybridEP 的 kernel（Megatron）",
-    "DeepEP: each token is sent once per rank (torchtitan)": (
-        "DeepEP：每个 token 对每个 rank 只发送一次（torchtitan）"
-    ),
-    "HybridEP: also sorts rows (torchtitan)": "HybridEP：同时对行排序（torchtitan）",
-    # Sharding
-    "split by layers": "按层切分",
-    "split matrices by rows": "按行切分矩阵",
-    "gather the next unit before the current one runs": "当前单元运行前先聚合下一个",
-    "gather each unit when it runs": "每个单元运行时才聚合",
-    "no sharding": "不切分",
-    "shard master weights and optimizer states": "切分主权重与优化器状态",
-    "also shard gradients": "还切分梯度",
-    "also shard parameters, gathered layer by layer": "还切分参数，逐层聚合",
-    "replicas, no sharding": "互为副本，不切分",
-    "also shard master weights and optimizer states": "还切分主权重与优化器状态",
-    "all-reduce: every tensor-parallel rank keeps whole sequences between layers": (
-        "all-reduce：张量并行的每个 rank 在层间保留完整序列"
-    ),
-    "reduce-scatter: every rank keeps its part of the sequence (sequence parallelism)": (
-        "reduce-scatter：每个 rank 只保留序列的一部分（序列并行）"
-    ),
-    "one unit per layer; the root holds the rest": "每层一个单元；其余归根单元",
-    "units: embedding, each layer, norm with head": "单元：嵌入、每层、归一化与输出头",
-    "one unit per layer, the last one not resharded; the root holds the rest": (
-        "每层一个单元，最后一层不重新切分；其余归根单元"
-    ),
 }

@@ -16,7 +16,6 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "adapter with an adapter, otherwise copy": "有适配器时为 adapter，否则为 copy",
     "256, as in TRL, at most the sequence length": "256，与 TRL 相同，不超过序列长度",
     "by the preset": "由预设决定",
-    "by the precision preset": "由精度预设决定",
     "the parameter dtype": "参数的 dtype",
     "fp32 with a mixed preset, otherwise the compute dtype": "混合预设为 fp32，否则为计算的 dtype",
     "the engine's": "引擎的",
@@ -57,21 +56,8 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
         "编译 block 时按框架版本的做法；否则为 false"
     ),
     "what the model's config.json says": "按模型的 config.json",
-    "the longest sequence minus the output": "最大序列长度减去输出",
-    "prompt plus output, otherwise the model's maximum": "提示加输出，否则为模型的最大长度",
-    "half the longest": "最大长度的一半",
-    "the server's, by GPU memory": "推理服务按显存决定",
-    "the checkpoint's, otherwise bf16": "checkpoint 的，否则为 bf16",
-    "from the checkpoint's quantization_config, otherwise none": "按 checkpoint 的 quantization_config，否则为 none",
-    "vLLM 16 (64 for latent attention), SGLang 1, TensorRT-LLM 32": "vLLM 16（MLA 为 64）、SGLang 1、TensorRT-LLM 32",
-    "none, or 5 with a draft model": "none，有草稿模型时为 5",
-    "mtp if the family has such layers, otherwise ngram; draft with a draft model": (
-        "该系列有此类层时为 mtp，否则 ngram；有草稿模型时为 draft"
-    ),
-    "what the server profiles with": "推理服务做显存探测时所用的值",
     "all GPUs; 1 for servers": "全部 GPU；推理服务为 1",
     "all data-parallel ranks": "所有数据并行 rank",
-    "all ranks": "所有 rank",
     "the GPU": "该 GPU",
     "true with tensor parallelism": "张量并行时为 true",
     "true with torchtitan's layers": "torchtitan 的层为 true",
@@ -79,40 +65,11 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "even; torchtitan counts embedding and head as a layer each": "均匀；torchtitan 将嵌入和输出头各算一层",
     "none on 1 GPU, fsdp on several": "单 GPU 为 none，多 GPU 为 fsdp",
     "2 for FSDP; otherwise the newest known release": "FSDP 为 2；其余为已知的最新版本",
-    "alltoall; allgather with Megatron": "alltoall；Megatron 为 allgather",
     "1, even": "1，即均匀分布",
-    "0.92; 0.9 before 0.20": "0.92；0.20 之前为 0.9",
-    "what gpu_memory_utilization leaves": "gpu_memory_utilization 剩余的部分",
-    "8192 on GPUs from 70 GiB (except A100), 16384 from 160 GiB, otherwise 2048": (
-        "70 GiB 起（A100 除外）为 8192，160 GiB 起为 16384，否则为 2048"
-    ),
-    "false; true for chunked attention before 0.20": "false；0.20 之前对分块注意力为 true",
-    "SGLang's own rule, from the GPU, chunk size and CUDA Graphs": (
-        "SGLang 自己的规则，取决于 GPU、分块大小和 CUDA Graph"
-    ),
-    "2048, 4096, 8192 or 16384 by GPU memory": "按显存为 2048、4096、8192 或 16384",
-    "by GPU memory": "按显存",
-    "false, as in FullyShardedDataParallel; true with LitGPT": (
-        "false，与 FullyShardedDataParallel 相同；LitGPT 为 true"
-    ),
-    "by training.loss": "由 training.loss 决定",
-    "no_shard, as in Megatron-LM": "no_shard，与 Megatron-LM 相同",
-    "the pipeline-parallel size": "流水线级数",
     "delayed with Megatron, tensorwise with FSDP (with fp8-mixed)": (
         "fp8-mixed 时：Megatron 为 delayed，FSDP 为 tensorwise"
     ),
     "none: no token is dropped": "none：不丢弃 token",
-    "whole layers": "整层",
-    "ALL_REDUCE; REDUCE_SCATTER with sequence_parallel": "ALL_REDUCE；序列并行时为 REDUCE_SCATTER",
-    "true; false with ALL_REDUCE": "true；ALL_REDUCE 时为 false",
-    "true for stage 3, else false": "阶段 3 为 true，否则为 false",
-    "1, no secondary copy": "1，即没有第二份副本",
-    "false, as fully_shard does for the root": "false，与 fully_shard 对根模块相同",
-    "layer; torchtitan with torchtitan's layers": "layer；torchtitan 的层为 torchtitan",
-    "false, as in DistributedDataParallel": "false，与 DistributedDataParallel 相同",
-    "true, as in torch.distributed.pipelining; false with torchtitan's layers": (
-        "true，与 torch.distributed.pipelining 相同；torchtitan 的层为 false"
-    ),
     "transformers' Trainer": "transformers 的 Trainer",
     "none, so no verdict": "none：不判断能否放下",
     "the product of the parallel sizes": "各并行规模之积",

@@ -97,26 +97,6 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.dropout.hidden": "残差分支的 dropout 概率；大于零时，为每个元素保存一字节的掩码。",
     "training.dropout.attention": "注意力权重的 dropout 概率；只有 eager 注意力会保存掩码。",
     "training.use_cache": "训练时没有关闭 Hugging Face 的 use_cache：键和值被复制到用不到的缓存中。",
-    "inference.batch_size": "同时在显存中的序列数：一个批次，或服务的并发用户数。",
-    "inference.prompt_length": "每个提示的 token 数。",
-    "inference.output_length": "每个提示生成的 token 数。",
-    "inference.max_model_len": "服务接受的最长序列：提示加输出。",
-    "inference.mean_length": "每个用户的平均 token 数。缓存池共享，因此能容纳的用户数多于全部按最长计算的结果。",
-    "inference.max_num_seqs": "调度器每步的最大序列数；决定采样器 logits 的大小。",
-    "inference.weight_dtype": "未量化部分的 dtype。",
-    "inference.quantization": "矩阵的权重格式；GGUF 类型用于 llama.cpp。",
-    "inference.kv_cache_dtype": "KV 缓存的 dtype。",
-    "inference.block_size": "KV 缓存每块的 token 数；一个序列占用整数个块。",
-    "inference.use_cache": "在 token 之间缓存键和值；不缓存时，每个 token 都要重新计算整个序列。",
-    "inference.draft_model": "起草 token 的小模型，写其 id 或 config.json；其权重和缓存另计。",
-    "inference.speculative_method": "投机解码方法；草稿部分的权重和缓存另计。",
-    "inference.num_speculative_tokens": "每步起草并验证的 token 数。",
-    "inference.max_loras": "同时在 GPU 显存中的 LoRA 适配器数。",
-    "inference.max_lora_rank": "适配器的最高秩；每个 LoRA 槽位都按此大小分配。",
-    "inference.images_per_sequence": "每个提示的图像数，用于带视觉塔的模型；0 表示显存探测时不运行视觉塔。",
-    "inference.sleep_level": (
-        "其他任务使用 GPU 时的状态：0 保持唤醒，1 把权重移到主机，2 丢弃权重；1 和 2 都丢弃缓存。"
-    ),
     "parallelism.data_parallel_size": "数据并行数：处理不同序列的 rank 数。",
     "parallelism.data_parallel_shard_size": "FSDP 分片所跨的 rank 数；少于全部即为混合分片（HSDP）。",
     "parallelism.tensor_parallel_size": "张量并行数：切分每一层的 rank 数。",
@@ -134,12 +114,19 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "hardware.num_gpus": "GPU 总数。",
     "hardware.gpus_per_node": "不经网络互连的 GPU 数；决定 Megatron 的 rank 打开多少连接。",
     "hardware.gpu_memory_gb": "每块 GPU 的显存，单位 GiB，与 nvidia-smi 一致；替代目录中的值。",
-    "engine.outer_dp_sharding_strategy": "Megatron-FSDP 有多个优化器实例（HSDP）时，在实例之间切分什么。",
-    "engine.zero_quantized_weights": "ZeRO++（qwZ）：以 8 位聚合参数（阶段 3）。",
-    "engine.zero_quantized_gradients": "ZeRO++（qgZ）：节点间以 4 位归约梯度（阶段 3）。",
-    "engine.partition_activations": "把激活检查点保存的内容切分到张量并行的各 rank（deepspeed.checkpointing）。",
-    "engine.cpu_checkpointing": "把激活检查点保存的内容放在主机内存（deepspeed.checkpointing）。",
-    "engine.contiguous_memory_optimization": (
-        "为所有层的激活检查点预先分配一整块缓冲区（deepspeed.checkpointing）；大小不变，只是提前。"
+    "engine.type": "训练引擎或推理服务。DDP 复制全部；FSDP 切分参数、梯度和优化器状态。",
+    "engine.version": (
+        "FSDP：1 或 2（FSDP2）。推理服务：版本号，如 0.19.0，默认值随之不同。Megatron：Megatron-Core 的版本，如 0.14。"
     ),
+    "engine.moe_load_imbalance": "最繁忙的 rank 的专家收到的 token 数与均匀分布之比。",
+    "engine.delay_wgrad_compute": "先算完所有输入梯度，再算权重梯度（使用 FSDP 时仅限路由专家）。",
+    "engine.fp8_recipe": "FP8 张量的缩放方案。",
+    "engine.moe_expert_capacity_factor": "专家容量与均匀分布之比；超出的 token 被丢弃。",
+    "engine.zero_stage": "ZeRO 阶段：1 切分优化器状态，2 还切分梯度，3 还切分参数。",
+    "engine.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True，可减少碎片。",
+    "engine.framework": (
+        "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
+        "tune 不以 32 位保存嵌入的矩；TRL 以 fp32 加载。"
+    ),
+    "engine.framework_version": "框架的版本或提交：transformers 4 以 fp32 加载；torchtitan 的层与损失有过变化。",
 }

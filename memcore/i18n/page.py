@@ -12,10 +12,10 @@ from contextvars import ContextVar
 
 from memcore.errors import MemcoreError, Problem, problems_of
 from memcore.i18n.answers import ANSWERS_IN_CHINESE, WORDS_OF_ANSWERS
-from memcore.i18n.engines import ENGINES_IN_CHINESE
 from memcore.i18n.help import HELP_IN_CHINESE
 from memcore.i18n.labels import WORDS_OF_LABELS
 from memcore.i18n.logs import WORDS_OF_LOGS
+from memcore.i18n.rooms import helps, words
 from memcore.i18n.serving import WORDS_OF_SERVING
 from memcore.i18n.timeline import WORDS_OF_TIMELINE
 from memcore.i18n.waiting import WORDS_OF_WAITING
@@ -63,8 +63,7 @@ def explanation(path: str, english: str) -> str:
     ...     explanation("engine.fp8_format", "FP8 format of matrix products.")
     '矩阵乘的 FP8 格式。'
     """
-    chinese = {**HELP_IN_CHINESE, **ENGINES_IN_CHINESE}.get(path) if _LANGUAGE.get() == "zh" else None
-    return chinese or english
+    return HELP_IN_CHINESE.get(path) or helps().get(path, english) if _LANGUAGE.get() == "zh" else english
 
 
 def translated(english: str) -> str:
@@ -83,7 +82,9 @@ def translated(english: str) -> str:
 
 def named(english: str) -> str:
     """A source or a value: in Chinese where it is words of the answers' tables, else a name, which stays as it is."""
-    return ANSWERS_IN_CHINESE.get(english, english) if _LANGUAGE.get() == "zh" else english
+    if _LANGUAGE.get() != "zh":
+        return english
+    return ANSWERS_IN_CHINESE.get(english) or words().get(english, english)
 
 
 def complaint(error: MemcoreError) -> str:

@@ -13,6 +13,7 @@ from string import Formatter
 from typing import TypeAlias
 
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
+from memcore.i18n.rooms import words
 from memcore.messages import Message
 
 _WORDS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", ": ": "："}
@@ -91,9 +92,14 @@ def _template(key: str) -> tuple[Sequence[str], Sequence[Field]] | None:
     return _answers().get(key) or _messages().get(key)
 
 
+def _answer(text: str) -> str | None:
+    """A whole text of an answer or of a setting."""
+    return ANSWERS_IN_CHINESE.get(text) or words().get(text)
+
+
 def _plain(text: str) -> str | None:
     """A text without values; a name, which has no word in small letters, is not among the messages."""
-    row = ANSWERS_IN_CHINESE.get(text)
+    row = _answer(text)
     if row is not None:
         return row
     has_words = any(each.isascii() and each.islower() and each.replace("-", "").isalpha() for each in text.split())
@@ -109,8 +115,9 @@ def in_chinese(said: str, *, names: bool = False) -> str:
     if isinstance(said, Message):
         values = iter(said.values)
         return "；".join(_filled(each, values, names=names) for each in pieces(said.template))
-    if names or said in ANSWERS_IN_CHINESE:
-        return said if names else ANSWERS_IN_CHINESE[said]
+    found = None if names else _answer(said)
+    if names or found is not None:
+        return found or said
     parts = said.split("; ")
     rows = [row for each in parts if (row := _plain(each) if each else "") is not None]
     return "；".join(rows) if len(rows) == len(parts) else said

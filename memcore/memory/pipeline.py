@@ -1,6 +1,6 @@
 """A job's pipeline: what each stage has, and how many micro-batches are in flight on it.
 
-Source: torch/distributed/pipelining/schedules.py (`Schedule1F1B`, `ScheduleGPipe`; `step/schedules.py` has the others).
+Source: torch/distributed/pipelining/schedules.py (`Schedule1F1B`, `ScheduleGPipe`; others: `memcore.trace.schedules`).
 """
 
 from __future__ import annotations

@@ -9,10 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
-def _one(tiles: int) -> int:
-    return 1
-
-
 def _whole_and_tiles(tiles: int) -> int:
     """Several tiles are preceded by the whole image as one more."""
     return tiles * tiles + (tiles > 1)
@@ -55,16 +51,10 @@ class Images:
 
     def sizes(self, side: int) -> Mapping[str, int]:
         """Values of the symbols that depend on an image's side."""
-        tiles = 1
-        if self.resizes == "to tiles":
-            tiles = self.tiles(side)
-        elif self.resizes in _ROUNDING:
-            step = self.patch * self.merge
-            side = max(_ROUNDING[self.resizes](side / step), 1) * step
-        else:
-            side = self.side
-        if self.resizes == "to tiles":
-            side = self.side
+        tiles = self.tiles(side) if self.resizes == "to tiles" else 1
+        step = self.patch * self.merge
+        rounded = _ROUNDING.get(self.resizes)
+        side = self.side if rounded is None else max(rounded(side / step), 1) * step
         grid = side // self.patch
         tokens = self.tokens if self.tokens is not None else (grid // self.merge) ** 2 + self.extra
         return {"nx": tiles, "px": side, "gp": grid, "np": grid * grid, "nm": tiles * tokens, **self._windows(grid)}

@@ -142,6 +142,8 @@ class Tower:
     """Of the projector."""
     dropout: float = 0.0
     """In the projector."""
+    divided: bool = False
+    """Tensor-parallel ranks share it; another library's stands whole on each of them."""
 
 
 _FEW = 16

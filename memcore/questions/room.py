@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from memcore.config.defaults import value_of
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
-from memcore.estimation import estimate
+from memcore.estimation import changed
 from memcore.questions.solving import Found, solve_by_piece
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
@@ -37,7 +38,7 @@ class Room:
 def room(config: Config, found: Found) -> Iterator[Room | None]:
     """What else fits, each by itself; None after every estimate. The job has to fit."""
     for path in SERVED if isinstance(found, ServingEstimate) else TRAINED:
-        now = value_of(found, path)
+        now = _now(found, path)
         try:
             if path == POLICY:
                 yield from _less_checkpointing(config, now)
@@ -47,14 +48,11 @@ def room(config: Config, found: Found) -> Iterator[Room | None]:
             continue
 
 
-def value_of(found: Found, path: str) -> object:
+def _now(found: Found, path: str) -> object:
     """What a job has: given, or assumed."""
     if path == Inference.batch_size and isinstance(found, ServingEstimate):
         return found.users
-    given = found.job.config.get(path)
-    if given is not None:
-        return given
-    return next((each.value for each in found.assumptions if each.path == path), None)
+    return value_of(found.job.config, found.assumptions, path)
 
 
 def _less_checkpointing(config: Config, now: object) -> Iterator[Room | None]:
@@ -85,8 +83,5 @@ def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[R
 
 def _fitting(config: Config, path: str, value: int | str) -> Found | None:
     """The estimate with another value, if it is allowed and fits."""
-    try:
-        found = estimate(config.replaced(path, value))
-    except MemcoreError:
-        return None
-    return found if found.fits else None
+    found = changed(config, {path: value})
+    return found if found is not None and found.fits else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memcore.config.hardware import Hardware
+from memcore.config.kinds import Flag
 from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Section, settings_of
 from memcore.errors import ConfigError
 from memcore.formats.settled import GPUS, Settled
 from memcore.formats.tool import Key, Tool
@@ -42,6 +44,13 @@ _ALGORITHMS: Mapping[str, str] = {
 }  # fmt: skip
 """SGLang's words (srt/speculative/spec_info.py)."""
 _MODELS = ("--model", "--model-path", "--model_path", "-m")
+
+
+def _own(section: type[Section], off: str) -> Iterator[Key]:
+    """A server's own settings, which are called as its flags are; `off` says no where a bare flag says yes."""
+    for each in settings_of(section):
+        words = each.name.replace("_", "-")
+        yield Key(path=each, name=f"--{words}", off=off.format(words) if isinstance(each.kind, Flag) else None)
 
 
 def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) -> dict[str, Any]:
@@ -153,20 +162,11 @@ VLLM = Tool(
         Key(path=Inference.draft_model, name=_DRAFT),
         Key(path=Inference.max_loras, name="--max-loras"),
         Key(path=Inference.max_lora_rank, name="--max-lora-rank"),
-        Key(path=VllmSettings.gpu_memory_utilization, name="--gpu-memory-utilization"),
-        Key(path=VllmSettings.kv_cache_memory_bytes, name="--kv-cache-memory-bytes"),
-        Key(path=VllmSettings.max_num_batched_tokens, name="--max-num-batched-tokens"),
-        Key(path=VllmSettings.enforce_eager, name="--enforce-eager", off="--no-enforce-eager"),
-        Key(path=VllmSettings.enable_prefix_caching, name="--enable-prefix-caching", off="--no-enable-prefix-caching"),
+        *_own(VllmSettings, "--no-{}"),
         Key(
             path=ServerSettings.enable_expert_parallel,
             name="--enable-expert-parallel",
             off="--no-enable-expert-parallel",
-        ),
-        Key(
-            path=VllmSettings.disable_hybrid_kv_cache_manager,
-            name="--disable-hybrid-kv-cache-manager",
-            off="--no-disable-hybrid-kv-cache-manager",
         ),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
@@ -205,12 +205,7 @@ SGLANG = Tool(
         Key(path=Inference.speculative_method, name="--speculative-algorithm", values=_ALGORITHMS),
         Key(path=Inference.num_speculative_tokens, name="*drafted"),
         Key(path=Inference.draft_model, name="--speculative-draft-model-path", also=("--speculative-draft-model",)),
-        Key(path=SglangSettings.mem_fraction_static, name="--mem-fraction-static"),
-        Key(path=SglangSettings.chunked_prefill_size, name="--chunked-prefill-size"),
-        Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs"),
-        Key(path=SglangSettings.enable_dp_attention, name="--enable-dp-attention", off=""),
-        Key(path=SglangSettings.swa_full_tokens_ratio, name="--swa-full-tokens-ratio"),
-        Key(path=SglangSettings.mamba_full_memory_ratio, name="--mamba-full-memory-ratio"),
+        *_own(SglangSettings, ""),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),

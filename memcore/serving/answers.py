@@ -5,7 +5,7 @@ Every answer is an estimate of a changed config, or is read off the pool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -133,13 +133,12 @@ class GpusNeeded:
     gpus: int | None
 
 
-def gpus_needed(found: ServingEstimate, ids: Sequence[str] = ()) -> list[GpusNeeded]:
+def gpus_needed(found: ServingEstimate) -> list[GpusNeeded]:
     """How many of each accelerator of the catalog serve what is asked."""
     rows = []
     for each in ACCELERATORS:
-        if not ids or each.id in ids:
-            config = found.job.config.changed({Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None})
-            rows.append(GpusNeeded(each.id, each.name, _fewest(config)))
+        config = found.job.config.changed({Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None})
+        rows.append(GpusNeeded(each.id, each.name, _fewest(config)))
     return rows
 
 

@@ -35,7 +35,6 @@ class ServerSettings(Section, path="engine"):
         "Place whole experts on each rank instead of splitting every expert.",
         flag="enable-expert-parallel",
         engines=("vllm", "sglang"),
-        default="false",
         advanced=True,
     )
     quantization = setting(
@@ -49,6 +48,72 @@ class ServerSettings(Section, path="engine"):
 
 
 SECTIONS = (Inference, ServerSettings)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    Inference.batch_size: ("同时在显存中的序列数：一个批次，或服务的并发用户数。",),
+    Inference.prompt_length: ("每个提示的 token 数。", "", "最大序列长度减去输出"),
+    Inference.output_length: ("每个提示生成的 token 数。",),
+    Inference.max_model_len: ("服务接受的最长序列：提示加输出。", "", "提示加输出，否则为模型的最大长度"),
+    Inference.mean_length: (
+        "每个用户的平均 token 数。缓存池共享，因此能容纳的用户数多于全部按最长计算的结果。",
+        "",
+        "最大长度的一半",
+    ),
+    Inference.max_num_seqs: ("调度器每步的最大序列数；决定采样器 logits 的大小。", "", "推理服务按显存决定"),
+    Inference.weight_dtype: ("未量化部分的 dtype。", "", "checkpoint 的，否则为 bf16"),
+    Inference.quantization: (
+        "矩阵的权重格式；GGUF 类型用于 llama.cpp。",
+        "",
+        "按 checkpoint 的 quantization_config，否则为 none",
+    ),
+    Inference.kv_cache_dtype: (
+        "KV 缓存的 dtype。",
+        "",
+        "",
+        "模型的 dtype",
+        "每个 token 的潜向量 656 字节（vLLM 的稀疏注意力）",
+        "每个 token 和头一个 fp32 缩放因子",
+        "",
+        "ggml 每块 32 个值，带一个 fp16 缩放（llama.cpp）",
+    ),
+    Inference.block_size: (
+        "KV 缓存每块的 token 数；一个序列占用整数个块。",
+        "",
+        "vLLM 16（MLA 为 64）、SGLang 1、TensorRT-LLM 32",
+    ),
+    Inference.use_cache: ("在 token 之间缓存键和值；不缓存时，每个 token 都要重新计算整个序列。", "KV 缓存"),
+    Inference.draft_model: ("起草 token 的小模型，写其 id 或 config.json；其权重和缓存另计。", "草稿模型"),
+    Inference.speculative_method: (
+        "投机解码方法；草稿部分的权重和缓存另计。",
+        "投机解码方法",
+        "该系列有此类层时为 mtp，否则 ngram；有草稿模型时为 draft",
+        "checkpoint 自带的多 token 预测层",
+        "EAGLE：作用于最后隐藏状态的一个解码层",
+        "EAGLE-3：作用于三处隐藏状态的一个解码层，带小输出头",
+        "Medusa：额外的预测头",
+        "在提示中做 n-gram 查找；没有权重",
+        "较小的草稿模型",
+    ),
+    Inference.num_speculative_tokens: ("每步起草并验证的 token 数。", "起草 token 数", "none，有草稿模型时为 5"),
+    Inference.max_loras: ("同时在 GPU 显存中的 LoRA 适配器数。", "LoRA 槽位"),
+    Inference.max_lora_rank: ("适配器的最高秩；每个 LoRA 槽位都按此大小分配。", "LoRA 秩"),
+    Inference.images_per_sequence: (
+        "每个提示的图像数，用于带视觉塔的模型；0 表示显存探测时不运行视觉塔。",
+        "",
+        "推理服务做显存探测时所用的值",
+    ),
+    Inference.sleep_level: (
+        "其他任务使用 GPU 时的状态：0 保持唤醒，1 把权重移到主机，2 丢弃权重；1 和 2 都丢弃缓存。",
+        "休眠级别",
+    ),
+    ServerSettings.max_num_seqs: ("与 inference.max_num_seqs 相同，供写在 engine 下的文件使用。", "每步最大序列数"),
+    ServerSettings.block_size: ("与 inference.block_size 相同，供写在 engine 下的文件使用。",),
+    ServerSettings.enable_expert_parallel: ("每个 rank 放置完整的专家，而不是切分每个专家。",),
+    ServerSettings.quantization: (
+        "服务自己的权重格式名称，仅作记录；以 inference.quantization 为准。",
+        "推理服务的量化",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "vllm": (
         Parallelism.data_parallel_size,

@@ -16,7 +16,6 @@ from memcore.formats.settled import (
     GPUS,
     PER_NODE,
     VERSION,
-    accelerated,
 )
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
@@ -31,6 +30,7 @@ from memcore.tools.loops import (
     of_trainer,
 )
 from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
+from memcore.tools.sharding import accelerated
 
 _CHECKPOINTS = "training.activation_checkpointing"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, Settled, of_trl, sharded
+from memcore.formats.settled import ENGINE, GPUS, Settled
 from memcore.messages import Message, joined
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
@@ -23,6 +23,7 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
+from memcore.tools.sharding import of_trl, sharded
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, IMPLEMENTATION = "*offloaded", "*loss", "*implementation"

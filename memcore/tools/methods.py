@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memcore.errors import UnsupportedError
@@ -23,7 +24,6 @@ Told = tuple[dict[str, Any], tuple[str, ...]]
 
 _PROMPT = 512
 """Tokens of a prompt where nothing says how many there may be (TRL before 0.26: `max_prompt_length`)."""
-_UNSAID = "generation is not counted: the update alone"
 
 
 def _refuse(key: str, value: object, allowed: Iterable[str]) -> UnsupportedError:
@@ -100,25 +100,39 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
         plain[REFERENCE] = "precomputed"
     if method != "grpo":
         return plain, notes
-    length = int(_number(found.get("max_completion_length"), 512))
-    prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
-    plain |= {COMPLETION: length, "max_length": prompt + length}
-    if _number(found.get("beta"), 0.0) and not _on(found.get("use_peft")):
-        plain[REFERENCE] = "copy"
     sleeps = _on(found.get("vllm_enable_sleep_mode"))
-    share = _number(found.get("vllm_gpu_memory_utilization"), 0.3)
-    more, said = _rollout(found.get("use_vllm"), found.get("vllm_mode", "colocate"), share, sleeps=sleeps)
+    more, said = _TRL.told(found, adapted=_on(found.get("use_peft")), sleeps=sleeps)
+    prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
     given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
-    return plain | more, (*notes, *given, *said)
+    return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*notes, *given, *said)
 
 
-def _rollout(used: object, mode: object, share: float, *, sleeps: bool) -> Told:
-    """What an inference engine keeps of the GPU during the update."""
-    if not _on(used) or mode != "colocate" or sleeps:
-        return {}, (_UNSAID,)
-    return {SHARE: share}, (Message("vLLM keeps {} of the GPU during the update", share),)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grpo:
+    """GRPO in a loop's words, and what its absent keys mean."""
+
+    below: str = ""
+    """Where its keys are."""
+    beta: float = 0.0
+    """The weight of the distance from a reference; without one, there is no such model."""
+    mode: str | None = None
+    share: float = 0.9
+
+    def told(self, found: Mapping[str, Any], *, adapted: bool, sleeps: bool) -> Told:
+        """The tokens of a completion, the reference, and what an inference engine keeps during the update."""
+        given = {key: found.get(f"{self.below}{key}") for key in _CONSUMED}
+        plain: dict[str, Any] = {COMPLETION: int(_number(given["max_completion_length"], 512))}
+        if _number(given["beta"], self.beta) and not adapted:
+            plain[REFERENCE] = "copy"
+        mode = self.mode if given["vllm_mode"] is None else given["vllm_mode"]
+        if not _on(given["use_vllm"]) or mode != "colocate" or sleeps:
+            return plain, ("generation is not counted: the update alone",)
+        share = _number(given["vllm_gpu_memory_utilization"], self.share)
+        return {**plain, SHARE: share}, (Message("vLLM keeps {} of the GPU during the update", share),)
 
 
+_TRL, _SWIFT = _Grpo(mode="colocate", share=0.3), _Grpo(beta=0.04)
+_AXOLOTL = _Grpo(below="trl.")
 _STAGES = ("dpo", "kto", "rm")
 _PREFERENCES: Mapping[str, str] = {
     "sigmoid": "dpo", "hinge": "dpo", "ipo": "dpo", "kto_pair": "dpo", "orpo": "orpo", "simpo": "simpo",
@@ -175,17 +189,11 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
         plain[REFERENCE] = "copy"
     if kind != "grpo":
         return plain, ()
-    length = int(_number(found.get("max_completion_length"), 512))
     said = found.get("max_length")
     prompt = int(said) if isinstance(said, int) else _PROMPT
-    plain |= {COMPLETION: length, "max_length": prompt + length}
-    if _number(found.get("beta"), 0.04) and not adapted:
-        plain[REFERENCE] = "copy"
-    sleeps = int(_number(found.get("sleep_level"), 0)) > 0
-    share = _number(found.get("vllm_gpu_memory_utilization"), 0.9)
-    more, notes = _rollout(found.get("use_vllm"), found.get("vllm_mode"), share, sleeps=sleeps)
+    more, notes = _SWIFT.told(found, adapted=adapted, sleeps=int(_number(found.get("sleep_level"), 0)) > 0)
     given = () if isinstance(said, int) else (Message("prompts of {} tokens are assumed", prompt),)
-    return plain | more, (*given, *notes)
+    return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*given, *notes)
 
 
 _RL: Mapping[str, str] = {
@@ -214,12 +222,9 @@ def of_axolotl_method(found: Mapping[str, Any]) -> Told:
         plain[REFERENCE] = "precomputed"
     if plain[METHOD] != "grpo":
         return plain, ()
-    length = int(_number(found.get("trl.max_completion_length"), 512))
-    whole = int(_number(found.get("sequence_len"), 512))
-    plain |= {COMPLETION: length, "sequence_len": max(whole, length + 1)}
-    if _number(found.get("trl.beta"), 0.0) and not found.get("adapter"):
-        plain[REFERENCE] = "copy"
-    share = _number(found.get("trl.vllm_gpu_memory_utilization", found.get("vllm.gpu_memory_utilization")), 0.9)
+    share = found.get("trl.vllm_gpu_memory_utilization", found.get("vllm.gpu_memory_utilization"))
     sleeps = _on(found.get("trl.vllm_enable_sleep_mode"))
-    more, notes = _rollout(found.get("trl.use_vllm"), found.get("trl.vllm_mode"), share, sleeps=sleeps)
-    return plain | more, notes
+    engine = {**found, "trl.vllm_gpu_memory_utilization": share}
+    more, notes = _AXOLOTL.told(engine, adapted=bool(found.get("adapter")), sleeps=sleeps)
+    whole = int(_number(found.get("sequence_len"), 512))
+    return {**plain, **more, "sequence_len": max(whole, more[COMPLETION] + 1)}, notes

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from memcore.trace.code import code_of
 from memcore.trace.engine import engine_of
+from memcore.trace.exclusive import exclusively
 from memcore.trace.looped import record_rank
 from memcore.trace.pipelined import record_stage
 from memcore.trace.program import Program
 from memcore.trace.recipe import Recipe
 from memcore.trace.step import Step
-from memcore.trace.undisturbed import undisturbed
 
 
 @lru_cache(maxsize=512)
@@ -29,7 +29,7 @@ def forward_of(recipe: Recipe) -> Program:
 
 def _surely(recorded: Callable[[], Program]) -> Program:
     """Record a step; with other threads running, until two recordings agree."""
-    with undisturbed() as alone:
+    with exclusively() as alone:
         found, sure = recorded(), alone
         while not sure:
             again = recorded()

@@ -20,8 +20,8 @@ from memcore.tensors.reentrant import checkpoint_reentrant
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Parameter, Saved, Tape, Tensor
 from memcore.trace.engine import Runtime
-from memcore.trace.lending import Lending, repetition
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Recipe
+from memcore.trace.shared_blocks import SharedBlocks, repetition
 
 Forward = Callable[["Step", "Batch"], "tuple[Tensor, object]"]
 """A model's forward pass: the loss, and what the model's output object still holds, such as the logits."""
@@ -94,7 +94,7 @@ class Step:
         counts = recipe.repeats if tower is None else recipe.tower_repeats[tower]
         checkpoints = recipe.checkpoints if tower is None or recipe.network.towers[tower].checkpointed else None
         labels = recipe.labels(tower)
-        lending = Lending()
+        blocks = SharedBlocks()
         first = recipe.first_run if tower is None else 0
         for run, (pattern, count) in enumerate(zip(stack.runs, counts, strict=True), first):
             learns = tower is None or run <= max(recipe.network.towers[tower].taps)
@@ -106,10 +106,10 @@ class Step:
                     unit = unit if tower is None else f"{tower}:{unit}"
                     weights = self.runtime.unit(unit, labels[layer], path, layer.weights(), repeats)
                     actual = repetition(index, len(recorded), count)
-                    weights = lending.weights(pattern, actual, position, weights)
+                    weights = blocks.weights(pattern, actual, position, weights)
                     skipped = checkpoints is None or (tower is None and (run, position) in checkpoints.skipped)
                     found.append(Slot(layer, unit, path, weights, repeats, checkpointed=not skipped))
-            lending.complete(pattern, count)
+            blocks.complete(pattern, count)
             yield found
 
     def record(self, forward: Forward, inputs: Inputs) -> None:

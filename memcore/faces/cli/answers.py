@@ -19,7 +19,6 @@ from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render import data, text
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
-from memcore.questions.quick import MEMORY, quick
 from memcore.trace.program import Moment
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def _picture(found: Estimate | ServingEstimate) -> list[str]:
 
 
 def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    from memcore.questions.quick import MEMORY  # noqa: PLC0415 - of this command alone
+
     parser.add_argument("size", metavar="SIZE", help="parameters: 7 and 7e9 are 7 billion; or such as 350M")
     parser.add_argument("--gpus", type=count, default=1, metavar="N", help="GPUs of the whole job (default: 1)")
     parser.add_argument("--engine", metavar="NAME", help="as engine.type (default: fsdp on several GPUs)")
@@ -71,6 +72,8 @@ def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> Non
 
 
 def _quick(options: argparse.Namespace) -> int:
+    from memcore.questions.quick import quick  # noqa: PLC0415 - of this command alone
+
     config, assumed = quick(options.size, options.gpus, options.engine, options.dtype, options.gpu_mem)
     found = estimate_training(config)
     if options.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from html import escape
 
+from memcore.config.defaults import value_of
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
@@ -104,11 +105,8 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
 
 def now(session: Session, config: Config, path: str) -> int:
     """The value that the job has: given, or assumed."""
-    given = config.get(path)
-    if isinstance(given, int):
-        return given
-    taken = next((each.value for each in session.found.assumptions if each.path == path), 1) if session.found else 1
-    return taken if isinstance(taken, int) else 1
+    found = value_of(config, session.found.assumptions if session.found else (), path)
+    return found if isinstance(found, int) else 1
 
 
 def values_around(session: Session, config: Config, path: str) -> list[int]:

@@ -17,12 +17,12 @@ from memcore.layers.transformers.gated import attend_gated
 from memcore.layers.transformers.griffin import attend_griffin
 from memcore.layers.transformers.indexed import INDEXED, attend_indexed
 from memcore.layers.transformers.latent import LATENT, attend_latent
+from memcore.layers.transformers.packed import packed_attention
 from memcore.layers.transformers.recurrent import RECURRENT
 from memcore.layers.transformers.recurrent.zamba import attend_zamba2
 from memcore.layers.transformers.sharing import attend_gemma
 from memcore.layers.transformers.sinks import attend_gpt_oss, attend_mimo
-from memcore.layers.transformers.vision.attention import attend_across, attend_llama4_vision
-from memcore.layers.transformers.vision.packed import packed_attention
+from memcore.layers.transformers.vision_attention import attend_across, attend_llama4_vision
 from memcore.networks.network import Layer
 from memcore.networks.parts import Mixer
 from memcore.tensors.tensor import Tensor

@@ -15,10 +15,10 @@ from memcore.layers.transformers.gemma import GEMMA
 from memcore.layers.transformers.hyper import hyper_connected
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.recurrent.wiring import RECURRENT_WIRINGS
+from memcore.layers.transformers.recurrent_wiring import RECURRENT_WIRINGS
 from memcore.layers.transformers.residuals import RESIDUALS
 from memcore.layers.transformers.unpacked import UNPACKED
-from memcore.layers.transformers.vision.wirings import VISION
+from memcore.layers.transformers.vision_wiring import VISION
 from memcore.networks.network import Layer
 from memcore.tensors.operations import add, dropout
 from memcore.tensors.tensor import Tensor

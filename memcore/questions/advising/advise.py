@@ -9,8 +9,7 @@ from functools import cached_property
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
-from memcore.errors import MemcoreError
-from memcore.estimation import estimate
+from memcore.estimation import changed, estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.messages import Message, joined
@@ -253,22 +252,11 @@ def _worth(advice: Advice | ServerAdvice) -> tuple[bool, bool, float]:
 def _changed(before: Estimate, rows: Sequence[Change], roofline: Roofline) -> Iterator[Advice]:
     for row in rows:
         for changes in applicable(row, before.job):
-            after = _with(before.job.config, changes)
-            if after is not None:
+            after = changed(before.job.config, changes)
+            if isinstance(after, Estimate):
                 advice = Advice(row.title, row.kind, row.note, changes, before, after, roofline)
                 if advice.is_offered:
                     yield advice
-
-
-def _with(config: Config, changes: Changes) -> Estimate | None:
-    """The estimate with some changes; None where engine or model cannot do that."""
-    try:
-        for path, value in changes.items():
-            config = config.replaced(path, value)
-        found = estimate(config)
-        return found if isinstance(found, Estimate) else None
-    except MemcoreError:
-        return None
 
 
 def _ladder(first: Estimate, roofline: Roofline) -> Iterator[Advice]:

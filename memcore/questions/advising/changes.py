@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from memcore import registry
+from memcore.config.defaults import value_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -220,6 +221,14 @@ _COMMON: tuple[Change, ...] = (
         ladder=False,
     ),
     Change(
+        title="Shard optimizer states over data-parallel ranks",
+        rung="elsewhere",
+        kind="communication",
+        to={EngineSettings.zero_stage: 1},
+        when={EngineSettings.zero_stage: (None, 0)},
+        engines=EngineSettings.zero_stage.engines,
+    ),
+    Change(
         title="Everything in bf16, no fp32 parameters",
         rung="parameters",
         kind="precision",
@@ -267,20 +276,12 @@ CHANGES: tuple[Change, ...] = tuple(sorted((*_COMMON, *_OWN), key=lambda each: R
 """In order of harm, in which the ladder climbs them."""
 
 
-def settings_of(job: Job, path: str) -> object:
-    """A setting's value: given, or what was taken instead."""
-    given = job.config.get(path)
-    if given is not None:
-        return given
-    return next((each.value for each in job.assumptions if each.path == path), None)
-
-
 def applicable(change: Change, job: Job) -> Iterator[Changes]:
     """What a row changes of a job, if it applies at all."""
     if change.engines is not None and job.engine.name not in change.engines:
         return
     for path, values in (change.when or {}).items():
-        if settings_of(job, path) not in values:
+        if value_of(job.config, job.assumptions, path) not in values:
             return
     if change.to is not None:
         yield change.to

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memcore.config.settings import Config
-from memcore.errors import MemcoreError
-from memcore.estimation import estimate_serving
+from memcore.estimation import changed
 from memcore.messages import Message, joined
 from memcore.questions.advising.native import native
 from memcore.questions.advising.server_changes import changes_of, made
@@ -124,16 +123,6 @@ def ladder(first: ServingEstimate) -> Iterator[ServerAdvice]:
 
 def _changed(before: ServingEstimate, row: ServerChange) -> Iterator[ServerAdvice]:
     for changes in made(row, before):
-        after = _with(before.job.config, changes)
-        if after is not None and any(native(before.job.server.name, changes)):
+        after = changed(before.job.config, changes)
+        if isinstance(after, ServingEstimate) and any(native(before.job.server.name, changes)):
             yield ServerAdvice(row.title, row.kind, row.note, changes, before, after)
-
-
-def _with(config: Config, changes: Changes) -> ServingEstimate | None:
-    """The estimate with some changes; None where the server or the model cannot do that."""
-    try:
-        for path, value in changes.items():
-            config = config.replaced(path, value)
-        return estimate_serving(config)
-    except MemcoreError:
-        return None

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from memcore import registry
+from memcore.config.defaults import value_of
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
-from memcore.errors import MemcoreError
-from memcore.estimation import estimate_serving
+from memcore.estimation import changed
 from memcore.serving.answers import utilization
 from memcore.serving.changes import Becomes, Halved, ServerChange, Share, Utilization
 from memcore.serving.estimate import ServingEstimate
-from memcore.serving.job import ServingJob
 from memcore.trace.changes import Changes
 
 
@@ -23,21 +22,13 @@ def changes_of(server: str) -> Sequence[ServerChange]:
     return found
 
 
-def setting_of(job: ServingJob, path: str) -> object:
-    """A setting's value: given, or what was taken instead."""
-    given = job.config.get(path)
-    if given is not None:
-        return given
-    return next((each.value for each in job.assumptions if each.path == path), None)
-
-
 def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
     """What a row makes of a server's settings: nothing where it does not apply."""
     match row.how:
         case Becomes(to, unless):
             yield from _become(found, to, unless or {path: (value,) for path, value in to.items()})
         case Halved(path, least):
-            value = setting_of(found.job, path)
+            value = value_of(found.job.config, found.assumptions, path)
             if isinstance(value, int) and value // 2 >= least:
                 yield {path: value // 2}
         case Share(path):
@@ -53,12 +44,12 @@ def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
 
 
 def _become(found: ServingEstimate, changes: Changes, unless: Mapping[str, tuple[object, ...]]) -> Iterator[Changes]:
-    if not any(setting_of(found.job, path) in values for path, values in unless.items()):
+    if not any(value_of(found.job.config, found.assumptions, path) in values for path, values in unless.items()):
         yield changes
 
 
 def _share(found: ServingEstimate, path: str) -> Iterator[Changes]:
-    now = setting_of(found.job, path)
+    now = value_of(found.job.config, found.assumptions, path)
     if found.capacity is None or found.device.high > found.capacity:
         return
     # A larger share holds more: halve until the largest that stays below the capacity is left.
@@ -77,28 +68,18 @@ def _share(found: ServingEstimate, path: str) -> Iterator[Changes]:
 
 def _exceeds(found: ServingEstimate, changes: Changes) -> bool:
     """Whether a server with changes holds more than the GPU has; not where it is refused, as with too small a share."""
-    then = _with(found, changes)
+    then = changed(found.job.config, changes)
     return then is not None and then.capacity is not None and then.device.high > then.capacity
 
 
 def _starts(found: ServingEstimate, changes: Changes) -> bool:
-    then = _with(found, changes)
+    then = changed(found.job.config, changes)
     return then is not None and then.capacity is not None and then.device.high <= then.capacity
-
-
-def _with(found: ServingEstimate, changes: Changes) -> ServingEstimate | None:
-    config = found.job.config
-    try:
-        for path, value in changes.items():
-            config = config.replaced(path, value)
-        return estimate_serving(config)
-    except MemcoreError:
-        return None
 
 
 def _utilized(found: ServingEstimate, path: str) -> Iterator[Changes]:
     most = utilization(found)
-    now = setting_of(found.job, path)
+    now = value_of(found.job.config, found.assumptions, path)
     if most is None or not isinstance(now, float):
         return
     if int(100 * most.most) / 100 > now:

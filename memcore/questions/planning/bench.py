@@ -13,7 +13,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of, seconds_of
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of
 from memcore.questions.solving import Pieces
 from memcore.serving.estimate import ServingEstimate
 
@@ -71,10 +71,6 @@ class Bench:
         if key not in self.rooflines:
             self.rooflines[key] = roofline_of(*key)
         return cost_of(found.job, self.rooflines[key])
-
-    def range_of(self, found: Estimate) -> tuple[float, float, float]:
-        """Seconds of a step: low, expected, high."""
-        return seconds_of(self.cost(found))
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from memcore import registry
+from memcore.config.defaults import value_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.messages import Message
-from memcore.questions.advising.server_changes import changes_of, made, setting_of
+from memcore.questions.advising.server_changes import changes_of, made
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
 from memcore.questions.solving import Pieces
 from memcore.serving.changes import ServerChange
@@ -243,7 +244,7 @@ def _first(served: Iterator[Served | None]) -> Pieces[Served | None]:
 
 def _format_of(found: ServingEstimate) -> Knob:
     """The format that a server takes where none is named, as a row."""
-    name = setting_of(found.job, Inference.quantization)
+    name = value_of(found.job.config, found.job.assumptions, Inference.quantization)
     why = "the usual format of this server's files"
     return Knob(
         title=Message("weights in {}", name),

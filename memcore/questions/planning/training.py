@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memcore import registry
+from memcore.config.defaults import value_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob, Method, Settings, Way
@@ -13,7 +14,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message
-from memcore.questions.advising.changes import CHANGES, applicable, settings_of
+from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
@@ -301,7 +302,7 @@ def _free_of(job: Job, way: Way) -> Iterator[Knob]:
 
 
 def _applies(knob: Knob, job: Job) -> bool:
-    return all(settings_of(job, path) in values for path, values in knob.when.items())
+    return all(value_of(job.config, job.assumptions, path) in values for path, values in knob.when.items())
 
 
 def ways_of(asked: Asked, *, spare: bool) -> list[Way]:

@@ -49,6 +49,4 @@ def config_as(config: Config, kind: Kind) -> tuple[Config, Settings]:
     """The config as a kind, and the settings that this changes."""
     changed = {path: value for path, value in kind.settings.items() if config.get(path) != value}
     changed |= {path: value for path, value in kind.usual.items() if config.get(path) is None}
-    for path, value in changed.items():
-        config = config.replaced(path, value)
-    return config, changed
+    return config.changed(changed), changed

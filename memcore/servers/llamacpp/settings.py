@@ -13,65 +13,80 @@ _CPP = ("llama.cpp",)
 _GGML = Listed("ggml types", {name.lower(): name for name in BLOCK_TYPES})
 
 
-class LlamaCppSettings(Section, path="engine"):
+class LlamaCppSettings(Section, path="engine", engines=_CPP):
     """What llama.cpp can be told besides the job itself."""
 
     n_gpu_layers = setting(
         Integer(minimum=0), "Layers on GPUs",
         "-ngl: layers on the GPU, counted from the last; the output head counts as one.",
-        flag="n-gpu-layers", engines=_CPP, default="all",
+        flag="n-gpu-layers", default="all",
     )  # fmt: skip
     n_batch = setting(
         Integer(unit="tokens"), "Batch", "-b: logical batch size, in tokens.", flag="n-batch",
-        engines=_CPP, default="2048", advanced=True,
+        default="2048", advanced=True,
     )  # fmt: skip
     n_ubatch = setting(
         Integer(unit="tokens"), "Micro-batch", "-ub: physical batch size, in tokens; sizes the compute buffer.",
-        flag="n-ubatch", engines=_CPP, default="512", advanced=True,
+        flag="n-ubatch", default="512", advanced=True,
     )  # fmt: skip
     flash_attn = setting(
-        Flag(), "Flash attention", "-fa: use flash attention.", flag="flash-attn", engines=_CPP,
+        Flag(), "Flash attention", "-fa: use flash attention.", flag="flash-attn",
         default="true", advanced=True,
     )  # fmt: skip
     cache_type_k = setting(
-        _GGML, "Key cache type", "-ctk: type of cached keys.", flag="cache-type-k", engines=_CPP, default="f16",
+        _GGML, "Key cache type", "-ctk: type of cached keys.", flag="cache-type-k", default="f16",
         advanced=True,
     )  # fmt: skip
     cache_type_v = setting(
-        _GGML, "Value cache type", "-ctv: type of cached values.", flag="cache-type-v", engines=_CPP, default="f16",
+        _GGML, "Value cache type", "-ctv: type of cached values.", flag="cache-type-v", default="f16",
         advanced=True,
     )  # fmt: skip
     kv_unified = setting(
         Flag(), "Unified cache", "-kvu: one KV buffer for all sequences instead of one per sequence.",
         flag="kv-unified",
-        engines=_CPP, default="false", advanced=True,
+        advanced=True,
     )  # fmt: skip
     swa_full = setting(
         Flag(), "Full window cache", "--swa-full: cache the full context in sliding-window layers.", flag="swa-full",
-        engines=_CPP, default="false", advanced=True,
+        advanced=True,
     )  # fmt: skip
     split_mode = setting(
         Choice(("none", "layer", "row"), {"layer": "split by layers", "row": "split matrices by rows"}),
         "Split mode", "-sm: how the model is split over several GPUs.",
-        flag="split-mode", engines=_CPP, default="layer",
+        flag="split-mode", default="layer",
         advanced=True,
     )  # fmt: skip
     n_cpu_moe = setting(
         Integer(minimum=0), "Experts on the host",
         "--n-cpu-moe: number of layers, from the first, whose experts stay on the host.",
-        flag="n-cpu-moe", engines=_CPP, default="0", advanced=True,
+        flag="n-cpu-moe", default="0", advanced=True,
     )  # fmt: skip
     mla = setting(
-        Integer(0, 3), "MLA mode", "-mla of ik_llama.cpp: cache format of latent attention.", flag="mla", engines=_CPP,
+        Integer(0, 3), "MLA mode", "-mla of ik_llama.cpp: cache format of latent attention.", flag="mla",
         default="latent", advanced=True,
     )  # fmt: skip
     fork = setting(
-        Text(), "Fork", "llama.cpp fork: mainline or ik_llama.cpp.", flag="fork", engines=_CPP, default="mainline",
+        Text(), "Fork", "llama.cpp fork: mainline or ik_llama.cpp.", flag="fork", default="mainline",
         advanced=True,
     )  # fmt: skip
 
 
 SECTIONS = (LlamaCppSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    LlamaCppSettings.n_gpu_layers: ("-ngl：放在 GPU 上的层数，从最后一层数起；输出头算一层。", "GPU 上的层数"),
+    LlamaCppSettings.n_batch: ("-b：逻辑批大小，以 token 计。", "批次"),
+    LlamaCppSettings.n_ubatch: ("-ub：物理批大小，以 token 计；决定计算缓冲区的大小。", "微批次"),
+    LlamaCppSettings.flash_attn: ("-fa：使用 flash 注意力。", "Flash attention"),
+    LlamaCppSettings.cache_type_k: ("-ctk：键缓存的类型。", "键缓存类型"),
+    LlamaCppSettings.cache_type_v: ("-ctv：值缓存的类型。", "值缓存类型"),
+    LlamaCppSettings.kv_unified: ("-kvu：所有序列共用一个 KV 缓冲区，而不是每个序列一个。", "统一缓存"),
+    LlamaCppSettings.swa_full: ("--swa-full：滑动窗口层缓存完整上下文。", "完整窗口缓存"),
+    LlamaCppSettings.split_mode: ("-sm：模型如何切分到多块 GPU。", "拆分方式", "", "按层切分", "按行切分矩阵"),
+    LlamaCppSettings.n_cpu_moe: ("--n-cpu-moe：前多少层的专家留在主机上。", "主机上的专家"),
+    LlamaCppSettings.mla: ("ik_llama.cpp 的 -mla：潜在注意力的缓存格式。", "MLA 模式"),
+    LlamaCppSettings.fork: ("llama.cpp 的分支：mainline 或 ik_llama.cpp。", "分支版本"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 NEEDS: Mapping[str, Need] = {
     LlamaCppSettings.n_cpu_moe: ROUTED,
 }

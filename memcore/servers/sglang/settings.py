@@ -10,7 +10,7 @@ from memcore.config.schema import Section, setting
 _SGLANG = ("sglang",)
 
 
-class SglangSettings(Section, path="engine"):
+class SglangSettings(Section, path="engine", engines=_SGLANG):
     """What SGLang can be told besides the job itself."""
 
     mem_fraction_static = setting(
@@ -19,7 +19,6 @@ class SglangSettings(Section, path="engine"):
         "Fraction of the GPU that SGLang uses for weights and the KV cache pool, not counting activations "
         "and CUDA Graphs.",
         flag="mem-fraction-static",
-        engines=_SGLANG,
         default="SGLang's own rule, from the GPU, chunk size and CUDA Graphs",
     )
     chunked_prefill_size = setting(
@@ -27,7 +26,6 @@ class SglangSettings(Section, path="engine"):
         "Chunked prefill",
         "Max prompt tokens per step.",
         flag="chunked-prefill-size",
-        engines=_SGLANG,
         default="2048, 4096, 8192 or 16384 by GPU memory",
         advanced=True,
     )
@@ -36,7 +34,6 @@ class SglangSettings(Section, path="engine"):
         "Max graph batch size",
         "Largest batch size captured as a CUDA Graph.",
         flag="cuda-graph-max-bs",
-        engines=_SGLANG,
         default="by GPU memory",
         advanced=True,
     )
@@ -45,7 +42,6 @@ class SglangSettings(Section, path="engine"):
         "Window pool",
         "Tokens in the sliding-window pool, relative to the full-attention pool.",
         flag="swa-full-tokens-ratio",
-        engines=_SGLANG,
         default="0.8",
         advanced=True,
     )
@@ -54,7 +50,6 @@ class SglangSettings(Section, path="engine"):
         "State pool",
         "Size of the recurrent-state pool, relative to the token pool.",
         flag="mamba-full-memory-ratio",
-        engines=_SGLANG,
         default="0.9",
         advanced=True,
     )
@@ -63,12 +58,30 @@ class SglangSettings(Section, path="engine"):
         "Data-parallel attention",
         "Run attention data-parallel inside the tensor-parallel group; each rank has its own KV cache pool.",
         flag="dp-attention",
-        engines=_SGLANG,
-        default="false",
         advanced=True,
     )
 
 
 SECTIONS = (SglangSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    SglangSettings.mem_fraction_static: (
+        "SGLang 用于权重和 KV 缓存池的显存比例，不含激活与 CUDA Graph。",
+        "静态显存比例",
+        "SGLang 自己的规则，取决于 GPU、分块大小和 CUDA Graph",
+    ),
+    SglangSettings.chunked_prefill_size: (
+        "每步的最大提示 token 数。",
+        "分块预填充",
+        "按显存为 2048、4096、8192 或 16384",
+    ),
+    SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
+    SglangSettings.swa_full_tokens_ratio: ("滑动窗口池与全注意力池的 token 数之比。", "滑动窗口 KV 池"),
+    SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
+    SglangSettings.enable_dp_attention: (
+        "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
+        "数据并行注意力",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 REFUSED: Mapping[str, tuple[str, ...]] = {"sglang": (SglangSettings.enable_dp_attention,)}
 """Settings that every engine could have, but this one refuses whatever their value."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memcore.config.kinds import Integer, Number
 from memcore.config.schema import Section, setting
 
 _TRT = ("tensorrt-llm",)
 
 
-class TensorRtSettings(Section, path="engine"):
+class TensorRtSettings(Section, path="engine", engines=_TRT):
     """What TensorRT-LLM can be told besides the job itself."""
 
     free_gpu_memory_fraction = setting(
@@ -16,13 +18,17 @@ class TensorRtSettings(Section, path="engine"):
         "Cache fraction",
         "Fraction of the memory free after loading that TensorRT-LLM gives to the KV cache pool.",
         flag="free-gpu-memory-fraction",
-        engines=_TRT,
         default="0.9",
     )
     max_num_tokens = setting(
         Integer(unit="tokens"), "Max tokens per step", "Max tokens per step.", flag="max-num-tokens",
-        engines=_TRT, default="8192", advanced=True,
+        default="8192", advanced=True,
     )  # fmt: skip
 
 
 SECTIONS = (TensorRtSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    TensorRtSettings.free_gpu_memory_fraction: ("TensorRT-LLM 把加载后空闲显存的多大比例用作 KV 缓存池。", "缓存比例"),
+    TensorRtSettings.max_num_tokens: ("每步的最大 token 数。",),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from memcore.config.kinds import Flag, Integer, Number
 from memcore.config.schema import Section, setting
 
 _VLLM = ("vllm",)
 
 
-class VllmSettings(Section, path="engine"):
+class VllmSettings(Section, path="engine", engines=_VLLM):
     """What vLLM can be told besides the job itself."""
 
     gpu_memory_utilization = setting(
@@ -17,7 +19,6 @@ class VllmSettings(Section, path="engine"):
         "Fraction of the GPU that vLLM may use for weights, activations and the KV cache.",
         flag="gpu-memory-utilization",
         common=True,
-        engines=_VLLM,
         default="0.92; 0.9 before 0.20",
     )
     kv_cache_memory_bytes = setting(
@@ -25,7 +26,6 @@ class VllmSettings(Section, path="engine"):
         "KV cache size",
         "Size of the KV cache, instead of what gpu_memory_utilization leaves.",
         flag="kv-cache-memory",
-        engines=_VLLM,
         default="what gpu_memory_utilization leaves",
         advanced=True,
     )
@@ -34,19 +34,17 @@ class VllmSettings(Section, path="engine"):
         "Max tokens per step",
         "Max tokens per step; longer prompts are chunked. The profiling run uses this number of tokens.",
         flag="max-batched-tokens",
-        engines=_VLLM,
         default="8192 on GPUs from 70 GiB (except A100), 16384 from 160 GiB, otherwise 2048",
     )
     enforce_eager = setting(
-        Flag(), "No CUDA graphs", "Run without CUDA Graphs and compilation.", flag="enforce-eager", engines=_VLLM,
-        default="false", advanced=True,
+        Flag(), "No CUDA graphs", "Run without CUDA Graphs and compilation.", flag="enforce-eager",
+        advanced=True,
     )  # fmt: skip
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
         "Reuse cache blocks of identical prefixes; the pool stays the same size but holds more.",
         flag="prefix-caching",
-        engines=_VLLM,
         default="true",
         advanced=True,
     )
@@ -55,10 +53,30 @@ class VllmSettings(Section, path="engine"):
         "No hybrid cache manager",
         "Cache the full context in sliding-window layers too.",
         flag="no-hybrid-cache",
-        engines=_VLLM,
         default="false; true for chunked attention before 0.20",
         advanced=True,
     )
 
 
 SECTIONS = (VllmSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    VllmSettings.gpu_memory_utilization: ("vLLM 可用于权重、激活和 KV 缓存的显存比例。", "", "0.92；0.20 之前为 0.9"),
+    VllmSettings.kv_cache_memory_bytes: (
+        "KV 缓存的大小，代替 gpu_memory_utilization 剩下的部分。",
+        "KV 缓存大小",
+        "gpu_memory_utilization 剩余的部分",
+    ),
+    VllmSettings.max_num_batched_tokens: (
+        "每步的最大 token 数；更长的提示会分块。显存探测也按此数运行。",
+        "",
+        "70 GiB 起（A100 除外）为 8192，160 GiB 起为 16384，否则为 2048",
+    ),
+    VllmSettings.enforce_eager: ("不使用 CUDA Graph 和编译。", "不用 CUDA Graph"),
+    VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
+    VllmSettings.disable_hybrid_kv_cache_manager: (
+        "滑动窗口层也缓存完整上下文。",
+        "不用混合缓存管理器",
+        "false；0.20 之前对分块注意力为 true",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -15,13 +15,12 @@ from dataclasses import replace
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.weights import Weight
-from memcore.symbols import Axis, Quotient, Shape, Total, product, split_over
+from memcore.symbols import Axis, Quotient, Shape, Total, product
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.engine import Engine, Holding, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed.told import ZeroPlan
-from memcore.trainers.megatron.told import MegatronPlan
 
 Weights = Sequence[tuple[Weight, int]]
 
@@ -314,42 +313,4 @@ OFFLOADED = replace(STAGE_3, stored=lambda weight: ((0,),), key="deepspeed3-offl
 """It may keep its part on the host."""
 
 
-def _with_megatrons(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
-    """What ZeRO keeps, and the buffer in which Megatron's matrix products gather sequences or put scores."""
-    found, plan = list(buffers(weights, recipe)), recipe.plan(MegatronPlan)
-    dtype = recipe.precision.compute
-    if plan is not None and plan.sequence:
-        found.append(Buffer(rule="gather_buffer", module="mpu", shape=("s", "b", "h"), dtype=dtype))
-    found += _of_pipeline(recipe)
-    heads = next(mixer.heads for layer in recipe.network.kinds for mixer in layer.mixers if hasattr(mixer, "heads"))
-    if recipe.attention == "math":
-        shape: Shape = ("b", heads.query, "s", "s")
-        found.append(Buffer(rule="score_buffer", module="mpu", shape=shape, dtype=dtype))
-    return found
-
-
-def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
-    """What a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
-    plan, ends = recipe.plan(MegatronPlan), recipe.network.ends
-    if recipe.pipeline is None or plan is None:
-        return
-    tokens: Axis = split_over("s") if plan.tensor else "s"
-    if plan.sequence:
-        tokens = split_over(tokens)
-    for rule, there in (("received_activation", not ends.reads_tokens), ("received_gradient", not ends.predicts)):
-        if there:
-            yield Buffer(rule=rule, module="pipeline", shape=(tokens, "b", "h"), dtype=recipe.precision.compute)
-    yield Buffer(rule="causal_mask", module="attn_mask", shape=("sq", "sq"), dtype="bool")
-
-
-def _megatron(engine: Engine) -> Engine:
-    """The same under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
-    key = f"megatron-{engine.key}" if engine.key else ""
-    return replace(
-        engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_with_megatrons, communicators=3
-    )
-
-
-MEGATRON = tuple(map(_megatron, (ENGINE, STAGE_3, OFFLOADED)))
-"""The three of them for Megatron's layers."""
 ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in (ENGINE, STAGE_3, OFFLOADED)}

@@ -4,13 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import BY_WIDTH, OPTIMIZER, PARAMETERS, STAGE, WIDTHS, automatic
+from memcore.formats.settled import OPTIMIZER, PARAMETERS, STAGE, Settled
 from memcore.formats.tool import Key, Meaning, Share, Tool
+from memcore.messages import Message, joined
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+
+_OWN_CHECKPOINTS = tuple(
+    f"activation_checkpointing.{name}"
+    for name in ("partition_activations", "cpu_checkpointing", "contiguous_memory_optimization")
+)
+_SECTION = "zero_optimization"
+BY_WIDTH = "*by_width"
+WIDTHS: Mapping[str, int] = {
+    "reduce_bucket_size": 500_000_000,
+    "stage3_prefetch_bucket_size": 50_000_000,
+    "stage3_param_persistence_threshold": 100_000,
+}
+"""Sizes that transformers' Trainer makes of the model's width where a file says `auto`, and DeepSpeed's own."""
+_DEPRECATED: Mapping[str, tuple[str, object]] = {
+    _SECTION: (f"{_SECTION}.stage", 1),
+    f"{_SECTION}.cpu_offload": (f"{_SECTION}.offload_optimizer.device", "cpu"),
+    f"{_SECTION}.cpu_offload_param": (f"{_SECTION}.offload_param.device", "cpu"),
+}
+"""DeepSpeed's older keys that are true or false, and what they are today (runtime/zero/config.py)."""
+
+
+def automatic(found: Mapping[str, Any]) -> Settled:
+    """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
+    settled = dict(found)
+    notes: list[str] = []
+    for name, (today, value) in _DEPRECATED.items():
+        if settled.get(name) is not None and settled.pop(name) is True:
+            settled.setdefault(today, value)
+    left = [name for name in WIDTHS if found.get(f"{_SECTION}.{name}") == "auto"]
+    if left:
+        settled[BY_WIDTH] = True
+        for name in WIDTHS:
+            if name in left:
+                del settled[f"{_SECTION}.{name}"]
+            elif settled.get(f"{_SECTION}.stage") == 3 or not name.startswith("stage3"):
+                settled.setdefault(f"{_SECTION}.{name}", WIDTHS[name])
+        notes.append(Message("{}: auto, which the Trainer makes of the model's width", joined(", ", left)))
+    if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
+        settled["bf16.enabled"] = True
+        notes.append("bf16.enabled is 'auto': the trainer decides, bf16 is assumed")
+    unused = [name for name in _OWN_CHECKPOINTS if settled.pop(name, False)]
+    notes += [Message("{} is left out: only Megatron-DeepSpeed calls deepspeed.checkpointing", name) for name in unused]
+    return settled, tuple(notes)
+
 
 DEEPSPEED = Tool(
     name="deepspeed",
@@ -30,7 +76,7 @@ DEEPSPEED = Tool(
         ),
         Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
-        Key(path=DeepSpeedSettings.zero_stage, name="zero_optimization.stage"),
+        Key(path=EngineSettings.zero_stage, name="zero_optimization.stage"),
         Key(path=DeepSpeedSettings.offload_optimizer, name="zero_optimization.offload_optimizer.device"),
         Key(path=DeepSpeedSettings.offload_param, name="zero_optimization.offload_param.device"),
         Key(path=DeepSpeedSettings.partition_activations, name="activation_checkpointing.partition_activations"),
@@ -66,7 +112,7 @@ DEEPSPEED = Tool(
     batch="train_batch_size",
     defaults={Training.precision: "fp32"},
     unsaid={
-        DeepSpeedSettings.zero_stage: None,
+        EngineSettings.zero_stage: None,
         Training.micro_batch_size: None,
         Training.gradient_accumulation_steps: None,
         Training.gradient_clipping: False,
@@ -89,7 +135,7 @@ TOOLS = (DEEPSPEED,)
 SHARES: Mapping[str, Share] = {
     "settled": Share(
         keys=(
-            Key(path=DeepSpeedSettings.zero_stage, name=STAGE),
+            Key(path=EngineSettings.zero_stage, name=STAGE),
             Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),
             Key(path=DeepSpeedSettings.offload_param, name=PARAMETERS),
         ),
@@ -109,16 +155,16 @@ SHARES: Mapping[str, Share] = {
                 )},
             ),
         ),
-        unsaid={DeepSpeedSettings.zero_stage: None},
+        unsaid={EngineSettings.zero_stage: None},
         ignored=tuple(f"deepspeed.{each}" for each in (*DEEPSPEED.ignored, "train_batch_size")),
     ),
     "accelerate": Share(
         keys=(
-            Key(path=DeepSpeedSettings.zero_stage, name="deepspeed_config.zero_stage"),
+            Key(path=EngineSettings.zero_stage, name="deepspeed_config.zero_stage"),
             Key(path=DeepSpeedSettings.offload_optimizer, name="deepspeed_config.offload_optimizer_device"),
             Key(path=DeepSpeedSettings.offload_param, name="deepspeed_config.offload_param_device"),
         ),
-        unsaid={DeepSpeedSettings.zero_stage: 2},
+        unsaid={EngineSettings.zero_stage: 2},
     ),
 }  # fmt: skip
 """What tools of several engines say of ZeRO (`memcore.tools.fine_tuning`).

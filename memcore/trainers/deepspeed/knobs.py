@@ -12,7 +12,7 @@ from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.pytorch.knobs import PLAIN_DEGREES
 
 _STAGE, _OPTIMIZER, _PARAMETERS = (
-    DeepSpeedSettings.zero_stage, DeepSpeedSettings.offload_optimizer, DeepSpeedSettings.offload_param,
+    EngineSettings.zero_stage, DeepSpeedSettings.offload_optimizer, DeepSpeedSettings.offload_param,
 )  # fmt: skip
 _OPTIMIZER_TO_HOST = Knob(
     title="Optimizer on the host",
@@ -52,27 +52,19 @@ NEXT: Mapping[str, tuple[str, ...]] = {}
 """Engines that users of one move on to when a job outgrows it."""
 CHANGES: tuple[Change, ...] = (
     Change(
-        title="Shard optimizer states over data-parallel ranks",
-        rung="elsewhere",
-        kind="communication",
-        to={DeepSpeedSettings.zero_stage: 1},
-        when={DeepSpeedSettings.zero_stage: (None, 0)},
-        engines=DEEPSPEED,
-    ),
-    Change(
         title="Shard gradients too",
         rung="elsewhere",
         kind="communication",
-        to={DeepSpeedSettings.zero_stage: 2},
-        when={DeepSpeedSettings.zero_stage: (1,)},
+        to={EngineSettings.zero_stage: 2},
+        when={EngineSettings.zero_stage: (1,)},
         engines=DEEPSPEED,
     ),
     Change(
         title="Shard parameters too",
         rung="elsewhere",
         kind="communication",
-        to={DeepSpeedSettings.zero_stage: 3},
-        when={DeepSpeedSettings.zero_stage: (1, 2)},
+        to={EngineSettings.zero_stage: 3},
+        when={EngineSettings.zero_stage: (1, 2)},
         engines=DEEPSPEED,
     ),
     Change(
@@ -80,7 +72,7 @@ CHANGES: tuple[Change, ...] = (
         rung="elsewhere",
         kind="transfer",
         to={DeepSpeedSettings.offload_optimizer: "cpu"},
-        when={DeepSpeedSettings.zero_stage: (1, 2, 3), DeepSpeedSettings.offload_optimizer: (None, "none")},
+        when={EngineSettings.zero_stage: (1, 2, 3), DeepSpeedSettings.offload_optimizer: (None, "none")},
         engines=DEEPSPEED,
     ),
 )

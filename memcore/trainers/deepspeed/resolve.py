@@ -17,15 +17,13 @@ from memcore.networks.network import Model
 from memcore.symbols import product
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision, Recipe
-from memcore.trainers.deepspeed.engine import shared_by
 from memcore.trainers.deepspeed.estimators import model_to_params
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.deepspeed.told import ZeroPlan
-from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.pytorch.extension import Extension
 
 _STAGE, _OPTIMIZER, _PARAM = (
-    DeepSpeedSettings.zero_stage,
+    EngineSettings.zero_stage,
     DeepSpeedSettings.offload_optimizer,
     DeepSpeedSettings.offload_param,
 )
@@ -40,8 +38,28 @@ _ONLY_3 = (
     DeepSpeedSettings.zero_quantized_weights,
     DeepSpeedSettings.zero_quantized_gradients,
 )
+_OFFLOADED: Mapping[str, str] = {Training.offload.optimizer: _OPTIMIZER, Training.offload.parameters: _PARAM}
+"""Where the format says what is on the host, and where DeepSpeed does."""
 _SWAPPED = 5 * 100_000_000
 """Elements of buffers through which parameters on a disk pass (offload_param's buffer_count and buffer_size)."""
+
+
+def offloaded(config: Config, problems: list[Problem]) -> Mapping[str, object]:
+    """ZeRO's own settings for what is offloaded."""
+    found: dict[str, object] = {}
+    for path, own in _OFFLOADED.items():
+        device = config.get(path)
+        if device is None:
+            continue
+        if config.get(own) not in (None, device):
+            problems.append(
+                Problem(
+                    path,
+                    Message("found {!r}, but {} is {!r}; they must agree", device, own, config.get(own)),
+                )
+            )
+        found |= {own: device, path: None}
+    return found
 
 
 def zero_engine(read: Defaults) -> str:
@@ -101,10 +119,6 @@ def with_zero(
     if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
         plan = replace(plan, quantized_gradients=False)  # within a node gradients are reduced as they are
     found = {**sizes, "z": ranks, **zero_sizes(read, model, sizes, ranks)}
-    layers = recipe.plan(MegatronPlan)
-    if layers is not None and layers.experts is not None:
-        plan = replace(plan, experts=True)
-        found["zw"] = _own_part(model, found)
     return recipe.planned(plan), {**found, **_quantized(found, plan, recipe.precision, node)}
 
 
@@ -122,15 +136,6 @@ def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, n
     if plan.quantized_gradients:
         found["zy"] = largest + 3 * -(-largest // node)
     return found
-
-
-def _own_part(share: Model, sizes: Mapping[str, int]) -> int:
-    """Elements that this rank updates: of experts it shares with fewer ranks than of others."""
-    return sum(
-        count * -(-product(weight.shape, sizes) // sizes[shared_by(weight)])
-        for weight, _, count in share.tensors
-        if learns(weight, share.network)
-    )
 
 
 def zero_ranks(read: Defaults, ranks: int) -> int:
@@ -158,7 +163,7 @@ def _buckets(read: Defaults, width: int) -> tuple[int, int, int]:
 
 
 def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
-    """The numbers of elements that ZeRO works with, by symbol (`step.zero.ZeroPlan`)."""
+    """The numbers of elements that ZeRO works with, by symbol (`ZeroPlan`)."""
     bucket, prefetched, threshold = _buckets(read, sizes["h"])
     read.take(DeepSpeedSettings.allgather_bucket_size, 500_000_000)
     live = int(read.take(DeepSpeedSettings.stage3_max_live_parameters, 1_000_000_000))
@@ -199,5 +204,7 @@ def _masters(config: Config) -> Iterator[Problem]:
         )
 
 
-EXTENSION = Extension(variant=zero_engine, problems=_masters, partition=with_zero, partitions=True)
+EXTENSION = Extension(
+    variant=zero_engine, restated=offloaded, disk=True, problems=_masters, partition=with_zero, partitions=True
+)
 """DeepSpeed: PyTorch's layers under ZeRO."""

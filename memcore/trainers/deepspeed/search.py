@@ -8,7 +8,7 @@ from memcore.config.engine import EngineSettings
 from memcore.trace.searching import FULL, NONE, Row, and_with
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
-_ENGINE, _STAGE = EngineSettings.type, DeepSpeedSettings.zero_stage
+_ENGINE, _STAGE = EngineSettings.type, EngineSettings.zero_stage
 _OPTIMIZER = DeepSpeedSettings.offload_optimizer
 _STAGES = tuple(
     and_with(and_with(policy, _ENGINE, "deepspeed"), _STAGE, stage, resharded=stage == 3)

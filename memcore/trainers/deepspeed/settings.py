@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer
 from memcore.config.needs import Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.config.training import Training
-from memcore.trainers.nanotron.settings import NANOTRON
 
 DEEPSPEED = ("deepspeed", "megatron-deepspeed")
 """Engines that run ZeRO."""
@@ -22,29 +22,17 @@ _DEVICE = Choice(
 
 
 def _elements(label: str, text: str, name: str, default: str) -> Setting[int]:
-    return setting(
-        Integer(0, unit="elements"), label, text, flag=name, engines=DEEPSPEED, default=default, advanced=True
-    )
+    return setting(Integer(0, unit="elements"), label, text, flag=name, default=default, advanced=True)
 
 
-class DeepSpeedSettings(Section, path="engine"):
+class DeepSpeedSettings(Section, path="engine", engines=DEEPSPEED):
     """What DeepSpeed can be told besides the job itself."""
 
-    zero_stage = setting(
-        Integer(0, 3),
-        "ZeRO stage",
-        "ZeRO stage: 1 shards optimizer states, 2 also gradients, 3 also parameters.",
-        flag="zero-stage",
-        common=True,
-        engines=(*NANOTRON, *DEEPSPEED),
-        default="0",
-    )
     offload_optimizer = setting(
         _DEVICE,
         "Optimizer offload",
         "Where ZeRO keeps fp32 parameters, gradients and optimizer states and runs the optimizer step.",
         flag="zero-offload-optimizer",
-        engines=DEEPSPEED,
         default="none",
     )
     offload_param = setting(
@@ -52,7 +40,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Parameter offload",
         "Where ZeRO-3 keeps the model's parameters.",
         flag="zero-offload-param",
-        engines=DEEPSPEED,
         default="none",
     )
     zero_init = setting(
@@ -60,7 +47,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Sharded initialization",
         "Build the model under deepspeed.zero.Init; affects loading only, not the step.",
         flag="zero-init",
-        engines=DEEPSPEED,
         default="true",
         advanced=True,
     )
@@ -69,7 +55,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Overlapped reduction",
         "Reduce one bucket while the next is filled (stages 1 and 2).",
         flag="overlap-comm",
-        engines=DEEPSPEED,
         default="true for stage 3, else false",
         advanced=True,
     )
@@ -78,7 +63,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Contiguous gradients",
         "Copy gradients into a contiguous bucket as they are produced.",
         flag="contiguous-gradients",
-        engines=DEEPSPEED,
         default="true",
         advanced=True,
     )
@@ -114,8 +98,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "transformers' Trainer resolves `auto` from the hidden size h: buckets of h² and 0.9 h² elements, "
         "persistence threshold 10 h.",
         flag="hidden-size-buckets",
-        engines=DEEPSPEED,
-        default="false",
         advanced=True,
     )
     zero_hpz_partition_size = setting(
@@ -123,7 +105,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "hpZ group",
         "ZeRO++ (hpZ): ranks over which a secondary copy of the parameters is sharded.",
         flag="hpz",
-        engines=DEEPSPEED,
         default="1, no secondary copy",
         advanced=True,
     )
@@ -132,7 +113,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "MiCS group",
         "MiCS: ranks per sharding group; groups are replicas of each other.",
         flag="mics",
-        engines=DEEPSPEED,
         default="all ranks",
         advanced=True,
     )
@@ -141,8 +121,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Quantized gathers",
         "ZeRO++ (qwZ): gather parameters in 8 bits (stage 3).",
         flag="qwz",
-        engines=DEEPSPEED,
-        default="false",
         advanced=True,
     )
     zero_quantized_gradients = setting(
@@ -150,8 +128,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Quantized reduction",
         "ZeRO++ (qgZ): reduce gradients in 4 bits between nodes (stage 3).",
         flag="qgz",
-        engines=DEEPSPEED,
-        default="false",
         advanced=True,
     )
     partition_activations = setting(
@@ -160,7 +136,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Split checkpointed activations over tensor-parallel ranks (deepspeed.checkpointing).",
         flag="partition-activations",
         engines=("megatron-deepspeed",),
-        default="false",
         advanced=True,
     )
     cpu_checkpointing = setting(
@@ -169,7 +144,6 @@ class DeepSpeedSettings(Section, path="engine"):
         "Keep checkpointed activations in host memory (deepspeed.checkpointing).",
         flag="cpu-checkpointing",
         engines=("megatron-deepspeed",),
-        default="false",
         advanced=True,
     )
     contiguous_memory_optimization = setting(
@@ -178,12 +152,64 @@ class DeepSpeedSettings(Section, path="engine"):
         "Allocate one buffer for all layers' checkpoints up front (deepspeed.checkpointing); same size, earlier.",
         flag="contiguous-checkpointing",
         engines=("megatron-deepspeed",),
-        default="false",
         advanced=True,
     )
 
 
 SECTIONS = (DeepSpeedSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    DeepSpeedSettings.offload_optimizer: (
+        "ZeRO 把 fp32 参数、梯度和优化器状态放在哪里，并在那里更新。",
+        "优化器卸载",
+        "",
+        "在 GPU 上",
+        "在主机内存中",
+        "在 NVMe 上，经主机内存中转",
+    ),
+    DeepSpeedSettings.offload_param: ("ZeRO-3 把模型参数放在哪里。", "参数卸载"),
+    DeepSpeedSettings.zero_init: ("在 deepspeed.zero.Init 下初始化模型；只影响加载，不影响训练步。", "分片初始化"),
+    DeepSpeedSettings.overlap_comm: (
+        "填充下一个 bucket 的同时归约上一个（阶段 1 和 2）。",
+        "重叠归约",
+        "阶段 3 为 true，否则为 false",
+    ),
+    DeepSpeedSettings.contiguous_gradients: ("梯度一产生就复制到连续的 bucket 中。", "连续梯度"),
+    DeepSpeedSettings.reduce_bucket_size: ("一次归约的梯度元素数。", "归约 bucket"),
+    DeepSpeedSettings.allgather_bucket_size: ("更新之后一次原地聚合的元素数。", "all-gather bucket"),
+    DeepSpeedSettings.sub_group_size: ("阶段 3 一次更新的元素数。", "子组"),
+    DeepSpeedSettings.stage3_prefetch_bucket_size: ("阶段 3 预取的元素数。", "预取 bucket"),
+    DeepSpeedSettings.stage3_max_live_parameters: ("阶段 3 保持聚合的最大元素数，含预取的部分。", "存活参数"),
+    DeepSpeedSettings.stage3_max_reuse_distance: (
+        "参数若在这一元素数之内再次使用，阶段 3 就保持其聚合状态。",
+        "复用距离",
+    ),
+    DeepSpeedSettings.stage3_param_persistence_threshold: ("小于此值的参数在阶段 3 保持聚合状态。", "常驻阈值"),
+    DeepSpeedSettings.hidden_size_buckets: (
+        "transformers 的 Trainer 按隐藏维度 h 填入 `auto`：bucket 为 h² 与 0.9 h² 个元素，常驻阈值为 10 h。",
+        "按隐藏维度定 bucket",
+    ),
+    DeepSpeedSettings.zero_hpz_partition_size: (
+        "ZeRO++（hpZ）：切分参数第二份副本的 rank 数。",
+        "hpZ 组",
+        "1，即没有第二份副本",
+    ),
+    DeepSpeedSettings.mics_shard_size: ("MiCS：每个分片组的 rank 数；各组互为副本。", "MiCS 组", "所有 rank"),
+    DeepSpeedSettings.zero_quantized_weights: ("ZeRO++（qwZ）：以 8 位聚合参数（阶段 3）。", "量化聚合"),
+    DeepSpeedSettings.zero_quantized_gradients: ("ZeRO++（qgZ）：节点间以 4 位归约梯度（阶段 3）。", "量化归约"),
+    DeepSpeedSettings.partition_activations: (
+        "把激活检查点保存的内容切分到张量并行的各 rank（deepspeed.checkpointing）。",
+        "切分激活检查点",
+    ),
+    DeepSpeedSettings.cpu_checkpointing: (
+        "把激活检查点保存的内容放在主机内存（deepspeed.checkpointing）。",
+        "激活检查点放在主机上",
+    ),
+    DeepSpeedSettings.contiguous_memory_optimization: (
+        "为所有层的激活检查点预先分配一整块缓冲区（deepspeed.checkpointing）；大小不变，只是提前。",
+        "激活检查点缓冲区",
+    ),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "deepspeed": (
         Training.offload.optimizer,
@@ -193,9 +219,9 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     ),
 }
 """What of the settings that engines have in common each of these takes."""
-_ZERO_3 = Need(DeepSpeedSettings.zero_stage, ("3",))
+_ZERO_3 = Need(EngineSettings.zero_stage, ("3",))
 NEEDS: Mapping[str, Need] = {
-    DeepSpeedSettings.offload_optimizer: Need(DeepSpeedSettings.zero_stage, ("1", "2", "3")),
+    DeepSpeedSettings.offload_optimizer: Need(EngineSettings.zero_stage, ("1", "2", "3")),
     DeepSpeedSettings.offload_param: _ZERO_3,
     DeepSpeedSettings.sub_group_size: _ZERO_3,
     DeepSpeedSettings.stage3_prefetch_bucket_size: _ZERO_3,

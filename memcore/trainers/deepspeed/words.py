@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.pytorch.words import TRAINER
 
 _DEEPSPEED: Mapping[str, object] = {
     **TRAINER,
-    DeepSpeedSettings.zero_stage: '"zero_optimization": {{"stage": {}}}',
+    EngineSettings.zero_stage: '"zero_optimization": {{"stage": {}}}',
     DeepSpeedSettings.offload_optimizer: {"cpu": '"zero_optimization": {"offload_optimizer": {"device": "cpu"}}'},
     DeepSpeedSettings.offload_param: {"cpu": '"zero_optimization": {"offload_param": {"device": "cpu"}}'},
     Training.micro_batch_size: '"train_micro_batch_size_per_gpu": {}',

@@ -32,7 +32,7 @@ _UNMODELLED: Mapping[Setting[Any], tuple[object, ...]] = {
     Training.zero_grad: ("set-to-none",),
 }
 """Settings with the values that are supported."""
-_OF_TIME = (MegatronSettings.delay_wgrad_compute, MegatronSettings.moe_shared_expert_overlap)
+_OF_TIME = (EngineSettings.delay_wgrad_compute, MegatronSettings.moe_shared_expert_overlap)
 """Settings that only say when something runs; how much longer tensors live for it is not predicted."""
 
 
@@ -99,7 +99,7 @@ def _fp8(read: Defaults) -> str | None:
             if read.given(path):
                 read.refuse(path, "found {!r}; needs {}", read.given(path), "training.precision 'fp8-mixed'")
         return None
-    return str(read.take(MegatronSettings.fp8_recipe, "delayed", "Megatron's default"))
+    return str(read.take(EngineSettings.fp8_recipe, "delayed", "Megatron's default"))
 
 
 def _loss(read: Defaults) -> str:

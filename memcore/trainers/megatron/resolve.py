@@ -21,6 +21,7 @@ from memcore.messages import joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward, LatentAttention, SpecialMixer
+from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import measure, product
@@ -38,7 +39,6 @@ from memcore.trainers.megatron.layout import chunks_of
 from memcore.trainers.megatron.networks.converted import as_megatron, predicting_too
 from memcore.trainers.megatron.networks.parts import ENCODER
 from memcore.trainers.megatron.networks.placement import Layout, LayoutError, further_tokens, parts_of, predicting
-from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.networks.towers import embedder, towers_of
 from memcore.trainers.megatron.offloading import offload_of
 from memcore.trainers.megatron.plan import plan_of, usual_kernel
@@ -308,7 +308,7 @@ def _rows(read: Defaults, model: Model, ranks: Ranks, sizes: Mapping[str, int]) 
         read.refuse(EXPERTS, "found {}, which does not divide {}'s {} experts", ranks.expert, model.name, sizes["E"])
     tokens = sizes["b"] * sizes["s"] * ranks.expert_tensor // (ranks.tensor if ranks.sequence else 1)
     picks = tokens * sizes["e"]
-    factor = read.given(MegatronSettings.moe_expert_capacity_factor)
+    factor = read.given(EngineSettings.moe_expert_capacity_factor)
     if factor is not None and read.given(MegatronSettings.moe_pad_expert_input_to_capacity):
         each = ceil(tokens * sizes["e"] / ranks.expert_tensor / sizes["E"] * float(factor))
         return each * sizes["E"] * ranks.expert_tensor
@@ -323,7 +323,7 @@ def _worst_imbalance(read: Defaults, sizes: Mapping[str, int]) -> float | None:
     if read.given(MegatronSettings.moe_pad_expert_input_to_capacity):
         return None
     worst = sizes["ep"] * min(sizes["e"], sizes["E"] // sizes["ep"]) / sizes["e"]
-    factor = read.given(MegatronSettings.moe_expert_capacity_factor)
+    factor = read.given(EngineSettings.moe_expert_capacity_factor)
     return worst if factor is None else max(1.0, min(worst, float(factor)))
 
 

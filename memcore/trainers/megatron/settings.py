@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Choice, Flag, Integer, Kind, Names, Number
+from memcore.config.kinds import Choice, Flag, Integer, Kind, Names
 from memcore.config.needs import ANY, IN_FP8, ROUTED, SEVERAL, STAGED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting
@@ -22,17 +22,17 @@ _STATE = Choice(("fp32", "bf16", "fp16", "fp8"))
 
 def _flag(label: str, text: str, name: str, default: str = "false", *, shown: bool = False) -> Setting[bool]:
     """A switch of Megatron-Core."""
-    return setting(Flag(), label, text, flag=name, engines=MEGATRON, default=default, advanced=not shown)
+    return setting(Flag(), label, text, flag=name, default=default, advanced=not shown)
 
 
 def _choice(
     label: str, text: str, name: str, kind: Kind[ValueT], default: str, *, shown: bool = False
 ) -> Setting[ValueT]:
     """A value of Megatron-Core."""
-    return setting(kind, label, text, flag=name, engines=MEGATRON, default=default, advanced=not shown)
+    return setting(kind, label, text, flag=name, default=default, advanced=not shown)
 
 
-class MegatronSettings(Section, path="engine"):
+class MegatronSettings(Section, path="engine", engines=MEGATRON):
     """What Megatron-Core can be told besides the job itself."""
 
     data_parallel_sharding_strategy = setting(
@@ -196,15 +196,6 @@ class MegatronSettings(Section, path="engine"):
         Integer(0),
         "0",
     )
-    delay_wgrad_compute = setting(
-        Flag(),
-        "Delayed weight gradients",
-        "Compute weight gradients after all input gradients (with FSDP, only those of routed experts).",
-        flag="delay-wgrad",
-        engines=("fsdp", *MEGATRON),
-        default="false",
-        advanced=True,
-    )
     tp_comm_overlap = _flag(
         "Overlapped tensor parallelism",
         "Overlap tensor-parallel communication with GEMMs through TransformerEngine's user buffers.",
@@ -235,15 +226,6 @@ class MegatronSettings(Section, path="engine"):
     fp8_format = _choice(
         "FP8 format", "FP8 format of matrix products.", "fp8-format", Choice(("e4m3", "hybrid")), "none"
     )
-    fp8_recipe = setting(
-        Choice(("delayed", "tensorwise", "blockwise", "mxfp8", "rowwise")),
-        "FP8 recipe",
-        "Scaling recipe of FP8 tensors.",
-        flag="fp8-recipe",
-        engines=("fsdp", *MEGATRON),
-        default="delayed with Megatron, tensorwise with FSDP (with fp8-mixed)",
-        advanced=True,
-    )
     fp8_param_gather = _flag("FP8 parameters", "Parameters are kept and gathered in FP8.", "fp8-param-gather")
     first_last_layers_bf16 = _flag(
         "First and last layers in bf16", "Run the first and last layers in bf16 instead of FP8.", "first-last-bf16"
@@ -254,15 +236,6 @@ class MegatronSettings(Section, path="engine"):
         "moe-flex",
         Choice(("deepep", "hybridep")),
         "deepep",
-    )
-    moe_expert_capacity_factor = setting(
-        Number(0, 1000),
-        "Capacity factor",
-        "Expert capacity relative to an even distribution; tokens beyond it are dropped.",
-        flag="moe-capacity",
-        engines=(*MEGATRON, "megatron-deepspeed"),
-        default="none, no token is dropped; 1 with Megatron-DeepSpeed",
-        advanced=True,
     )
     moe_pad_expert_input_to_capacity = _flag("Pad to capacity", "Pad every expert's input to its capacity.", "moe-pad")
     moe_grouped_gemm = _flag(
@@ -299,7 +272,7 @@ class MegatronSettings(Section, path="engine"):
     offload_modules = setting(
         Names(), "Offloaded modules",
         "Modules to offload: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act.",
-        flag="offload-modules", engines=MEGATRON, default="none", advanced=True,
+        flag="offload-modules", default="none", advanced=True,
     )  # fmt: skip
     min_offloaded_tensor_size = _choice(
         "Smallest offloaded tensor", "Smallest tensor to offload, in elements.", "offload-least", Integer(0), "1048576"
@@ -313,12 +286,12 @@ class MegatronSettings(Section, path="engine"):
     cuda_graph_scope = setting(
         Names(), "Scope of CUDA graphs", "Modules captured in CUDA Graphs (older name of cuda_graph_modules).",
         flag="cuda-graph-scope",
-        engines=MEGATRON, default="none", advanced=True,
+        default="none", advanced=True,
     )  # fmt: skip
     cuda_graph_modules = setting(
         Names(), "Modules of CUDA graphs",
         "Modules captured in CUDA Graphs: attn, mlp, moe, moe_router, moe_preprocess, mamba.",
-        flag="cuda-graph-modules", engines=MEGATRON, default="whole layers", advanced=True,
+        flag="cuda-graph-modules", default="whole layers", advanced=True,
     )  # fmt: skip
     cuda_graph_warmup_steps = _choice(
         "Steps before graphs", "Steps before graphs are captured.", "cuda-graph-warmup",
@@ -327,6 +300,131 @@ class MegatronSettings(Section, path="engine"):
 
 
 SECTIONS = (MegatronSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    MegatronSettings.data_parallel_sharding_strategy: (
+        "Megatron-FSDP：在数据并行的 rank 间切分什么。",
+        "分片策略",
+        "no_shard，与 Megatron-LM 相同",
+        "不切分",
+        "切分主权重与优化器状态",
+        "还切分梯度",
+        "还切分参数，逐层聚合",
+    ),
+    MegatronSettings.outer_dp_sharding_strategy: (
+        "Megatron-FSDP 有多个优化器实例（HSDP）时，在实例之间切分什么。",
+        "外层分片",
+        "",
+        "互为副本，不切分",
+        "还切分主权重与优化器状态",
+    ),
+    MegatronSettings.distributed_optimizer: (
+        "在数据并行的 rank 间切分主权重与优化器状态（ZeRO-1）；梯度不切分。",
+        "分布式优化器",
+    ),
+    MegatronSettings.num_distributed_optimizer_instances: (
+        "分布式优化器的副本数；每个副本切分到更少的 rank。",
+        "优化器实例数",
+    ),
+    MegatronSettings.precision_aware_optimizer: (
+        "使用 TransformerEngine 的精度感知优化器：按梯度自身的 dtype 读取，并支持低精度状态。",
+        "精度感知优化器",
+    ),
+    MegatronSettings.grad_reduce_in_bf16: ("以 bf16 保存并归约梯度；优化器再为自己的分片创建 fp32 副本。", "bf16 梯度"),
+    MegatronSettings.main_grads_dtype: ("精度感知优化器的梯度 dtype。", "主梯度"),
+    MegatronSettings.main_params_dtype: ("精度感知优化器的主权重 dtype。", "主参数"),
+    MegatronSettings.exp_avg_dtype: ("精度感知优化器的一阶矩 dtype。", "一阶矩"),
+    MegatronSettings.exp_avg_sq_dtype: ("精度感知优化器的二阶矩 dtype。", "二阶矩"),
+    MegatronSettings.overlap_grad_reduce: ("在反向传播期间归约梯度 bucket；显存不变。", "重叠梯度归约"),
+    MegatronSettings.overlap_param_gather: ("在前向传播期间原地 all-gather 参数。", "重叠参数聚合"),
+    MegatronSettings.gradient_accumulation_fusion: (
+        "在矩阵乘中直接累加权重梯度；autograd 每种形状只得到一个占位梯度。",
+        "梯度累积融合",
+    ),
+    MegatronSettings.transformer_impl: ("层的实现；与 training.implementation 相同。", "Transformer 实现"),
+    MegatronSettings.deterministic_mode: (
+        "使用确定性 kernel；需要 CUBLAS_WORKSPACE_CONFIG=:4096:8（32 MiB 工作区）。",
+        "确定性模式",
+    ),
+    MegatronSettings.account_for_embedding_in_pipeline_split: (
+        "第一级少放一层，以平衡嵌入层。",
+        "切分流水线时计入嵌入",
+    ),
+    MegatronSettings.account_for_loss_in_pipeline_split: ("最后一级少放一层，以平衡输出头。", "切分流水线时计入损失"),
+    MegatronSettings.microbatch_group_size_per_virtual_pipeline_stage: (
+        "切换到下一个虚拟级之前，通过当前虚拟级的微批次数。",
+        "微批次组",
+        "流水线级数",
+    ),
+    MegatronSettings.cp_comm_type: ("上下文并行的各 rank 如何交换键和值。", "上下文并行通信"),
+    MegatronSettings.cross_entropy_loss_fusion: ("把词表并行的损失作为一个 kernel 运行。", "融合交叉熵"),
+    MegatronSettings.cross_entropy_fusion_impl: ("融合交叉熵的实现。", "融合交叉熵的实现"),
+    MegatronSettings.attention_softmax_in_fp32: ("未融合的注意力以 fp32 计算 softmax。", "fp32 softmax"),
+    MegatronSettings.apply_query_key_layer_scaling: ("按层号缩放注意力分数，softmax 用 fp32。", "按层号缩放"),
+    MegatronSettings.no_masked_softmax_fusion: ("不融合缩放、掩码与 softmax。", "不用融合 softmax"),
+    MegatronSettings.no_bias_gelu_fusion: ("不融合偏置与 GELU。", "不用融合激活函数"),
+    MegatronSettings.no_bias_swiglu_fusion: ("不融合偏置与 SwiGLU。", "不用融合 SwiGLU"),
+    MegatronSettings.no_rope_fusion: ("不融合旋转位置编码。", "不用融合旋转"),
+    MegatronSettings.no_persist_layer_norm: ("显存相同。", "不用常驻归一化 kernel"),
+    MegatronSettings.no_create_attention_mask_in_dataloader: ("注意力自行构造因果掩码。", "数据加载器不建掩码"),
+    MegatronSettings.calculate_per_token_loss: ("显存相同。", "逐 token 损失"),
+    MegatronSettings.defer_embedding_wgrad_compute: (
+        "输出头的权重梯度在流水线最后一次反向传播之后计算。",
+        "推迟的嵌入梯度",
+    ),
+    MegatronSettings.wgrad_deferral_limit: ("推迟计算嵌入权重梯度的微批次数；0 表示全部。", "推迟上限"),
+    MegatronSettings.tp_comm_overlap: ("通过 TransformerEngine 的 user buffer 让张量并行的通信与 GEMM 重叠。",),
+    MegatronSettings.overlap_moe_expert_parallel_comm: (
+        "同时运行两个微批次的前向与反向传播，使专家并行的通信与计算重叠。",
+        "专家并行与通信重叠",
+    ),
+    MegatronSettings.overlap_p2p_communication_warmup_flush: ("在预热和收尾阶段让级间通信与计算重叠。", "预热阶段重叠"),
+    MegatronSettings.overlap_param_gather_with_optimizer_step: ("显存相同。", "更新时聚合"),
+    MegatronSettings.distribute_saved_activations: (
+        "完全重计算时，把每层保存的输入切分到张量并行的各 rank，重计算前再聚合。",
+        "切分保存的激活",
+    ),
+    MegatronSettings.no_use_layer_wise_param_layout: (
+        "Muon 的分布式优化器：按大小把整个参数分配给各 rank，缓冲区不填充。",
+        "不用逐层布局",
+    ),
+    MegatronSettings.fp8_format: ("矩阵乘的 FP8 格式。", "FP8 格式"),
+    MegatronSettings.fp8_param_gather: ("参数以 FP8 保存并聚合。", "FP8 参数"),
+    MegatronSettings.first_last_layers_bf16: ("首尾各层用 bf16 而不用 FP8。", "首尾层用 bf16"),
+    MegatronSettings.moe_flex_dispatcher_backend: ("flex 分发器的通信后端。", "flex 分发器"),
+    MegatronSettings.moe_pad_expert_input_to_capacity: ("把每个专家的输入填充到其容量。", "填充到容量"),
+    MegatronSettings.moe_grouped_gemm: ("用一个 grouped GEMM 在多个流上计算一个 rank 的专家。", "Grouped GEMM"),
+    MegatronSettings.moe_permute_fusion: ("用一个融合 kernel 重排 token。", "融合置换"),
+    MegatronSettings.moe_router_fusion: ("路由器作为一个 kernel 运行。", "融合路由"),
+    MegatronSettings.moe_router_load_balancing_type: ("专家负载均衡的方法。", "负载均衡"),
+    MegatronSettings.moe_router_pre_softmax: ("路由器先做 softmax，再选 top-k。", "softmax 先于 top-k"),
+    MegatronSettings.moe_shared_expert_overlap: ("共享专家的计算与 token 通信重叠。", "共享专家与通信重叠"),
+    MegatronSettings.use_fused_weighted_squared_relu: ("把平方 ReLU 与路由器权重融合为一个 kernel。", "融合平方 ReLU"),
+    MegatronSettings.use_transformer_engine_op_fuser: (
+        "前馈层由 TransformerEngine 可融合的算子组成；保存的张量相同。",
+        "TransformerEngine 算子融合",
+    ),
+    MegatronSettings.fine_grained_activation_offloading: ("把所选模块保存的张量移到主机，直到反向传播。", "激活卸载"),
+    MegatronSettings.offload_modules: (
+        "要移到主机的模块：attn_norm、qkv_linear、core_attn、attn_proj、mlp_norm、expert_fc1、moe_act。",
+        "卸载的模块",
+    ),
+    MegatronSettings.min_offloaded_tensor_size: ("移到主机的最小张量，以元素数计。", "最小卸载张量"),
+    MegatronSettings.cuda_graph_impl: (
+        "CUDA Graph 的实现：Megatron-Core 逐层（local）、TransformerEngine，或整个迭代一个。",
+        "CUDA Graph",
+    ),
+    MegatronSettings.cuda_graph_scope: (
+        "捕获为 CUDA Graph 的模块（cuda_graph_modules 的旧名称）。",
+        "CUDA Graph 的范围",
+    ),
+    MegatronSettings.cuda_graph_modules: (
+        "捕获为 CUDA Graph 的模块：attn、mlp、moe、moe_router、moe_preprocess、mamba。",
+        "CUDA Graph 的模块",
+        "整层",
+    ),
+    MegatronSettings.cuda_graph_warmup_steps: ("捕获 CUDA Graph 之前的步数。", "捕获前的步数"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = dict.fromkeys(
     MEGATRON,
     (
@@ -351,7 +449,7 @@ _GRAPHED = Need(MegatronSettings.cuda_graph_impl, (ANY,))
 _OFFLOADED = Need(MegatronSettings.fine_grained_activation_offloading, ("true",))
 NEEDS: Mapping[str, Need] = {
     MegatronSettings.moe_flex_dispatcher_backend: ROUTED,
-    MegatronSettings.moe_expert_capacity_factor: ROUTED,
+    EngineSettings.moe_expert_capacity_factor: ROUTED,
     MegatronSettings.moe_pad_expert_input_to_capacity: ROUTED,
     MegatronSettings.moe_grouped_gemm: ROUTED,
     MegatronSettings.moe_permute_fusion: ROUTED,
@@ -368,7 +466,7 @@ NEEDS: Mapping[str, Need] = {
     MegatronSettings.num_distributed_optimizer_instances: Need(MegatronSettings.distributed_optimizer, ("true",)),
     MegatronSettings.wgrad_deferral_limit: Need(MegatronSettings.defer_embedding_wgrad_compute, ("true",)),
     MegatronSettings.fp8_format: IN_FP8,
-    MegatronSettings.fp8_recipe: IN_FP8,
+    EngineSettings.fp8_recipe: IN_FP8,
     MegatronSettings.fp8_param_gather: IN_FP8,
     MegatronSettings.first_last_layers_bf16: IN_FP8,
     MegatronSettings.offload_modules: _OFFLOADED,

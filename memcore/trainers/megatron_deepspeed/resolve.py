@@ -7,21 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
+from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import joined
+from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.separate_experts import experts_of
+from memcore.networks.share import padded, shared
+from memcore.symbols import product
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.trace.ulysses import Ulysses
-from memcore.trainers.deepspeed.resolve import with_zero, zero_engine
+from memcore.trainers.deepspeed.engine import plan_of, shared_by
+from memcore.trainers.deepspeed.resolve import offloaded, with_zero, zero_engine
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.megatron.networks.converted import as_megatron
-from memcore.trainers.megatron.networks.share import padded, shared
 from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
 from memcore.trainers.megatron_deepspeed.layers import check
 from memcore.trainers.pytorch.extension import Extension
@@ -163,8 +167,8 @@ def _refuse_experts(read: Defaults, sizes: Mapping[str, int]) -> None:
                 "found {} with routed experts, which is not supported yet with Megatron-DeepSpeed",
                 read.given(path),
             )
-    if read.given(DeepSpeedSettings.zero_stage) == 3:
-        read.refuse(DeepSpeedSettings.zero_stage, "found {}; DeepSpeed's mixture of experts supports 0, 1 and 2", 3)
+    if read.given(EngineSettings.zero_stage) == 3:
+        read.refuse(EngineSettings.zero_stage, "found {}; DeepSpeed's mixture of experts supports 0, 1 and 2", 3)
     if sizes["e"] > sizes["E"]:
         read.refuse("model", "each token is routed to {} of {} experts", sizes["e"], sizes["E"])
 
@@ -183,11 +187,11 @@ def _pipeline(read: Defaults) -> Pipeline | None:
     stages = read.given(STAGES) or 1
     if stages == 1:
         return None
-    if (read.given(DeepSpeedSettings.zero_stage) or 0) > 1:
+    if (read.given(EngineSettings.zero_stage) or 0) > 1:
         read.refuse(
-            DeepSpeedSettings.zero_stage,
+            EngineSettings.zero_stage,
             "found {}; DeepSpeed's pipelines support 0 and 1",
-            read.given(DeepSpeedSettings.zero_stage),
+            read.given(EngineSettings.zero_stage),
         )
     for path in (ULYSSES, DeepSpeedSettings.cpu_checkpointing, DeepSpeedSettings.partition_activations, _CONTIGUOUS):
         value = read.given(path)
@@ -266,11 +270,33 @@ def _experts(sizes: Mapping[str, int]) -> Experts:
     )
 
 
+def _partitioned(
+    read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
+) -> tuple[Recipe, dict[str, int]]:
+    """ZeRO, under which experts are shared by the ranks that have the same ones."""
+    recipe, found = with_zero(read, engine, model, recipe, sizes)
+    layers = recipe.plan(MegatronPlan)
+    if layers is None or layers.experts is None:
+        return recipe, found
+    return recipe.planned(replace(plan_of(recipe), experts=True)), {**found, "zw": _own_part(model, found)}
+
+
+def _own_part(share: Model, sizes: Mapping[str, int]) -> int:
+    """Elements that this rank updates: of experts it shares with fewer ranks than of others."""
+    return sum(
+        count * -(-product(weight.shape, sizes) // sizes[shared_by(weight)])
+        for weight, _, count in share.tensors
+        if learns(weight, share.network)
+    )
+
+
 EXTENSION = Extension(
     variant=zero_engine,
+    restated=offloaded,
+    disk=True,
     convert=converted,
     job=megatron_deepspeed_job,
-    partition=with_zero,
+    partition=_partitioned,
     partitions=True,
     offers={Training.loss: ("vocab-parallel",), Training.implementation: ("transformer-engine", "megatron-local")},
     capacity=True,

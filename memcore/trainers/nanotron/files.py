@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.settled import Settled
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.nanotron.settings import NanotronSettings
 
 _DIMENSIONS = (
@@ -93,7 +93,7 @@ NANOTRON = Tool(
         Key(path=NanotronSettings.tp_mode, name="parallelism.tp_mode", in_capitals=True),
         Key(path=NanotronSettings.tp_linear_async_communication, name="parallelism.tp_linear_async_communication"),
         Key(path=NanotronSettings.tp_recompute_allgather, name="parallelism.tp_recompute_allgather"),
-        Key(path=DeepSpeedSettings.zero_stage, name="optimizer.zero_stage"),
+        Key(path=EngineSettings.zero_stage, name="optimizer.zero_stage"),
         Key(path=NanotronSettings.accumulate_grad_in_fp32, name="optimizer.accumulate_grad_in_fp32"),
     ),
     defaults={
@@ -116,7 +116,7 @@ NANOTRON = Tool(
         Training.gradient_accumulation_steps: None,
         Training.optimizer.name: None,
         Training.optimizer.implementation: None,
-        DeepSpeedSettings.zero_stage: None,
+        EngineSettings.zero_stage: None,
         NanotronSettings.accumulate_grad_in_fp32: None,
     },
     ignored=("checkpoints*", "data_stages*", "general*", "lighteval*", "logging*", "metrics_logging*", "profiler*",

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Way
-from memcore.trace.changes import Change
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.pytorch.knobs import PLAIN_DEGREES
 
 _ZERO = Knob(
     title="ZeRO-1",
-    to={DeepSpeedSettings.zero_stage: 1},
-    when={DeepSpeedSettings.zero_stage: (None, 0)},
+    to={EngineSettings.zero_stage: 1},
+    when={EngineSettings.zero_stage: (None, 0)},
     why="data-parallel ranks shard the optimizer states and exchange the same number of bytes",
     source="nanotron, src/nanotron/optim/zero.py",
 )
@@ -31,14 +29,3 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
 }
 NEXT: Mapping[str, tuple[str, ...]] = {}
 """Engines that users of one move on to when a job outgrows it."""
-CHANGES: tuple[Change, ...] = (
-    Change(
-        title="Shard optimizer states over data-parallel ranks",
-        rung="elsewhere",
-        kind="communication",
-        to={DeepSpeedSettings.zero_stage: 1},
-        when={DeepSpeedSettings.zero_stage: (None, 0)},
-        engines=("nanotron",),
-    ),
-)
-"""Changes that save memory, which no other trainer has."""

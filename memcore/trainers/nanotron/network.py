@@ -14,10 +14,10 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import joined
 from memcore.networks.network import Ends, Layer, Model
 from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
 from memcore.networks.weights import Linear
 from memcore.symbols import Axis, Shape, Total, measure
-from memcore.trainers.megatron.networks.share import padded, shared
 
 FUSED = "nanotron"
 """The layout of its matrix for queries, keys and values."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.defaults import WITH_OWN_LAYERS_ABSENT, Defaults
+from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
@@ -16,7 +17,6 @@ from memcore.networks.network import Model
 from memcore.symbols import Axis, split_over
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.nanotron.network import check, converted, uneven
 from memcore.trainers.nanotron.settings import NanotronSettings
 from memcore.trainers.nanotron.told import NanotronPlan
@@ -160,9 +160,9 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -
         read.refuse(_SEQUENCE, "found {}; engine.tp_mode is {!r}", by_sequence, mode)
     if tensor and scatters and sizes["s"] % sizes["tp"]:
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], sizes["tp"])
-    stage = read.take(DeepSpeedSettings.zero_stage, 0)
+    stage = read.take(EngineSettings.zero_stage, 0)
     if stage > 1:
-        read.refuse(DeepSpeedSettings.zero_stage, "found {}; nanotron has 0 and 1", stage)
+        read.refuse(EngineSettings.zero_stage, "found {}; nanotron has 0 and 1", stage)
     usual = scatters if tensor else read.given(NanotronSettings.tp_mode) != "ALL_REDUCE"
     overlaps = bool(read.take(NanotronSettings.tp_linear_async_communication, usual, "nanotron's recipes"))
     if overlaps and not scatters and tensor:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.trace.searching import FULL, NONE, Row, and_with
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 _POLICIES = tuple(
-    and_with(and_with(policy, EngineSettings.type, "nanotron"), DeepSpeedSettings.zero_stage, stage)
+    and_with(and_with(policy, EngineSettings.type, "nanotron"), EngineSettings.zero_stage, stage)
     for policy in (NONE, FULL)
     for stage in (0, 1)
 )

@@ -13,7 +13,7 @@ from memcore.config.training import Training
 NANOTRON = ("nanotron",)
 
 
-class NanotronSettings(Section, path="engine"):
+class NanotronSettings(Section, path="engine", engines=NANOTRON):
     """What nanotron can be told besides the job itself."""
 
     accumulate_grad_in_fp32 = setting(
@@ -21,7 +21,6 @@ class NanotronSettings(Section, path="engine"):
         "Accumulate in fp32",
         "Accumulate gradients in a flat fp32 buffer; the optimizer updates an fp32 copy of the parameters.",
         flag="accumulate-grad-in-fp32",
-        engines=NANOTRON,
         default="true",
         advanced=True,
     )
@@ -36,7 +35,6 @@ class NanotronSettings(Section, path="engine"):
         "Tensor-parallel mode",
         "How tensor-parallel ranks combine their partial results.",
         flag="tp-mode",
-        engines=NANOTRON,
         default="ALL_REDUCE; REDUCE_SCATTER with sequence_parallel",
         advanced=True,
     )
@@ -45,7 +43,6 @@ class NanotronSettings(Section, path="engine"):
         "Overlapped tensor parallelism",
         "Overlap collectives with matrix products.",
         flag="tp-async",
-        engines=NANOTRON,
         default="true; false with ALL_REDUCE",
         advanced=True,
     )
@@ -54,13 +51,28 @@ class NanotronSettings(Section, path="engine"):
         "Recompute all-gather",
         "Gather the sequence again in the backward pass instead of keeping it.",
         flag="tp-recompute-allgather",
-        engines=NANOTRON,
         default="true",
         advanced=True,
     )
 
 
 SECTIONS = (NanotronSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    NanotronSettings.accumulate_grad_in_fp32: (
+        "梯度累加到 fp32 的扁平缓冲区；优化器更新参数的 fp32 副本。",
+        "fp32 累积",
+    ),
+    NanotronSettings.tp_mode: (
+        "张量并行的 rank 如何合并部分结果。",
+        "张量并行方式",
+        "ALL_REDUCE；序列并行时为 REDUCE_SCATTER",
+        "all-reduce：张量并行的每个 rank 在层间保留完整序列",
+        "reduce-scatter：每个 rank 只保留序列的一部分（序列并行）",
+    ),
+    NanotronSettings.tp_linear_async_communication: ("集合通信与矩阵乘重叠。", "", "true；ALL_REDUCE 时为 false"),
+    NanotronSettings.tp_recompute_allgather: ("反向传播时重新聚合序列，而不是一直保留。", "重做 all-gather"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "nanotron": (
         Parallelism.data_parallel_size,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.nanotron.settings import NanotronSettings
 from memcore.trainers.pytorch.words import EVERYWHERE
 
@@ -24,7 +24,7 @@ _NANOTRON: Mapping[str, object] = {
     Training.gradient_accumulation_steps: "tokens.batch_accumulation_per_replica: {}",
     Training.sequence_length: "tokens.sequence_length: {}",
     Hardware.num_gpus: "parallelism.dp for {} GPUs",
-    DeepSpeedSettings.zero_stage: "optimizer.zero_stage: {}",
+    EngineSettings.zero_stage: "optimizer.zero_stage: {}",
     NanotronSettings.tp_mode: "parallelism.tp_mode: {}",
     Parallelism.tensor_parallel_size: "parallelism.tp: {}",
     Parallelism.pipeline_parallel_size: "parallelism.pp: {}",

@@ -19,7 +19,6 @@ from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
 from memcore.trace.engine import Engine
-from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -28,7 +27,7 @@ SIZE = Parallelism.expert_parallel_size
 TENSOR = Parallelism.expert_tensor_parallel_size
 IMBALANCE = EngineSettings.moe_load_imbalance
 DISPATCHER = TorchSettings.moe_token_dispatcher
-CAPACITY = MegatronSettings.moe_expert_capacity_factor
+CAPACITY = EngineSettings.moe_expert_capacity_factor
 _TITAN = "torchtitan"
 _LEAST = 4
 """Tokens that an expert of DeepSpeed takes at least (`--moe-min-capacity`)."""

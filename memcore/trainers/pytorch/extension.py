@@ -38,6 +38,10 @@ class Extension:
     """The model as the library builds it. Raises UnsupportedError for what it has no counterpart of."""
     problems: Callable[[Config], Iterable[Problem]] = lambda config: ()
     """What contradicts how the library works, whatever the model is."""
+    restated: Callable[[Config, list[Problem]], Mapping[str, object]] = lambda config, problems: {}
+    """Values by setting, where the library has settings of its own for what the format says in one place for all."""
+    disk: bool = False
+    """It can keep parameters and states on a disk."""
     job: OwnJob | None = None
     """For a library with layers of its own, which also divides them among stages and checkpoints them itself."""
     partition: Callable[[Defaults, Engine, Model, Recipe, Mapping[str, int]], tuple[Recipe, dict[str, int]]] = (

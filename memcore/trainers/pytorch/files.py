@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import (
-    BUDGET,
-    BY_BUDGET,
-    FLAVORS,
-    GPUS,
-    MODE,
-    MODEL,
-    OFFLOAD,
-    PER_NODE,
-    RANKS,
-    RESHARD,
-    flavored,
-)
+from memcore.formats.settled import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Settled
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
@@ -37,6 +26,57 @@ _COMPILED = tuple(
     for names in _COMPONENTS
 )  # fmt: skip
 """`compile.enable` is of all that `compile.components` lists; without that, both, where the version has it."""
+
+MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
+FLAVORS: Mapping[str, Mapping[str, str]] = {
+    full: {"model.name": name, "model.flavor": size}
+    for name, start, sizes in (
+        ("llama3", "meta-llama/Llama-3.1", ("8B", "70B", "405B")),
+        ("qwen3", "Qwen/Qwen3", ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")),
+        ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
+    )
+    for size in sizes
+    for full in ([start] if name == "deepseek_v3" else [f"{start}-{size}"])
+}
+"""torchtitan's flavors (models/*/__init__.py) that are models of the catalog."""
+
+
+def flavored(found: Mapping[str, Any]) -> Settled:
+    """torchtitan's flavor of a model, copies of the shards, and float8 products."""
+    settled = dict(found)
+    flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
+    name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
+    if name is not None:
+        settled |= {MODEL: name}
+        del settled["model.name"], settled["model.flavor"]
+    copies, shards = (
+        found.get("parallelism.data_parallel_replicate_degree"),
+        found.get("parallelism.data_parallel_shard_degree", -1),
+    )
+    if copies == 1:
+        del settled["parallelism.data_parallel_replicate_degree"]
+    elif isinstance(copies, int) and isinstance(shards, int) and shards > 0:
+        del settled["parallelism.data_parallel_replicate_degree"]
+        settled[RANKS] = copies * shards
+    converters = found.get("model.converters")
+    listed = converters.split(",") if isinstance(converters, str) else converters
+    if listed in ([], ["float8"]):
+        settled["model.converters"] = ["quantize.linear.float8"] if listed else ""
+    _of_mode(settled)
+    return settled, ()
+
+
+def _of_mode(settled: dict[str, Any]) -> None:
+    """What torchtitan's mode of checkpoints reads: an option if it is selective, a budget if the compiler decides."""
+    mode = settled.get(MODE, "selective")
+    if mode != "selective":
+        settled.pop("activation_checkpoint.selective_ac_option", None)
+    if mode == BY_BUDGET:
+        settled[MODE] = "none"
+        settled.setdefault(BUDGET, 0.5)
+    else:
+        settled.pop(BUDGET, None)
+
 
 TORCHTITAN = Tool(
     name="torchtitan",

@@ -21,7 +21,6 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import Pipeline
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED
 from memcore.trace.ulysses import Ulysses
-from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
@@ -264,7 +263,7 @@ def stages_in_all(ranks: int, schedule: str, chunks: int) -> int:
 
 def delays_experts(read: Defaults, *, parallel: bool) -> bool:
     """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
-    path = MegatronSettings.delay_wgrad_compute
+    path = EngineSettings.delay_wgrad_compute
     found = bool(read.given(path))
     if found and not (parallel and pipelined(read)):
         read.refuse(path, "found {}; supported only with expert parallelism in a pipeline, as in PithTrain", "true")

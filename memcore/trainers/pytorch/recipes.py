@@ -25,7 +25,6 @@ from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
 from memcore.trace.recurrence import is_recurrent, recurrence
-from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.budgets import with_budget
 from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
 from memcore.trainers.pytorch.extension import extension_of
@@ -350,7 +349,7 @@ def _compiled(read: Defaults, model: Model, implementation: str, precision: Prec
 
 def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | None:
     """torchao's float8 for the linear layers of blocks."""
-    paths = MegatronSettings.fp8_recipe, TorchSettings.enable_fsdp_float8_all_gather
+    paths = EngineSettings.fp8_recipe, TorchSettings.enable_fsdp_float8_all_gather
     if read.given(Training.precision) != "fp8-mixed":
         for path in paths:
             if read.given(path):

@@ -15,7 +15,7 @@ from memcore.config.training import Training
 _FSDP = ("fsdp",)
 
 
-class TorchSettings(Section, path="engine"):
+class TorchSettings(Section, path="engine", engines=_FSDP):
     """What PyTorch's engines can be told besides the job itself."""
 
     reshard_after_forward = setting(
@@ -23,7 +23,6 @@ class TorchSettings(Section, path="engine"):
         "Reshard after forward",
         "Free gathered parameters between forward and backward pass; a number reshards to groups of that size.",
         flag="reshard",
-        engines=_FSDP,
         default="true",
     )
     root_reshard_after_forward = setting(
@@ -31,7 +30,6 @@ class TorchSettings(Section, path="engine"):
         "Reshard the root",
         "Free the root's parameters (embedding, final norm, head) after the forward pass too.",
         flag="root-reshard",
-        engines=_FSDP,
         default="false, as fully_shard does for the root",
         advanced=True,
     )
@@ -47,7 +45,6 @@ class TorchSettings(Section, path="engine"):
         "Wrapping",
         "FSDP's unit: which parameters are gathered together.",
         flag="wrap",
-        engines=_FSDP,
         default="layer; torchtitan with torchtitan's layers",
         advanced=True,
     )
@@ -56,8 +53,6 @@ class TorchSettings(Section, path="engine"):
         "CPU offload",
         "Keep FSDP's shards, gradients and optimizer states on the host.",
         flag="cpu-offload",
-        engines=_FSDP,
-        default="false",
     )
     no_sync = setting(
         Flag(),
@@ -65,7 +60,6 @@ class TorchSettings(Section, path="engine"):
         "Reduce gradients only after the last micro-batch; until then FSDP keeps them unsharded on every GPU.",
         flag="no-sync",
         engines=("ddp", "fsdp"),
-        default="false",
         advanced=True,
     )
     autocast = setting(
@@ -125,7 +119,6 @@ class TorchSettings(Section, path="engine"):
         "DDP's static_graph; memory is the same.",
         flag="static-graph",
         engines=("ddp",),
-        default="false",
         advanced=True,
     )
     moe_token_dispatcher = setting(
@@ -151,8 +144,6 @@ class TorchSettings(Section, path="engine"):
         "Float8 all-gather",
         "Cast weights to float8 before FSDP's all-gather, so gathered weights take one byte each.",
         flag="float8-all-gather",
-        engines=_FSDP,
-        default="false",
         advanced=True,
     )
     enable_async_tensor_parallel = setting(
@@ -161,8 +152,6 @@ class TorchSettings(Section, path="engine"):
         "Overlap tensor-parallel communication with matrix products; its symmetric-memory workspace is "
         "outside the allocator.",
         flag="async-tp",
-        engines=_FSDP,
-        default="false",
         advanced=True,
     )
     use_orig_params = setting(
@@ -170,7 +159,6 @@ class TorchSettings(Section, path="engine"):
         "Original parameters",
         "FSDP1: allow frozen and trainable parameters in one unit; the frozen ones then need gradient memory too.",
         flag="use-orig-params",
-        engines=_FSDP,
         default="false, as in FullyShardedDataParallel; true with LitGPT",
         advanced=True,
     )
@@ -179,7 +167,6 @@ class TorchSettings(Section, path="engine"):
         "Limit all-gathers",
         "FSDP1: gather at most two units ahead.",
         flag="limit-all-gathers",
-        engines=_FSDP,
         default="true",
         advanced=True,
     )
@@ -194,7 +181,6 @@ class TorchSettings(Section, path="engine"):
         "Backward prefetch",
         "FSDP1: when the backward pass gathers the next unit.",
         flag="backward-prefetch",
-        engines=_FSDP,
         default="pre",
         advanced=True,
     )
@@ -213,7 +199,6 @@ class TorchSettings(Section, path="engine"):
         "Call PEFT's prepare_model_for_kbit_training, which casts everything that is not quantized to fp32.",
         flag="prepare-kbit",
         engines=("none", "ddp", "fsdp"),
-        default="false",
         advanced=True,
     )
     optimizer_in_bwd = setting(
@@ -222,12 +207,94 @@ class TorchSettings(Section, path="engine"):
         "Run the optimizer step for each gradient as soon as it is computed, and free the gradient.",
         flag="optimizer-in-backward",
         engines=("none", "fsdp"),
-        default="false",
         advanced=True,
     )
 
 
 SECTIONS = (TorchSettings,)
+IN_CHINESE: Mapping[str, tuple[str, ...]] = {
+    TorchSettings.reshard_after_forward: ("在前向与反向传播之间释放聚合的参数；写数字则重新切分到该大小的组。",),
+    TorchSettings.root_reshard_after_forward: (
+        "前向传播后也释放根单元的参数（嵌入、最后的归一化、输出头）。",
+        "根组重新分片",
+        "false，与 fully_shard 对根模块相同",
+    ),
+    TorchSettings.wrap: (
+        "FSDP 的单元：哪些参数一起聚合。",
+        "包装单位",
+        "layer；torchtitan 的层为 torchtitan",
+        "每层一个单元；其余归根单元",
+        "单元：嵌入、每层、归一化与输出头",
+        "每层一个单元，最后一层不重新切分；其余归根单元",
+    ),
+    TorchSettings.cpu_offload: ("把 FSDP 的分片、梯度和优化器状态放在主机上。",),
+    TorchSettings.no_sync: (
+        "只在最后一个微批次之后归约梯度；此前 FSDP 在每块 GPU 上保存未切分的梯度。",
+        "累积时不通信",
+    ),
+    TorchSettings.autocast: (
+        "前向传播在 torch.autocast 下运行；使用 FSDP 时与其混合精度策略叠加，与 accelerate 相同。",
+        "autocast",
+        "由精度预设决定",
+    ),
+    TorchSettings.gradient_as_bucket_view: (
+        "让 DDP 的梯度直接使用通信 bucket 的显存。",
+        "梯度作为 bucket 视图",
+        "false，与 DistributedDataParallel 相同",
+    ),
+    TorchSettings.pipeline_runtime: (
+        "流水线调度的运行时。",
+        "流水线运行时",
+        "",
+        "torch.distributed.pipelining，为所有微批次设接收缓冲区",
+        "只保留在途微批次所需的调度",
+    ),
+    TorchSettings.return_outputs: (
+        "最后一级流水线把所有微批次的 logits 保留到下一步。",
+        "返回输出",
+        "true，与 torch.distributed.pipelining 相同；torchtitan 的层为 false",
+    ),
+    TorchSettings.bucket_cap_mb: ("DDP 每个通信 bucket 的大小；全部 bucket 合起来容纳全部梯度。", "bucket 大小"),
+    TorchSettings.static_graph: ("DDP 的 static_graph；显存不变。", "静态图"),
+    TorchSettings.moe_token_dispatcher: (
+        "token 如何发送到专家所在的 rank 并返回。",
+        "token 分发器",
+        "alltoall；Megatron 为 allgather",
+        "all-to-all，每个 token 与专家一行",
+        "all-gather：每个 rank 得到所有 token（Megatron）",
+        "DeepEP 或 HybridEP 的 kernel（Megatron）",
+        "DeepEP：每个 token 对每个 rank 只发送一次（torchtitan）",
+        "HybridEP：同时对行排序（torchtitan）",
+    ),
+    TorchSettings.enable_fsdp_float8_all_gather: (
+        "FSDP 在 all-gather 之前把权重转为 float8，聚合后的权重每个占一字节。",
+        "float8 all-gather",
+    ),
+    TorchSettings.enable_async_tensor_parallel: (
+        "张量并行的通信与矩阵乘重叠；其对称内存工作区在分配器之外。",
+        "异步张量并行",
+    ),
+    TorchSettings.use_orig_params: (
+        "FSDP1：允许冻结与可训练的参数在同一单元；冻结的参数也因此需要梯度显存。",
+        "原始参数",
+        "false，与 FullyShardedDataParallel 相同；LitGPT 为 true",
+    ),
+    TorchSettings.limit_all_gathers: ("FSDP1：最多提前聚合两个单元。", "限制 all-gather"),
+    TorchSettings.backward_prefetch: (
+        "FSDP1：反向传播何时聚合下一个单元。",
+        "反向预取",
+        "",
+        "当前单元运行前先聚合下一个",
+        "每个单元运行时才聚合",
+    ),
+    TorchSettings.lm_head_chunk_size: ("LitGPT：输出头每次处理的 token 数。", "logits 分块", "由 training.loss 决定"),
+    TorchSettings.prepare_model_for_kbit_training: (
+        "调用 PEFT 的 prepare_model_for_kbit_training，把未量化的部分全部转为 fp32。",
+        "为 k 位训练准备",
+    ),
+    TorchSettings.optimizer_in_bwd: ("每个梯度一算出就执行优化器更新，并释放该梯度。", "反向传播中更新"),
+}
+"""Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "fsdp": (
         EngineSettings.moe_load_imbalance,

@@ -18,16 +18,9 @@ from memcore.messages import Message
 from memcore.networks.catalog import full_name, identified
 from memcore.networks.named import DYNAMIC
 from memcore.trace.engine import engine_of
-from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
-from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.extension import Extension
 
-_OFFLOAD: Mapping[str, str] = {
-    Training.offload.optimizer: DeepSpeedSettings.offload_optimizer,
-    Training.offload.parameters: DeepSpeedSettings.offload_param,
-}
-"""Where the format says what is on the host, and where DeepSpeed does."""
-_COMPUTE, _PRECISION, _RECIPE = Training.compute_dtype, Training.precision, MegatronSettings.fp8_recipe
+_COMPUTE, _PRECISION, _RECIPE = Training.compute_dtype, Training.precision, EngineSettings.fp8_recipe
 _MASTER = Training.master_dtype
 _FP8: Mapping[str, str | None] = {"fp8": None, "mxfp8": "mxfp8"}
 """Dtypes of products that `fp8-mixed` computes, and the recipe that they name."""
@@ -40,8 +33,8 @@ def understood(config: Config) -> tuple[Config, Defaults]:
     """
     room = registry.room(config[EngineSettings.type] or "none", "resolve")
     own: Extension = getattr(room, "EXTENSION", Extension())
-    problems = [*_without_disk(config), *_masters(config), *own.problems(config)]
-    said = {**_offloading(config, problems), **_in_fp8(config, problems)}
+    problems = [*(() if own.disk else _without_disk(config)), *_masters(config), *own.problems(config)]
+    said = {**own.restated(config, problems), **_in_fp8(config, problems)}
     config, noted = _repository(config, problems)
     if problems:
         raise ConfigError(problems)
@@ -73,30 +66,8 @@ def _repository(config: Config, problems: list[Problem]) -> tuple[Config, list[A
     return config.replaced("model", found.base), noted
 
 
-def _offloading(config: Config, problems: list[Problem]) -> Mapping[str, object]:
-    """DeepSpeed's own settings for what is offloaded."""
-    if config[EngineSettings.type] not in DEEPSPEED:
-        return {}
-    found: dict[str, object] = {}
-    for path, own in _OFFLOAD.items():
-        device = config.get(path)
-        if device is None:
-            continue
-        if config.get(own) not in (None, device):
-            problems.append(
-                Problem(
-                    path,
-                    Message("found {!r}, but {} is {!r}; they must agree", device, own, config.get(own)),
-                )
-            )
-        found |= {own: device, path: None}
-    return found
-
-
 def _without_disk(config: Config) -> Iterator[Problem]:
-    if config[EngineSettings.type] in DEEPSPEED:
-        return
-    for path in _OFFLOAD:
+    for path in (Training.offload.optimizer, Training.offload.parameters):
         if config.get(path) == "nvme":
             only = "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)"
             yield Problem(

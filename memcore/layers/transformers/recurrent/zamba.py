@@ -1,6 +1,6 @@
 """Parts of the attention layer whose parameters several of Zamba 2's layers share.
 
-Low-rank matrices next to the shared ones belong to a single use (`memcore.trace.lending`).
+Low-rank matrices next to the shared ones belong to a single use (`memcore.trace.shared_blocks`).
 """
 
 from __future__ import annotations

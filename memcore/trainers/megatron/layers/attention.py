@@ -112,8 +112,7 @@ def core(
 ) -> Tensor:
     """Attention's core; TransformerEngine takes parts of one tensor as they lie, and copies anything else in order."""
     heads = heads_of(part)
-    causal = not (isinstance(part, Attention) and part.bidirectional)
-    given = Core(around.how, heads, part.dropout, around.mask, packed, causal)
+    given = Core(around.how, heads, part.dropout, around.mask, packed)
     with query.tape.module("core_attention"):
         if not around.local and not packed:
             query, key, value = (contiguous(each) for each in (query, key, value))

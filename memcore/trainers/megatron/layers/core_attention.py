@@ -29,7 +29,6 @@ class Core:
     """Of all pairs of tokens, from the data loader."""
     packed: bool
     """Queries, keys and values are parts of one tensor, side by side in every head."""
-    causal: bool = True
 
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Core], Tensor]

@@ -144,15 +144,10 @@ def linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, bias
     return _with_adapter(out, parts_to_all(x) if gathers and part.adapter_dtype else x, part, weights, how)
 
 
-def local_linear(
-    x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, biased: bool = True, owner: Parameter | None = None
-) -> Tensor:
-    """`LinearWithGradAccumulationAndAsyncCommunication`: gathers into a buffer that all layers share and that stays.
-
-    `owner`: the parameter, where the layer is given another module's.
-    """
+def local_linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, biased: bool = True) -> Tensor:
+    """`LinearWithGradAccumulationAndAsyncCommunication`: gathers into a buffer that all layers share and that stays."""
     tape, gathers = x.tape, how.sequence and part.split == "outer"
-    weight, bias = (owner, None) if owner is not None else parameters(weights, part)
+    weight, bias = parameters(weights, part)
     bias = bias if biased else None
     inputs = [x, weight, *([] if bias is None else [bias])]
     needs = tracked(*inputs)
@@ -168,7 +163,7 @@ def local_linear(
             return [result, *_weight_gradients(only(gradients).dtype, weight, bias, how)]
 
         attach([out], inputs, saved, apply)
-    if part.split == "inner" or owner is not None:
+    if part.split == "inner":
         return out
     return _with_adapter(out, parts_to_all(x) if gathers and part.adapter_dtype else x, part, weights, how)
 

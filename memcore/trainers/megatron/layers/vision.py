@@ -116,7 +116,7 @@ def _attention(
 
 def _core(query: Tensor, key: Tensor, value: Tensor, part: Attention, around: Around) -> Tensor:
     """`TEDotProductAttention` over images of different lengths: kernels take rows as they lie."""
-    given = Core(around.how, heads_of(part), 0.0, None, packed=False, causal=False)
+    given = Core(around.how, heads_of(part), 0.0, None, packed=False)
     with query.tape.module("core_attention"):
         query, key, value = (contiguous(each) for each in (query, key, value))
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
-
-from memcore.errors import ConfigError
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,50 +75,3 @@ class MegatronArguments:
     def shared_width(self) -> int:
         """`moe_shared_expert_intermediate_size`, filled in."""
         return self.moe_shared_expert_intermediate_size or 0
-
-
-def of_container(container: Any) -> MegatronArguments:
-    """What Megatron Bridge's formulas read of its `ConfigContainer`, or of anything with the same attributes.
-
-    Absent ones, and None, are what its formulas take them for (067f987df).
-    """
-    model = container.model
-    found = {field.name: getattr(model, field.name, None) for field in fields(MegatronArguments)}
-    found |= {
-        "micro_batch_size": container.train.micro_batch_size,
-        "use_distributed_optimizer": bool(getattr(container.optimizer, "use_distributed_optimizer", False)),
-        "data_parallel_size": getattr(container, "data_parallel_size", None),
-        "vocab_size": _vocabulary(model),
-        "gated_linear_unit": bool(found["gated_linear_unit"]) and _named(model, "activation_func") == "silu",
-        "moe_layers": tuple(_moe_layers(model)) if found["num_moe_experts"] else (),
-    }
-    if found["moe_router_topk"] is None:
-        found["moe_router_topk"] = getattr(model, "num_experts_routed_to", None)
-    return MegatronArguments(**{name: value for name, value in found.items() if value is not None})
-
-
-def _named(model: Any, name: str) -> str:
-    return getattr(getattr(model, name, None), "__name__", "")
-
-
-def _vocabulary(model: Any) -> int:
-    size: int = model.vocab_size
-    if not getattr(model, "should_pad_vocab", True):
-        return size
-    multiple: int = model.make_vocab_size_divisible_by * model.tensor_model_parallel_size
-    return -(-size // multiple) * multiple
-
-
-def _moe_layers(model: Any) -> Iterator[bool]:
-    """Return `moe_layer_freq` for each layer: every n-th from the first, or one by one."""
-    frequency, count = getattr(model, "moe_layer_freq", 1), model.num_layers
-    if isinstance(frequency, int) and frequency > 0:
-        return (layer % frequency == 0 for layer in range(count))
-    if isinstance(frequency, Sequence) and not isinstance(frequency, str) and len(frequency) == count:
-        return map(bool, frequency)
-    raise ConfigError.at(
-        "model.moe_layer_freq",
-        "found {!r}; it is a positive integer, or a list with one of 0 and 1 for each of {} layers",
-        frequency,
-        count,
-    )

@@ -22,18 +22,16 @@ _PADDED = 128
 """What Megatron-LM pads the vocabulary to a multiple of, for each tensor-parallel rank."""
 
 
-def arguments_of(config: Config | Mapping[str, object], *, pads_vocabulary: bool | None = None) -> MegatronArguments:
+def arguments_of(config: Config | Mapping[str, object]) -> MegatronArguments:
     """The formulas' arguments of a job.
 
-    `pads_vocabulary` is Megatron Bridge's `should_pad_vocab`, off there by default; Megatron-LM always pads, which None
-    does for networks that are given by Megatron's arguments.
+    Megatron-LM pads the vocabulary; Megatron Bridge only where `should_pad_vocab` says so, which is off by default.
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
     source = described.model if isinstance(described.model, Mapping) else {}
     network = _network(find_model(described.model), source)
     tensor = _given(described, Parallelism.tensor_parallel_size) or 1
-    pads = source.get("model_type") == "megatron" if pads_vocabulary is None else pads_vocabulary
-    if pads:
+    if source.get("model_type") == "megatron":
         multiple = int(source.get("make_vocab_size_divisible_by") or _PADDED) * tensor  # type: ignore[call-overload]
         network["vocab_size"] = -(-network["vocab_size"] // multiple) * multiple
     return MegatronArguments(**network, **_layout(described, tensor))

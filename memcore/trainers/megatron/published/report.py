@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from memcore.config.settings import Config
 from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
-from memcore.trainers.megatron.published.arguments import MegatronArguments, of_container
+from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
-
-Job: TypeAlias = "MegatronArguments | object"
-"""Arguments, Megatron Bridge's own container, or a config as `reading.arguments_of` takes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,42 +91,13 @@ class TheoreticalMemory:
         return self.weight_and_optimizer + (self.activation or 0.0)
 
 
-def _arguments(job: Job) -> MegatronArguments:
-    if isinstance(job, MegatronArguments):
-        return job
-    if hasattr(job, "model") and hasattr(job, "train"):
-        return of_container(job)
-
-    return arguments_of(job)  # type: ignore[arg-type]
-
-
-def compute_weight_and_optimizer_memory(job: Job, formula: str = "megatron-bridge") -> float:
-    """Bytes of weights, gradients and optimizer states on the most loaded shard of a job.
-
-    >>> gpt = MegatronArguments(num_layers=4, hidden_size=16, ffn_hidden_size=64, num_attention_heads=4,
-    ...     kv_channels=4, vocab_size=32, seq_length=8, micro_batch_size=2, tensor_model_parallel_size=2,
-    ...     pipeline_model_parallel_size=2, data_parallel_size=4, use_distributed_optimizer=True)
-    >>> compute_weight_and_optimizer_memory(gpt)
-    30600.0
-    """
-    return FORMULAS[formula].weights(_arguments(job))
-
-
-def compute_activation_memory(job: Job, num_microbatches: int | None = None, formula: str = "megatron-bridge") -> float:
-    """Bytes of activations on the first stage, under sequence parallelism and selective recomputation."""
-    return FORMULAS[formula].activations(_arguments(job), num_microbatches)
-
-
-def compute_activation_memory_without_sp(job: Job, num_microbatches: int | None = None) -> float:
-    """The same of Megatron-LM without sequence parallelism, which Megatron Bridge has no formula for."""
-    return megatron.activations_without_sequence_parallelism(_arguments(job), num_microbatches)
-
-
 def report_theoretical_memory(
-    job: Job, num_microbatches: int | None = None, formula: str = "megatron-bridge"
+    job: MegatronArguments | Config | Mapping[str, object],
+    num_microbatches: int | None = None,
+    formula: str = "megatron-bridge",
 ) -> TheoreticalMemory:
     """Both, where the tool has a formula for the activations of such a job."""
-    row, arguments = FORMULAS[formula], _arguments(job)
+    row, arguments = FORMULAS[formula], job if isinstance(job, MegatronArguments) else arguments_of(job)
     fits = arguments.sequence_parallel and arguments.recompute_granularity == "selective"
     activations = row.activations if fits else row.without_sequence_parallelism
     found = None if activations is None else activations(arguments, num_microbatches)

@@ -19,7 +19,7 @@ _FOREVER = 3600.0
 
 
 @contextmanager
-def undisturbed() -> Iterator[bool]:
+def exclusively() -> Iterator[bool]:
     """Let nothing else run meanwhile, as far as that can be; yields whether there is no other thread."""
     looked = gc.isenabled()
     gc.disable()

@@ -13,7 +13,7 @@ _BLOCK = "shared_transformer."
 _ADAPTER = re.compile(r"(.*_adapter_list)\.(\d+)\.(\d)\.weight")
 
 
-class Lending:
+class SharedBlocks:
     """The blocks of a network, as far as its layers have been made."""
 
     def __init__(self) -> None:

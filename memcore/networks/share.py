@@ -14,7 +14,6 @@ from memcore.networks.network import Ends, Layer, Model, Network, Tower
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Shape, split_over
-from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS
 
 TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 """Symbols for the ranks that share matrices, experts, and the matrices of an expert."""
@@ -43,8 +42,7 @@ def _network(network: Network) -> Network:
 
 
 def _tower(tower: Tower) -> Tower:
-    """Another library's stands whole on every rank."""
-    if tower.variant not in DIVIDED_VARIANTS:
+    if not tower.divided:
         return tower
     runs = tuple(tuple(map(_layer, run)) for run in tower.runs)
     return replace(tower, runs=runs, ends=tuple(_weight(weight, TENSOR) for weight in tower.ends))

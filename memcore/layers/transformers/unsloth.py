@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memcore.errors import UnsupportedError
-from memcore.layers import liger
-from memcore.layers.transformers import model, tables
+from memcore.layers.transformers import liger, model, tables
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear

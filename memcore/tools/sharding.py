@@ -1,0 +1,167 @@
+"""FSDP and DeepSpeed in the words of the Hugging Face Trainer, of TRL and of accelerate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.errors import MemcoreError
+from memcore.formats.settled import (
+    CHECKPOINTS,
+    ENGINE,
+    GPUS,
+    OFFLOAD,
+    OPTIMIZER,
+    PARAMETERS,
+    RESHARD,
+    STAGE,
+    VERSION,
+    Settled,
+)
+from memcore.messages import Message, joined
+from memcore.networks.catalog import find_model
+from memcore.networks.usual_targets import targets_of_peft
+
+_STRATEGIES: Mapping[object, bool] = {
+    "FULL_SHARD": True, "1": True, "SHARD_GRAD_OP": False, "2": False, "HYBRID_SHARD": True, "4": True,
+    "HYBRID_SHARD_ZERO2": False, "5": False,
+}  # fmt: skip
+"""FSDP's strategies by name and by number, and whether parameters are resharded after the forward pass."""
+_REPLICATED, _HYBRID = ("NO_SHARD", "3"), ("HYBRID_SHARD", "4", "HYBRID_SHARD_ZERO2", "5")
+_ZERO = re.compile(r"z(?:ero)?_?([0-3])")
+_NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_states", "transformer_layer_cls_to_wrap",
+              "min_num_params", "use_orig_params", "limit_all_gathers", "forward_prefetch", "xla", "xla_fsdp_v2",
+              "final_state_dict_type")  # fmt: skip
+_BY_LAYER = "TRANSFORMER_BASED_WRAP"
+
+
+def sharded(found: Mapping[str, Any]) -> Settled:
+    """`fsdp` and `deepspeed` of the Trainer and its relatives.
+
+    Source: transformers, training_args.py (fsdp, fsdp_config: version 1 where none is given).
+    """
+    settled = {key: value for key, value in found.items() if not key.startswith(("fsdp", "deepspeed"))}
+    notes: list[str] = []
+    words = found.get("fsdp") or ()
+    words = words.split() if isinstance(words, str) else [str(each) for each in words] if words is not True else []
+    given = _of_fsdp(found, "fsdp_config.", "fsdp_version")
+    if words or given:
+        strategy = next((each.upper() for each in words if each.upper() in (*_STRATEGIES, *_REPLICATED)), None)
+        plain, more = _fsdp({**({"sharding_strategy": strategy} if strategy else {}), **given}, "offload" in words)
+        settled |= plain
+        notes += more
+    other = found.get("deepspeed")
+    if isinstance(other, str):
+        plain, more = _zero(other)
+        settled |= plain
+        notes += more
+    inside = {key: value for key, value in found.items() if key.startswith("deepspeed.")}
+    settled |= {**inside, ENGINE: "deepspeed"} if inside else {}
+    if ENGINE not in settled and found.get(GPUS, 1) != 1:
+        settled[ENGINE] = "ddp"
+        notes.append("several processes without FSDP or DeepSpeed: taken as DDP")
+    return settled, tuple(notes)
+
+
+def of_trl(found: Mapping[str, Any]) -> Settled:
+    """The Trainer's words, and the layers that PEFT adapts where TRL's `lora_target_modules` is absent."""
+    settled, notes = sharded(found)
+    name = found.get("model_name_or_path")
+    if found.get("use_peft") is not True or found.get("lora_target_modules") or not isinstance(name, str):
+        return settled, notes
+    try:
+        family = find_model(name).network.family
+    except MemcoreError:
+        return settled, notes
+    targets = list(targets_of_peft(family))
+    if not targets:
+        return settled, (
+            *notes,
+            Message("lora_target_modules: PEFT has none of its own for {}; taken as all-linear", family),
+        )
+    note = Message("lora_target_modules: not given; PEFT's for {}: {}", family, joined(", ", targets))
+    return {**settled, "lora_target_modules": targets}, (*notes, note)
+
+
+def accelerated(found: Mapping[str, Any]) -> Settled:
+    """accelerate's keys of FSDP, whose absent version is the first.
+
+    Source: accelerate, utils/dataclasses.py, FullyShardedDataParallelPlugin.
+    """
+    if str(found.get("distributed_type")) == "DEEPSPEED":
+        return _accelerated_zero(found)
+    if str(found.get("distributed_type")) != "FSDP":
+        return found, ()
+    settled = {key: value for key, value in found.items() if not key.startswith("fsdp_config.")}
+    plain, notes = _fsdp(_of_fsdp(found, "fsdp_config."), False)
+    return {**settled, **plain}, tuple(notes)
+
+
+def _accelerated_zero(found: Mapping[str, Any]) -> Settled:
+    """accelerate's keys of DeepSpeed: stage 2 where none is said, unless another file says it.
+
+    Source: accelerate, utils/dataclasses.py, DeepSpeedPlugin (`zero_stage`, `hf_ds_config`).
+    """
+    name = found.get("deepspeed_config.deepspeed_config_file")
+    if isinstance(name, str):
+        plain, notes = _zero(name)
+        return {**found, **plain}, tuple(notes)
+    return {"deepspeed_config.zero_stage": 2, **found}, ()
+
+
+def _of_fsdp(found: Mapping[str, Any], *prefixes: str) -> dict[str, Any]:
+    """FSDP's keys by their names alone."""
+    return {
+        key.removeprefix("fsdp_config.").removeprefix("fsdp_"): value
+        for key, value in found.items()
+        if key.startswith(prefixes)
+    }
+
+
+def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list[str]]:
+    """Plain keys of FSDP, and notes; what is not understood keeps its name."""
+    left, notes = dict(given), []
+    version = left.pop("version", 1)
+    plain: dict[str, Any] = {ENGINE: "fsdp", VERSION: version}
+    strategy = str(left.pop("sharding_strategy", "")).upper()
+    resharded = left.pop("reshard_after_forward", None)
+    if not isinstance(resharded, bool | None):
+        strategy, resharded = str(resharded).upper(), None
+    if strategy in _REPLICATED:
+        plain = {ENGINE: "ddp"}
+    elif resharded is not None or strategy in _STRATEGIES:
+        resharded = _STRATEGIES[strategy] if resharded is None else resharded
+        plain |= {} if resharded and version == 1 else {RESHARD: resharded}
+    elif strategy:
+        left["sharding_strategy"] = strategy
+    if strategy in _HYBRID:
+        notes.append("hybrid sharding: parameters are sharded within a node; set the number of ranks with --dp-shard")
+    if left.pop("offload_params", False) or offload:
+        plain[OFFLOAD] = True
+    if left.pop("activation_checkpointing", False):
+        plain[CHECKPOINTS] = True
+    wrapped = str(left.pop("auto_wrap_policy", _BY_LAYER))
+    if wrapped != _BY_LAYER:
+        notes.append(
+            Message(
+                "fsdp_auto_wrap_policy is {}; each layer is assumed to be one unit, which needs less memory", wrapped
+            )
+        )
+    if left.get("backward_prefetch") == "BACKWARD_PRE":
+        left.pop("backward_prefetch")
+    plain |= {f"fsdp_config.{key}": value for key, value in left.items() if key not in _NO_MATTER}
+    return plain, notes
+
+
+def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
+    """What the name of a DeepSpeed file says."""
+    stage = _ZERO.search(path.rsplit("/", 1)[-1])
+    if stage is None:
+        return {ENGINE: "deepspeed"}, [
+            Message("deepspeed: {} is another file; it was not imported, so its ZeRO stage is unknown", path)
+        ]
+    plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
+    if "offload" in path:
+        plain |= {OPTIMIZER: "cpu"} | ({PARAMETERS: "cpu"} if stage[1] == "3" else {})
+    return plain, [Message("deepspeed: {} is another file; its name suggests ZeRO stage {}", path, stage[1])]
