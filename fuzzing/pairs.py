@@ -22,6 +22,8 @@ def of_pair(given: Any) -> None:
             raise UnsupportedError(path, "does not go with the rest: what is more than the default is not known")
         if name == "more ranks" and value <= value_at(base, path):
             raise UnsupportedError(path, "is not more")
+    if name == "frozen" and _casts_again(base):
+        raise UnsupportedError("training.trainable", "a frozen head is cast again for each chunk, and every cast is kept")
     changed = copy.deepcopy(base)
     for path, value in given["changes"].items():
         put(changed, path, value)
@@ -32,6 +34,12 @@ def of_pair(given: Any) -> None:
     more = name == "more work"
     what = f"{name} on {before.job.engine.name}: with {given['changes']}, {needed} bytes become {then}"
     expect(then >= needed if more else then <= needed, what)
+
+
+def _casts_again(config: Any) -> bool:
+    """Autocast keeps one cast of a weight only if it is trained (ATen/autocast_mode.cpp, cached_cast)."""
+    autocast = value_at(config, "training.precision") == "bf16-autocast"
+    return autocast and value_at(config, "engine.lm_head_chunk_size") is not None
 
 
 def _allocated(found: Found) -> int:
