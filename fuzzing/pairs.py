@@ -23,7 +23,9 @@ def of_pair(given: Any) -> None:
         if name == "more ranks" and value <= value_at(base, path):
             raise UnsupportedError(path, "is not more")
     if name == "frozen" and _casts_again(base):
-        raise UnsupportedError("training.trainable", "a frozen head is cast again for each chunk, and every cast is kept")
+        raise UnsupportedError(
+            "training.trainable", "a frozen head is cast again for each chunk, and every cast is kept"
+        )
     changed = copy.deepcopy(base)
     for path, value in given["changes"].items():
         put(changed, path, value)

@@ -49,6 +49,25 @@ def test_a_model_of_the_catalog_stands_for_a_config():
     assert {status for status, _, _ in answers} == {0}
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["llama-3.1-8b", "--seq", "4096", "--accelerator", "rtx-4090"], "LoRA on all linear layers"),
+        (["qwen3-30b-a3b", "--engine", "vllm", "--gpus", "2", "--accelerator", "rtx-4090"], "Weights in fp8"),
+        (["deepseek-v3", "--engine", "sglang", "--gpus", "8", "--accelerator", "t4"], "each GPU has 14.6 GiB"),
+    ],
+)
+def test_what_does_not_fit_ends_with_what_does(flags, said):
+    """Three plans at most, after the limit where none fits as asked; JSON has the answer alone."""
+    status, out, _ = memcore("estimate", "--model", *flags)
+    found, _, plans = out.partition("What fits (`memcore plan`")
+    assert status == 1
+    assert said in out[out.index("\nAssumed") :]
+    assert 1 <= len(plans.splitlines()[1:]) <= 3
+    assert "Assumed" in found
+    assert "What fits" not in memcore("estimate", "--model", *flags, "--json")[1]
+
+
 @pytest.fixture
 def job(tmp_path):
     """The example job as a file."""

@@ -24,6 +24,9 @@ from memcore.trace.program import Moment
 if TYPE_CHECKING:
     from memcore.serving.estimate import ServingEstimate
 
+BRIEF = 3
+"""Plans under an answer that does not fit."""
+
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
@@ -34,7 +37,7 @@ def _estimate(options: argparse.Namespace) -> int:
         print_json(data.summary(found))
     else:
         print(text.summary(found, _picture(found)), end="")
-    return DOES_NOT_FIT if found.fits is False else FITS
+    return _judged(found, options)
 
 
 def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
@@ -46,7 +49,20 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
         print_json(serving_summary_data(found))
     else:
         print(serving_summary(found, _picture(found)), end="")
-    return DOES_NOT_FIT if found.fits is False else FITS
+    return _judged(found, options)
+
+
+def _judged(found: Estimate | ServingEstimate, options: argparse.Namespace) -> int:
+    """The exit code; what is read by people and does not fit ends with plans that do."""
+    if found.fits is not False:
+        return FITS
+    if not options.json:
+        from memcore.faces.render.plans import plans_brief  # noqa: PLC0415 - of jobs that do not fit
+        from memcore.questions.planning.plan import plan  # noqa: PLC0415
+
+        sys.stdout.flush()
+        print("", *plans_brief(plan(found.job.config, keep=BRIEF)), sep="\n")
+    return DOES_NOT_FIT
 
 
 def _picture(found: Estimate | ServingEstimate) -> list[str]:

@@ -17,9 +17,9 @@ def plans_text(found: Planned, tokens: int | None = None, price: float | None = 
 
     With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs.
     """
-    lines = [f"No plan fits as asked: {found.none_because}."] if found.none_because else []
+    lines = _limit(found)
     if not found.plans:
-        return "\n".join([*lines, "Choose more or larger GPUs, or a smaller model."]) + "\n"
+        return "\n".join(lines) + "\n"
     rows = [("plan", "needs", "free", "step", "gives up")]
     rows += [
         (f"{number}. {each.title}", _needs(each), _free(each), _step(each), TIERS[each.tier])
@@ -29,6 +29,24 @@ def plans_text(found: Planned, tokens: int | None = None, price: float | None = 
     for number, each in enumerate(found.plans, 1):
         lines += ["", f"Plan {number}: {each.title}", *_details(each, tokens, price)]
     return "\n".join(lines) + "\n"
+
+
+def plans_brief(found: Planned) -> list[str]:
+    """Return what follows an answer that does not fit: a line for each plan, and how to see them whole."""
+    if not found.plans:
+        return _limit(found)
+    rows = [(f"  {each.title}", format_bytes(each.found.device.expected), TIERS[each.tier]) for each in found.plans]
+    return [
+        *_limit(found),
+        "What fits (`memcore plan` with the same arguments shows the configs)",
+        *table(rows, right=(1,)),
+    ]
+
+
+def _limit(found: Planned) -> list[str]:
+    """What binds, if nothing fits as asked."""
+    lines = [f"No plan fits as asked: {found.none_because}."] if found.none_because else []
+    return lines if found.plans else [*lines, "Choose more or larger GPUs, or a smaller model."]
 
 
 def _needs(each: Proposal) -> str:
