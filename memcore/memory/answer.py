@@ -29,6 +29,11 @@ class Answer(ABC):
         """Everything that a tool would show."""
 
     @property
+    @abstractmethod
+    def fits(self) -> bool | None:
+        """Whether the job fits as expected; None without an accelerator."""
+
+    @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Return the settings that the config leaves open, with the value that was assumed and the reason."""
         found: tuple[Assumption, ...] = self.job.assumptions

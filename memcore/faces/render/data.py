@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import memcore
 from memcore.errors import UnsupportedError
+from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
 from memcore.memory.ledger import Entry
@@ -13,28 +15,14 @@ from memcore.memory.phases import phases
 from memcore.memory.places import PHASES, place
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
-from memcore.questions.describe import symbols, verdict, when
+from memcore.questions.describe import Verdict, symbols, verdict, when
 from memcore.trace.program import Moment
 
 
 def summary(estimate: Estimate) -> dict[str, Any]:
     """What `memcore estimate --json` prints."""
-    found = verdict(estimate)
     return {
-        "memcore": memcore.__version__,
-        "config": estimate.job.config.to_dict(),
-        "fits": estimate.fits,
-        "level": found.level,
-        "verdict": found.headline,
-        "reason": found.reason,
-        "allocated_bytes": estimate.allocated.expected,
-        "reserved_bytes": estimate.reserved.expected,
-        "device_bytes": estimate.device.expected,
-        "capacity_bytes": estimate.capacity,
-        "headroom_bytes": estimate.headroom,
-        "readings": {reading.name: reading_data(reading) for reading in estimate.readings},
-        "parameters": estimate.job.model.parameters,
-        "warnings": list(estimate.job.model.warnings),
+        **answered(estimate, verdict(estimate)),
         "peak": _moment(estimate.peak, estimate),
         "breakdown": dict(estimate.ledger.by_category),
         "host_bytes": sum(entry.bytes for entry in estimate.rank.host),
@@ -55,9 +43,27 @@ def summary(estimate: Estimate) -> dict[str, Any]:
             {"name": rank.name, "count": rank.count, "allocated_bytes": rank.peak.peak, "because": rank.because}
             for rank in estimate.ranks
         ],
+    }
+
+
+def answered(found: Answer, said: Verdict) -> dict[str, Any]:
+    """What is the same of a training job and of a server."""
+    return {
+        "memcore": memcore.__version__,
+        "config": found.job.config.to_dict(),
+        "fits": found.fits,
+        "level": said.level,
+        "verdict": said.headline,
+        "reason": said.reason,
+        **{f"{reading.name}_bytes": reading.expected for reading in found.readings},
+        "capacity_bytes": found.capacity,
+        "headroom_bytes": found.headroom,
+        "readings": {reading.name: _reading(reading) for reading in found.readings},
+        "parameters": found.job.model.parameters,
+        "warnings": list(found.job.model.warnings),
         "assumptions": [
             {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
-            for each in estimate.assumptions
+            for each in found.assumptions
         ],
     }
 
@@ -86,7 +92,7 @@ def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
     }
 
 
-def reading_data(reading: Reading) -> dict[str, Any]:
+def _reading(reading: Reading) -> dict[str, Any]:
     """A reading with its range."""
     return {
         "instrument": reading.instrument,
@@ -119,17 +125,20 @@ def _moment(moment: Moment, estimate: Estimate) -> dict[str, Any]:
 
 
 def _entry(entry: Entry, estimate: Estimate) -> dict[str, Any]:
+    own = {"rule": entry.rule, "dtype": entry.dtype, "divided_by": list(entry.divided_by)}
+    return {**entry_data(entry, estimate.rank.job.sizes), **own}
+
+
+def entry_data(entry: Entry, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """A row of a ledger."""
     return {
         "name": entry.title,
         "category": entry.category,
         "module": entry.module,
-        "rule": entry.rule,
-        "dtype": entry.dtype,
         "copies": entry.copies,
         "bytes": entry.bytes,
         "formula": entry.formula,
-        "numbers": entry.numbers(estimate.rank.job.sizes),
-        "divided_by": list(entry.divided_by),
+        "numbers": entry.numbers(sizes),
         "why": entry.why,
         "source": entry.source,
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import memcore
-from memcore.faces.render.data import reading_data
-from memcore.memory.ledger import Entry
+from memcore.faces.render.data import answered, entry_data
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.estimate import ServingEstimate
@@ -15,22 +14,10 @@ from memcore.serving.presets import question_parts
 
 def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
     """What `memcore estimate --json` prints for a server."""
-    verdict, pool = serving_verdict(found), found.pool
+    pool = found.pool
     return {
-        "memcore": memcore.__version__,
-        "config": found.job.config.to_dict(),
+        **answered(found, serving_verdict(found)),
         "task": "inference",
-        "fits": found.fits,
-        "level": verdict.level,
-        "verdict": verdict.headline,
-        "reason": verdict.reason,
-        "allocated_bytes": found.allocated.expected,
-        "device_bytes": found.device.expected,
-        "capacity_bytes": found.capacity,
-        "headroom_bytes": found.headroom,
-        "readings": {reading.name: reading_data(reading) for reading in found.readings},
-        "parameters": found.job.model.parameters,
-        "warnings": list(found.job.model.warnings),
         "breakdown": dict(found.ledger.by_category),
         "parts": {part.name: part.bytes for part in question_parts(found)},
         "budget": {"title": found.budget.line_title, "bytes": found.budget.line, "notes": list(found.notes)},
@@ -63,10 +50,6 @@ def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
             {"name": each.name, "bytes": each.held, "free_bytes": each.free, "why": each.why}
             for each in sleep_phases(found)
         ],
-        "assumptions": [
-            {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
-            for each in found.assumptions
-        ],
     }
 
 
@@ -78,21 +61,7 @@ def serving_explanation_data(found: ServingEstimate) -> dict[str, Any]:
         "task": "inference",
         "bytes": found.ledger.total,
         "breakdown": dict(found.ledger.by_category),
-        "entries": [_entry(entry) for entry in found.ledger.entries],
-    }
-
-
-def _entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "name": entry.title,
-        "category": entry.category,
-        "module": entry.module,
-        "copies": entry.copies,
-        "bytes": entry.bytes,
-        "low_bytes": entry.low,
-        "high_bytes": entry.high,
-        "formula": entry.formula,
-        "numbers": entry.numbers(),
-        "why": entry.why,
-        "source": entry.source,
+        "entries": [
+            {**entry_data(entry), "low_bytes": entry.low, "high_bytes": entry.high} for entry in found.ledger.entries
+        ],
     }

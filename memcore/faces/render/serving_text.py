@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memcore.columns import table
-from memcore.faces.render.text import section
+from memcore.faces.render.text import assumed, readings, section
 from memcore.i18n.page import say
-from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import answers, serving_title, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES
@@ -26,7 +25,7 @@ def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
     lines += section(
         "Parts", [*table(((part.name, format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))]
     )
-    lines += section("Readings", table(_readings(found), right=(1,)))
+    lines += section("Readings", table(readings(found), right=(1,)))
     rows = [(each.question, each.answer) for each in answers(found)]
     if rows:
         lines += section("Answers", table(rows))
@@ -37,9 +36,9 @@ def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
         lines += section("Sharing the GPU with training", table(_phases(found), right=(1, 2)))
     if found.notes:
         lines += section("Notes", found.notes)
-    assumed = list(_assumptions(found))
-    if assumed:
-        lines += section("Assumed", table(assumed))
+    taken = list(assumed(found, "the server's"))
+    if taken:
+        lines += section("Assumed", table(taken))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -61,31 +60,10 @@ def _breakdown(found: ServingEstimate) -> Iterator[Sequence[str]]:
         yield found.budget.line_title, format_bytes(found.budget.line), ""
 
 
-def _readings(found: ServingEstimate) -> Iterator[Sequence[str]]:
-    for each in found.readings:
-        yield (
-            each.name,
-            format_bytes(each.expected),
-            f"{format_bytes(each.low)} to {format_bytes(each.high)}",
-            each.instrument,
-        )
-    if found.capacity is not None and found.job.accelerator is not None:
-        yield "capacity", format_bytes(found.capacity), "", found.job.accelerator.name
-
-
 def _phases(found: ServingEstimate) -> Iterator[Sequence[str]]:
     for each in sleep_phases(found):
         free = "" if each.free is None else f"{format_bytes(each.free)} free"
         yield each.name, format_bytes(each.held), free, each.why
-
-
-def _assumptions(found: ServingEstimate) -> Iterator[Sequence[str]]:
-    for each in found.assumptions:
-        if each.notable:
-            yield each.path, spelled(each.path, each.value), each.reason
-    usual = sum(not each.notable for each in found.assumptions)
-    if usual:
-        yield f"{usual} more", "", "the server's defaults; --json lists them"
 
 
 def serving_explanation(found: ServingEstimate) -> str:

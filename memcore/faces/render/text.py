@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from memcore.columns import table
+from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
@@ -45,13 +46,13 @@ def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
     warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
     lines = [title(estimate.job), "", found.headline, found.reason, *warnings, "", *picture]
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
-    lines += section("Readings", table(_readings(estimate), right=(1,)))
+    lines += section("Readings", table(readings(estimate), right=(1,)))
     lines += section("One step", table(_phases(estimate), right=(1,)))
     lines += section("From start to end", table(_whole(estimate), right=(1,)))
     if len(estimate.ranks) > 1:
         lines += section("Stages", table(_stages(estimate), right=(1,)))
     lines += _host(estimate)
-    rows = list(_assumptions(estimate))
+    rows = list(assumed(estimate, "the engine's"))
     if rows:
         lines += section("Assumed", table(rows))
     return "\n".join(lines).rstrip() + "\n"
@@ -102,12 +103,13 @@ def _breakdown(estimate: Estimate) -> Iterator[Sequence[str]]:
     yield "in tensors", format_bytes(total), "100%"
 
 
-def _readings(estimate: Estimate) -> Iterator[Sequence[str]]:
-    for each in estimate.readings:
+def readings(found: Answer) -> Iterator[Sequence[str]]:
+    """Readings with their ranges, and what the GPU has."""
+    for each in found.readings:
         between = f"{format_bytes(each.low)} to {format_bytes(each.high)}"
         yield each.name, format_bytes(each.expected), between, each.instrument
-    if estimate.capacity is not None and estimate.job.accelerator is not None:
-        yield "capacity", format_bytes(estimate.capacity), "", estimate.job.accelerator.name
+    if found.capacity is not None and found.job.accelerator is not None:
+        yield "capacity", format_bytes(found.capacity), "", found.job.accelerator.name
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
@@ -122,13 +124,14 @@ def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
             yield words, format_bytes(highest.peak), f"highest: {when(highest, estimate)}"
 
 
-def _assumptions(estimate: Estimate) -> Iterator[Sequence[str]]:
-    for each in estimate.assumptions:
+def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
+    """What was taken that somebody should look at, and how much else; `usual` says whose defaults that is."""
+    for each in found.assumptions:
         if each.notable:
             yield each.path, spelled(each.path, each.value), each.reason
-    usual = sum(not each.notable for each in estimate.assumptions)
-    if usual:
-        yield f"{usual} more", "", "the engine's defaults; --json lists them"
+    count = sum(not each.notable for each in found.assumptions)
+    if count:
+        yield f"{count} more", "", f"{usual} defaults; --json lists them"
 
 
 def explanation(estimate: Estimate, moment: Moment) -> str:
