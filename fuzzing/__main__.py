@@ -25,6 +25,8 @@ KEPT = TESTS / "fuzzing_kept"
 """Inputs that failed once; tests/test_fuzzing.py tries each again."""
 SHRINKING, OVERHEAD = 15.0, 0.002
 """Seconds of a core that are spent on one failure, about."""
+DEEP = 20_000
+"""Calls inside each other while inputs are made: some are nested a thousand deep. Workers read them with Python's own."""
 TOLD = 30.0
 """Seconds between two words of how it goes."""
 
@@ -151,6 +153,7 @@ def main() -> int:
         "--into", type=Path, default=KEPT, help="where failures are kept (default: where the tests look)"
     )
     options = parser.parse_args()
+    sys.setrecursionlimit(DEEP)
     first = time.time_ns() // 10**6 if options.seed is None else options.seed
     print(f"first seed {first}", flush=True)
     seeds = itertools.count(first) if options.count is None else range(first, first + options.count)
