@@ -26,7 +26,7 @@ KEPT = TESTS / "fuzzing_kept"
 SHRINKING, OVERHEAD = 15.0, 0.002
 """Seconds of a core that are spent on one failure, about."""
 DEEP = 20_000
-"""Calls inside each other while inputs are made: some are nested a thousand deep. Workers read them with Python's own."""
+"""Calls inside each other while inputs are made: some are nested a thousand deep. Workers have Python's own limit."""
 TOLD = 30.0
 """Seconds between two words of how it goes."""
 
