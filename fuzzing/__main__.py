@@ -119,6 +119,7 @@ def shrunk(case: Case, outcome: Outcome) -> Any:
 def kept(seed: int, case: Case, outcome: Outcome, into: Path) -> Path:
     """The file of a failure; one for each defect."""
     name = hashlib.sha256("\n".join((case.target, *outcome.signature)).encode()).hexdigest()[:10]
+    into.mkdir(parents=True, exist_ok=True)
     path = into / f"{case.target}-{name}.json"
     content = {"target": case.target, "given": case.given, "found": f"{outcome.kind} in {outcome.place}", "seed": seed}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

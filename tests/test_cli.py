@@ -119,7 +119,7 @@ def test_the_report_in_words(job):
         "meta-llama/Llama-3.1-8B (8,030,261,248 parameters) · FSDP2 on 8 × NVIDIA H100-SXM5-80GB"
     )
     assert lines[2].startswith("Fits. Each of the 8 GPUs needs ")
-    assert lines[3].startswith("Memory peaks in the loss")
+    assert lines[3].startswith("Memory peaks in the gradient of the loss")
     for heading in ("At the peak", "Readings", "One step", "Assumed"):
         assert heading in lines
     assert "logits and loss" in out

@@ -20,7 +20,7 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     "layer": ("{kind}layer {first}", "{kind}第 {first} 层"),
     "layers": ("{kind}layers {first} to {last}", "{kind}第 {first} 至 {last} 层"),
     "some-layers": ("{kind}layers {first}, {next} … {last}", "{kind}第 {first}、{next} … {last} 层"),
-    "rules-as-of": ("Rules as of", "规则所依据的版本"),
+    "rules-as-of": ("Sources and their versions", "规则所依据的版本"),
     "other-layers": ("{meaning}, in other layers", "{meaning}（其他层）"),
     "step-picture": ("One step: {reason}", "一个训练步：{reason}"),
     "phase-up-to": ("{phase} up to {size}", "{phase}最多 {size}"),
