@@ -41,6 +41,7 @@ READ = {
     AXOLOTL + "gradient_checkpointing: unsloth\n": {POLICY: "full", "training.offload.activations": "cpu"},
     AXOLOTL + LIGER: {"training.implementation": "liger", "training.loss": "cross-entropy-fp32"},
     AXOLOTL + LIGER + "liger_fused_linear_cross_entropy: true\n": {"training.loss": "fused-linear"},
+    AXOLOTL + LIGER.replace("liger_glu_activation: true\n", ""): {"training.liger_kernels": ["rms_norm", "rope"]},
     AXOLOTL + "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n": {
         "training.loss": "cut-cross-entropy", "training.implementation": None},
     AXOLOTL + "adapter: lora\nlora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(up|q)_proj'\n": {

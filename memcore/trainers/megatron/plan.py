@@ -29,6 +29,7 @@ _UNMODELLED: Mapping[Setting[Any], tuple[object, ...]] = {
     Training.activation_memory_budget: (1,),
     Training.attention_mask: ("none",),
     Training.use_cache: (False,),
+    Training.liger_kernels: (),
     Training.zero_grad: ("set-to-none",),
 }
 """Settings with the values that are supported."""
