@@ -269,10 +269,9 @@ def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -
     if given is not None and implementation != "liger":
         read.refuse(
             Training.liger_kernels,
-            "found {!r}; needs {}, found {!r}",
+            "found {!r}; needs {}",
             given,
             "training.implementation 'liger'",
-            implementation,
         )
     asked = KERNELS_OF_LIGER if given is None else frozenset([given] if isinstance(given, str) else given)
     if unknown := sorted(asked - KERNELS_OF_LIGER):
