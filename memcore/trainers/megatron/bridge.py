@@ -62,8 +62,7 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
     "qwen2.5-vl": _IMAGES,
 }
 """By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py, fine-tuning of
-qwen_vl/h100/{qwen25_vl,qwen3_vl}.py, and the loss of {qwen/h100/qwen3_moe,kimi/h100/kimi_k2,deepseek/h100/deepseek_v2}.py.
-"""
+qwen_vl/h100/{qwen25_vl,qwen3_vl}.py; the loss of h100/qwen3_moe.py, h100/kimi_k2.py and h100/deepseek_v2.py."""
 BRIDGE: Mapping[str, object] = {
     MegatronSettings.distributed_optimizer: True,
     MegatronSettings.cross_entropy_loss_fusion: True,
