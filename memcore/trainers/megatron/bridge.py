@@ -71,6 +71,11 @@ BRIDGE: Mapping[str, object] = {
 }
 """What all its recipes start from (Megatron Bridge 0.7: recipes/common.py, models/{gpt,hybrid}_provider.py)."""
 
+PRECISIONS: Mapping[object, Mapping[str, object]] = {
+    recipe: {MegatronSettings.fp8_param_gather: True} for recipe in ("delayed", "tensorwise", "mxfp8")
+}
+"""What its presets of fp8 set besides the recipe (Megatron Bridge 0.7, training/mixed_precision.py)."""
+
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "ms-swift": {
@@ -91,7 +96,8 @@ def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
     framework = (config[EngineSettings.framework] or "").lower()
     row, source = DEFAULTS.get(framework, {}), f"{config[EngineSettings.framework]}'s default"
     if "bridge" in framework:
-        row = {**BRIDGE, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
+        preset = PRECISIONS.get(config.get(MegatronSettings.fp8_recipe), {})
+        row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
         source = "Megatron Bridge's recipe for this model"
     noted = []
     for path, value in row.items():
