@@ -58,6 +58,14 @@ READ = {
     "model: a/b\nmodel_class: llm\ndist_config:\n  name: fsdp2\ncutoff_len: 64\n": {
         P: "bf16", "engine.type": "fsdp", POLICY: "full", "training.adapter.type": None, "training.micro_batch_size": 1},
     "model: a/b\nmodel_class: llm\npeft_config:\n  name: lora\n  r: 16\n": {"training.adapter.rank": 16},
+    # transformers' Trainer: what its choice of Liger's kernels leaves out is on
+    "model_name_or_path: a/b\nper_device_train_batch_size: 1\nbf16: true\nuse_liger_kernel: true\n"
+    "liger_kernel_config:\n  swiglu: false\n": {
+        "training.implementation": "liger", "training.liger_kernels": ["rms_norm", "rope"],
+        "training.loss": "fused-linear"},
+    "model_name_or_path: a/b\nper_device_train_batch_size: 1\nbf16: true\nuse_liger_kernel: true\n"
+    "liger_kernel_config:\n  fused_linear_cross_entropy: false\n": {
+        "training.implementation": "liger", "training.liger_kernels": None, "training.loss": "cross-entropy-fp32"},
     # ms-swift
     SWIFT: {P: "bf16", "training.adapter.rank": 8, "training.adapter.target_modules": "all-linear", POLICY: "full",
             "training.gradient_accumulation_steps": 16, REENTRANT: True},
