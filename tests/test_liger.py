@@ -19,9 +19,10 @@ MODEL = {
 TOKENS = 1024
 
 
-def kept(implementation, layers):
+def kept(implementation, layers, kernels=None):
     """Bytes at the end of the forward pass."""
     training = {"sequence_length": TOKENS, "precision": "bf16", "implementation": implementation}
+    training |= {"liger_kernels": kernels} if kernels else {}
     rank = memcore.estimate({"model": {**MODEL, "num_hidden_layers": layers}, "training": training}).ranks[0]
     return rank.end_of_forward - rank.persistent.before_step
 
@@ -99,3 +100,32 @@ def test_what_unsloth_does_not_do(changes, said):
     """Full fine-tuning runs other code, and FSDP is not supported."""
     with pytest.raises(MemcoreError, match=said):
         with_lora(**changes)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "each"),
+    [
+        (["rms_norm", "rope"], 8 * H + 8 + 4 * A * D + 4 * K * D + 4 * A + 8 * F),
+        ("swiglu", 16 * H + 8 + 4 * A * D + 4 * K * D + 4 * A + 6 * F),
+    ],
+)
+def test_each_kernel_can_be_left_out(kernels, each):
+    """FMS Acceleration has Liger's norms and rotation without its activation; axolotl and transformers ask for each."""
+    assert (kept("liger", 6, kernels) - kept("liger", 5, kernels)) / TOKENS == pytest.approx(each, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "engine", "words"),
+    [
+        ({"implementation": "transformers"}, "none", "needs training.implementation 'liger'"),
+        ({"implementation": "liger", "liger_kernels": "geglu"}, "none", "allowed: rms_norm, rope, swiglu"),
+        ({}, "megatron", "training.liger_kernels"),
+        ({}, "nanotron", "training.liger_kernels"),
+        ({}, "megatron-deepspeed", "training.liger_kernels"),
+    ],
+)
+def test_kernels_without_liger(changes, engine, words):
+    """They are Liger's, and no other layers have them."""
+    training = {"sequence_length": TOKENS, "liger_kernels": "rope", **changes}
+    with pytest.raises(MemcoreError, match=words):
+        memcore.estimate({"model": "meta-llama/Llama-2-7b-hf", "training": training, "engine": {"type": engine}})

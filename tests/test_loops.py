@@ -41,6 +41,7 @@ READ = {
     AXOLOTL + "gradient_checkpointing: unsloth\n": {POLICY: "full", "training.offload.activations": "cpu"},
     AXOLOTL + LIGER: {"training.implementation": "liger", "training.loss": "cross-entropy-fp32"},
     AXOLOTL + LIGER + "liger_fused_linear_cross_entropy: true\n": {"training.loss": "fused-linear"},
+    AXOLOTL + LIGER.replace("liger_glu_activation: true\n", ""): {"training.liger_kernels": ["rms_norm", "rope"]},
     AXOLOTL + "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n": {
         "training.loss": "cut-cross-entropy", "training.implementation": None},
     AXOLOTL + "adapter: lora\nlora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(up|q)_proj'\n": {
@@ -57,6 +58,14 @@ READ = {
     "model: a/b\nmodel_class: llm\ndist_config:\n  name: fsdp2\ncutoff_len: 64\n": {
         P: "bf16", "engine.type": "fsdp", POLICY: "full", "training.adapter.type": None, "training.micro_batch_size": 1},
     "model: a/b\nmodel_class: llm\npeft_config:\n  name: lora\n  r: 16\n": {"training.adapter.rank": 16},
+    # transformers' Trainer: what its choice of Liger's kernels leaves out is on
+    "model_name_or_path: a/b\nper_device_train_batch_size: 1\nbf16: true\nuse_liger_kernel: true\n"
+    "liger_kernel_config:\n  swiglu: false\n": {
+        "training.implementation": "liger", "training.liger_kernels": ["rms_norm", "rope"],
+        "training.loss": "fused-linear"},
+    "model_name_or_path: a/b\nper_device_train_batch_size: 1\nbf16: true\nuse_liger_kernel: true\n"
+    "liger_kernel_config:\n  fused_linear_cross_entropy: false\n": {
+        "training.implementation": "liger", "training.liger_kernels": None, "training.loss": "cross-entropy-fp32"},
     # ms-swift
     SWIFT: {P: "bf16", "training.adapter.rank": 8, "training.adapter.target_modules": "all-linear", POLICY: "full",
             "training.gradient_accumulation_steps": 16, REENTRANT: True},

@@ -426,10 +426,44 @@ def test_recipes_of_megatron_bridge():
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 
+def test_what_all_recipes_of_megatron_bridge_start_from():
+    """Its loss is fused for every model, and TransformerEngine's where the recipe says so."""
+    row = {
+        name: {
+            each.path: each.value
+            for each in estimate(
+                {"model": name, "training": {"sequence_length": 64}, "parallelism": {"data_parallel_size": 2},
+                 "engine": {"type": "megatron", "framework": "Megatron-Bridge"}}
+            ).assumptions
+            if "recipe" in each.reason
+        }
+        for name in ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B")
+    }  # fmt: skip
+    assert all(
+        each["engine.cross_entropy_loss_fusion"] and each["engine.distributed_optimizer"] for each in row.values()
+    )
+    assert [each.get("engine.cross_entropy_fusion_impl") for each in row.values()] == [None, "te"]
+
+
+@pytest.mark.parametrize(("recipe", "gathers"), [("tensorwise", [True]), ("mxfp8", [True]), ("blockwise", [])])
+def test_presets_of_fp8_of_megatron_bridge(recipe, gathers):
+    """All but the one by blocks gather parameters in fp8."""
+    job = {
+        "model": GPT,
+        "training": {"sequence_length": 128, "precision": "fp8-mixed"},
+        "parallelism": {"data_parallel_size": 2},
+        "engine": {"type": "megatron", "framework": "Megatron-Bridge", "fp8_recipe": recipe},
+    }
+    assert [each.value for each in estimate(job).assumptions if each.path == "engine.fp8_param_gather"] == gathers
+
+
 def test_what_only_moves_work_in_time_is_named():
     """It changes no number, and says so."""
     job = {"model": GPT, "training": {"sequence_length": 128}, "engine": {"type": "megatron"}}
     moved = {**job, "engine": {"type": "megatron", "delay_wgrad_compute": True}}
+    overlapped = changed(JOB, engine={"overlap_moe_expert_parallel_comm": True})
+    named = [each.path for each in estimate(overlapped).assumptions if "counted as off" in each.reason]
+    assert named == ["engine.overlap_moe_expert_parallel_comm"]
     found = estimate(moved)
     assert found.peak.peak == estimate(job).peak.peak
     assert [each.path for each in found.assumptions if "counted as off" in each.reason] == [

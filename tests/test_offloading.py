@@ -79,3 +79,14 @@ def test_offloaded_parameters_are_fsdps_offload():
     assert first.persistent.parameters == 0
     with pytest.raises(ConfigError, match=r"training\.offload\.parameters"):
         rank(offload={"parameters": "cpu"})
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_checkpoints_on_the_host_with_zero(stage):
+    """The inputs of layers go, whoever shards the rest."""
+    zero = {"type": "deepspeed", "zero_stage": stage}
+    kept, away = (
+        rank(zero, 2, precision="bf16-mixed", activation_checkpointing="full", offload=offload).end_of_forward
+        for offload in ({}, {"activations": "cpu"})
+    )
+    assert kept - away == 8 * 2 * 512 * TOKENS + 2 * 2 * 64 * 1024

@@ -19,6 +19,7 @@ WITH_OWN_LAYERS_ABSENT = (
     Training.compute_dtype,
     Training.use_cache,
     Training.packed_sequences,
+    Training.liger_kernels,
     Training.compile,
     Training.compile_loss,
     Training.trainable,

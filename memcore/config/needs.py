@@ -72,6 +72,7 @@ NEEDS: Mapping[str, Need] = {
     Training.activation_checkpointing.use_reentrant: _TRAINED,
     Training.activation_checkpointing.entry: _TRAINED,
     Training.kernels: Need(RECURRENT, (ANY,)),
+    Training.liger_kernels: Need(Training.implementation, ("liger",)),
     Training.activation_memory_budget: Need(Training.compile, ("true",)),
     Parallelism.sequence_parallel: _SHARDED,
     Parallelism.loss_parallel: _SHARDED,

@@ -274,6 +274,16 @@ class Training(Section, path="training"):
         flag="implementation",
         default="transformers, or the framework's own; torchtitan with expert parallelism; Megatron's with Megatron",
     )
+    liger_kernels = setting(
+        Names(),
+        "Liger's kernels",
+        "Which of Liger's kernels replace transformers' code: rope, rms_norm, swiglu. Without swiglu the results "
+        "between the feed-forward layer's matrices are kept, often the largest tensors of a layer. "
+        "FMS Acceleration has rope and rms_norm.",
+        flag="liger-kernels",
+        default="all three",
+        advanced=True,
+    )
     attention = setting(
         Choice(
             ("sdpa", "flash", "efficient", "cudnn", "math", "flex"),

@@ -49,6 +49,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Reentrant checkpoints": "可重入检查点",
     "Checkpoint entry": "检查点入口",
     "Attention mask": "注意力掩码",
+    "Liger's kernels": "Liger kernel",
     "Packed sequences": "打包序列",
     "Recurrent kernels": "循环层 kernel",
     "Label shift": "标签移位",

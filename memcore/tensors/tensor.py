@@ -182,8 +182,8 @@ class Tape(Recording):
 
     evaluating = False
     """Modules are in evaluation mode."""
-    liger = False
-    """Norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    liger: frozenset[str] = frozenset()
+    """Which of norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
     adapting = True
     """Adapters run; a preference trainer's reference is the model without them (`disable_adapter`)."""
     fuses_lora = False

@@ -21,6 +21,7 @@ from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 from memcore.tools.loops import (
     IMPLEMENTATION,
+    LIGER,
     LOSS,
     OFFLOADED,
     PRECISION,
@@ -56,6 +57,7 @@ LOOP = (
     Key(path=Training.offload.activations, name=OFFLOADED),
     Key(path=Training.loss, name=LOSS),
     Key(path=Training.implementation, name=IMPLEMENTATION),
+    Key(path=Training.liger_kernels, name=LIGER),
     Key(path=Training.method.name, name=METHOD),
     Key(path=Training.method.reference, name=REFERENCE),
     Key(path=Training.method.completion_length, name=COMPLETION),
@@ -223,7 +225,7 @@ TRAINER = Tool(
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type"),
     settles=(*TRL_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
              "use_nested_quant", "bits", "use_flash_attn", "use_unsloth", "config_file", "model_max_length",
-             "gradient_checkpointing_use_reentrant", "use_reentrant"),
+             "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*"),
     vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip

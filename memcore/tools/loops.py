@@ -6,12 +6,12 @@ Each reads its own keys to plain ones that begin with `*`, or to those of its ta
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.settled import ENGINE, GPUS, Settled
-from memcore.messages import Message, joined
+from memcore.messages import Message
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
@@ -26,7 +26,7 @@ from memcore.tools.methods import (
 from memcore.tools.sharding import of_trl, sharded
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
-OFFLOADED, LOSS, IMPLEMENTATION = "*offloaded", "*loss", "*implementation"
+OFFLOADED, LOSS, IMPLEMENTATION, LIGER = "*offloaded", "*loss", "*implementation", "*liger_kernels"
 _SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
 _LINEAR = ("all-linear", "all")
@@ -226,7 +226,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
         settled.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
     _axolotl_checkpoints(settled)
     _attention(settled, "attn_implementation")
-    _axolotl_plugins(settled, said)
+    _axolotl_plugins(settled)
     if "lora_target_modules" in settled:
         settled["lora_target_modules"] = targets(settled["lora_target_modules"])
     if settled.get("lora_target_modules") == "all-linear":
@@ -249,25 +249,38 @@ def _axolotl_checkpoints(settled: dict[str, Any]) -> None:
         settled[REENTRANT] = not _set(settled.get("activation_offloading"))
 
 
-_LIGER = ("liger_rope", "liger_rms_norm", "liger_glu_activation")
+_LIGER = {
+    "liger_rope": "rope",
+    "liger_rms_norm": "rms_norm",
+    "liger_glu_activation": "swiglu",
+    "liger_swiglu": "swiglu",
+}
+"""axolotl's keys of Liger's kernels, by Liger's own names."""
 
 
-def _axolotl_plugins(settled: dict[str, Any], notes: list[str]) -> None:
+def _with_liger(settled: dict[str, Any], kernels: Iterable[str]) -> None:
+    """Layers with these of Liger's kernels; nothing more is said if it is all of them."""
+    some = sorted(kernels)
+    if some:
+        settled[IMPLEMENTATION] = "liger"
+    if some and len(some) < len({*_LIGER.values()}):
+        settled[LIGER] = some
+
+
+def _axolotl_plugins(settled: dict[str, Any]) -> None:
     """Plugins that replace kernels: Liger's, and the loss without logits."""
     listed = settled.pop("plugins", None)
     plugins = " ".join(map(str, listed)) if isinstance(listed, list) else str(listed or "")
     liger = "liger" in plugins.lower()
     fused = _set(settled.pop("liger_fused_linear_cross_entropy", False)) and liger
-    kernels = [name for name in (*_LIGER, "liger_swiglu") if _set(settled.pop(name, False)) and liger]
+    kernels = {ours for name, ours in _LIGER.items() if _set(settled.pop(name, False)) and liger}
     if "CutCrossEntropy" in plugins and settled.pop("cut_cross_entropy", True) is not False:
         settled[LOSS] = "cut-cross-entropy"
     elif fused:
         settled[LOSS] = "fused-linear"
-    if {*_LIGER} <= {name.replace("swiglu", "glu_activation") for name in kernels}:
+    if kernels:
         settled.setdefault(LOSS, "cross-entropy-fp32")
-        settled[IMPLEMENTATION] = "liger"
-    elif kernels:
-        notes.append(Message("only {} of Liger's kernels are enabled: treated as disabled", joined(", ", kernels)))
+    _with_liger(settled, kernels)
     left = [each for each in listed or [] if not re.search("liger|CutCrossEntropy", str(each), re.IGNORECASE)]
     if left:
         settled["plugins"] = left
@@ -484,6 +497,20 @@ def _plain_dtype(settled: dict[str, Any]) -> None:
             settled[PRECISION] = "fp32"
 
 
+def _trainer_liger(settled: dict[str, Any]) -> None:
+    """`liger_kernel_config`: what it leaves out of the kernels and the fused loss is on.
+
+    Source: transformers, integrations/liger.py (`apply_liger_kernel`); liger_kernel 0.6, transformers/monkey_patch.py.
+    """
+    start, fused = "liger_kernel_config.", "fused_linear_cross_entropy"
+    known = {fused, "swiglu", "rope", "rms_norm"}
+    said = {name: settled.pop(start + name) for name in sorted(known) if start + name in settled}
+    if said and _set(settled.get("use_liger_kernel")):
+        del settled["use_liger_kernel"]
+        settled[LOSS] = "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear"
+        _with_liger(settled, (name for name in known - {fused} if said.get(name, True) not in _FALSE))
+
+
 def of_trainer(found: Mapping[str, Any]) -> Settled:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
@@ -497,6 +524,7 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     if method:
         settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
     _attention(settled, "attn_implementation")
+    _trainer_liger(settled)
     if _set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
     if _set(settled.get("bf16")) and settled.get(ENGINE) == "deepspeed":

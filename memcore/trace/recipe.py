@@ -231,6 +231,8 @@ class Recipe:
     """Gradients stay in memory between steps, so that the second step differs from the first."""
     units: frozenset[Axis]
     """Symbols and parts of sizes that are 1."""
+    liger: frozenset[str] = frozenset()
+    """Which of Liger's kernels replace code of the layers."""
     use_cache: bool = False
     offloads_activations: bool = False
     """What layers save for the backward pass goes to the host."""

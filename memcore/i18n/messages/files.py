@@ -69,7 +69,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{method} is not supported yet": "暂不支持 {method}",
     "this pattern is not supported": "暂不支持这种模式",
     "name the layers in a list": "请用列表写出各层名称",
-    "only {names} of Liger's kernels are enabled: treated as disabled": "只开启了 Liger 的 {names}：按未开启处理",
     "a key of {method}, which is not supported yet": "这是 {method} 的键，暂不支持",
     "supported: 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",
     "found {program}, which does not train": "找到 {program}，它不做训练",

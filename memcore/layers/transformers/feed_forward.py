@@ -25,7 +25,7 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
             linears = (part.gate, part.up, part.down)
             if x.tape.fuses_lora and all(fusable(weights, each) for each in linears):
                 return fused_lora.gated(x, *(adapted(weights, each) for each in linears))
-            if x.tape.liger:
+            if "swiglu" in x.tape.liger:
                 return project(
                     liger.gated(project(x, weights, part.gate), project(x, weights, part.up)), weights, part.down
                 )

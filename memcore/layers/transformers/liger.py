@@ -14,26 +14,32 @@ from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
 
+KERNELS = frozenset({"rms_norm", "rope", "swiglu"})
+"""As `apply_liger_kernel_to_llama` names them (liger_kernel 0.6, transformers/monkey_patch.py)."""
 
-def check(network: Network) -> None:
-    """Refuse families whose layers Liger does not patch like Llama's."""
-    support.check(network)
+
+def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
+    """The same kernels; refuses families whose layers Liger does not patch like Llama's."""
     layers = network.kinds
     wanted = {
-        "RMSNorm": all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms),
-        "attention with whole rotary embeddings": all(
-            isinstance(layer.mixer, Attention) and layer.mixer.rotary == "full" for layer in layers
+        "rms_norm": ("RMSNorm", all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms)),
+        "rope": (
+            "attention with whole rotary embeddings",
+            all(isinstance(layer.mixer, Attention) and layer.mixer.rotary == "full" for layer in layers),
         ),
-        "a gated feed-forward layer of two matrices": all(
-            isinstance(layer.feed_forward, FeedForward)
-            and layer.feed_forward.gate is not None
-            and not layer.feed_forward.fused
-            and layer.feed_forward.gating == "plain"
-            for layer in layers
+        "swiglu": (
+            "a gated feed-forward layer of two matrices",
+            all(
+                isinstance(layer.feed_forward, FeedForward)
+                and layer.feed_forward.gate is not None
+                and not layer.feed_forward.fused
+                and layer.feed_forward.gating == "plain"
+                for layer in layers
+            ),
         ),
-        "no towers": not network.towers,
     }
-    missing = [name for name, has in wanted.items() if not has]
+    missing = [title for name, (title, has) in wanted.items() if name in kernels and not has]
+    missing += ["no towers"] if network.towers else []
     if missing:
         raise UnsupportedError(
             "training.implementation",
@@ -41,11 +47,12 @@ def check(network: Network) -> None:
             joined(" and ", missing),
             network.family,
         )
+    return kernels
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The same with other kernels."""
-    step.tape.liger = True
+    step.tape.liger = step.recipe.liger
     return model.forward(step, batch)
 
 
@@ -58,13 +65,14 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "liger": LayerCode(
         title="Liger kernels",
         forward=forward,
-        check=check,
+        check=support.check,
         has_sdpa=lambda network: network.sdpa,
         kernels=kernels,
         computes_loss=True,
         has_cache=True,
         default_wrap="layer",
         buffers=tables.buffers,
+        patched=patched,
     ),
 }
 """By the value of `training.implementation`."""

@@ -23,7 +23,7 @@ def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
     with x.tape.module(leaf(part.name)):
         if part.listed is not None:
             return _per_head(x, weights, part, part.listed)
-        if x.tape.liger and part.kind in LIGER_NORMS:
+        if "rms_norm" in x.tape.liger and part.kind in LIGER_NORMS:
             return liger.rms_norm(x, weights[f"{part.name}.weight"])
         run = _compiled_rms_norm if x.tape.compiled and part.kind == "rms" else NORMS[part.kind]
         return normalized(run, x, weights, part)

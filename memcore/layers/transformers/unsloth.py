@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memcore.errors import UnsupportedError
-from memcore.layers.transformers import liger, model, tables
+from memcore.layers.transformers import liger, model, support, tables
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear
@@ -16,7 +16,8 @@ from memcore.trace.step import Batch, Step
 
 def check(network: Network) -> None:
     """Refuse what Unsloth does not patch like Llama, and jobs without LoRA, which run other code."""
-    liger.check(network)
+    support.check(network)
+    liger.patched(network, liger.KERNELS)
     if not any(linear.adapter_dtype is not None and linear.adapter_kind == "lora" for linear in _linears(network)):
         message = (
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
@@ -34,7 +35,7 @@ def _linears(network: Network) -> Iterator[Linear]:
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The same with other functions."""
-    step.tape.liger = step.tape.fuses_lora = True
+    step.tape.liger, step.tape.fuses_lora = step.recipe.liger, True
     return model.forward(step, batch)
 
 
@@ -50,6 +51,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         default_wrap="layer",
         buffers=tables.buffers,
         loss="cut-cross-entropy",
+        patched=lambda network, _: liger.patched(network, liger.KERNELS),
     ),
 }
 """By the value of `training.implementation`."""

@@ -214,6 +214,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "deepspeed": (
         Training.offload.optimizer,
         Training.offload.parameters,
+        Training.offload.activations,
         Parallelism.data_parallel_size,
         Parallelism.ulysses_parallel_size,
     ),

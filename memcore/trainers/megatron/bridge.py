@@ -48,7 +48,12 @@ _IMAGES_ROUTED: Mapping[str, object] = {
     MegatronSettings.moe_permute_fusion: True,
     MegatronSettings.moe_grouped_gemm: True,
 }
+_FUSED: Mapping[str, object] = {MegatronSettings.cross_entropy_fusion_impl: "te"}
 RECIPES: Mapping[str, Mapping[str, object]] = {
+    "qwen3-30b": _FUSED,
+    "qwen3-235b": _FUSED,
+    "kimi-k2": _FUSED,
+    "deepseek-v2": _FUSED,
     "moonlight-16b": {**_FEW_BITS, **_KERNELS, MegatronSettings.moe_shared_expert_overlap: True},
     "deepseek-v3": {**_FEW_BITS, **_KERNELS},
     "qwen3-vl-30b": _IMAGES_ROUTED,
@@ -56,8 +61,20 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
     "qwen3-vl": _IMAGES,
     "qwen2.5-vl": _IMAGES,
 }
-"""By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py, and fine-tuning
-of qwen_vl/h100/{qwen25_vl,qwen3_vl}.py."""
+"""By a part of the model's name: recipes/moonlight/moonlight_16b.py, recipes/deepseek/deepseek_v3.py, fine-tuning of
+qwen_vl/h100/{qwen25_vl,qwen3_vl}.py; the loss of h100/qwen3_moe.py, h100/kimi_k2.py and h100/deepseek_v2.py."""
+BRIDGE: Mapping[str, object] = {
+    MegatronSettings.distributed_optimizer: True,
+    MegatronSettings.cross_entropy_loss_fusion: True,
+    MegatronSettings.overlap_grad_reduce: True,
+    MegatronSettings.overlap_param_gather: True,
+}
+"""What all its recipes start from (Megatron Bridge 0.7: recipes/common.py, models/{gpt,hybrid}_provider.py)."""
+
+PRECISIONS: Mapping[object, Mapping[str, object]] = {
+    recipe: {MegatronSettings.fp8_param_gather: True} for recipe in ("delayed", "tensorwise", "mxfp8")
+}
+"""What its presets of fp8 set besides the recipe (Megatron Bridge 0.7, training/mixed_precision.py)."""
 
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
@@ -79,7 +96,8 @@ def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
     framework = (config[EngineSettings.framework] or "").lower()
     row, source = DEFAULTS.get(framework, {}), f"{config[EngineSettings.framework]}'s default"
     if "bridge" in framework:
-        row = next((values for part, values in RECIPES.items() if part in name.lower()), {})
+        preset = PRECISIONS.get(config.get(EngineSettings.fp8_recipe), {})
+        row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
         source = "Megatron Bridge's recipe for this model"
     noted = []
     for path, value in row.items():

@@ -84,7 +84,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 REFUSED: Mapping[str, tuple[str, ...]] = {
     "nanotron": (
         Training.activation_checkpointing.mode, Training.activation_checkpointing.every, Training.compute_dtype,
-        Training.adapter.type, Training.zero_grad, Training.implementation, Training.loss_shift,
+        Training.adapter.type, Training.zero_grad, Training.implementation, Training.liger_kernels, Training.loss_shift,
         Training.dropout.hidden, Training.dropout.attention, Training.activation_memory_budget,
         Parallelism.context_parallel_size,
     ),

@@ -45,6 +45,7 @@ TORCH: Mapping[str, str] = {
     Training.activation_checkpointing.entry: "checkpoint_wrapper, gradient_checkpointing_enable",
     Training.images_per_sequence: "pixel_values",
     Training.image_size: "pixel_values",
+    Training.liger_kernels: "apply_liger_kernel_to_llama(rope=, rms_norm=, swiglu=)",
     Training.kernels: "pip install mamba-ssm causal-conv1d",
     Training.optimizer.rank: "optim_args: rank=",
     Training.optimizer.momentum: "optim_args: momentum=",

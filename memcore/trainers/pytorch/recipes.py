@@ -12,6 +12,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
+from memcore.layers.transformers.liger import KERNELS as KERNELS_OF_LIGER
 from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
@@ -261,6 +262,24 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     return found
 
 
+def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -> frozenset[str]:
+    """Which of Liger's kernels run."""
+    given = read.given(Training.liger_kernels)
+    if given is not None and implementation != "liger":
+        read.refuse(
+            Training.liger_kernels,
+            "found {!r}; needs {}",
+            given,
+            "training.implementation 'liger'",
+        )
+    asked = KERNELS_OF_LIGER if given is None else frozenset([given] if isinstance(given, str) else given)
+    if unknown := sorted(asked - KERNELS_OF_LIGER):
+        read.refuse(
+            Training.liger_kernels, "found {!r}; allowed: {}", unknown[0], joined(", ", sorted(KERNELS_OF_LIGER))
+        )
+    return code.patched(model.network, asked & KERNELS_OF_LIGER)
+
+
 def recipe_of(
     read: Defaults,
     model: Model,
@@ -291,6 +310,7 @@ def recipe_of(
         windowed=model.window is not None and sizes["sq"] >= model.window,
         precision=precision,
         loss=_loss(read, code, sizes, model.network.family),
+        liger=_liger(read, model, code, implementation),
         sharding=_sharding(read, engine, code, sizes, data_ranks),
         checkpoints=checkpoints,
         micro_batches=2 if micro_batches > 1 else 1,
