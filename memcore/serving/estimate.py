@@ -103,7 +103,7 @@ class ServingEstimate(Answer):
         held = [entry for entry in self.ledger.entries if entry.category != "outside the allocator"]
         return Reading(
             name="allocated",
-            instrument="torch.cuda.max_memory_allocated",
+            instrument=self.job.server.shows,
             low=sum(entry.low for entry in held),
             expected=sum(entry.bytes for entry in held),
             high=sum(entry.high for entry in held),

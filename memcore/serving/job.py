@@ -64,6 +64,8 @@ class Server:
     """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
+    shows: str = "torch.cuda.max_memory_allocated"
+    """The function or the lines of its log that say what it allocated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
