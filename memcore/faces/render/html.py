@@ -123,7 +123,7 @@ def reading_rows(found: Answer) -> list[tuple[str, ...]]:
             escape(each.name),
             exact(each.expected),
             between(each.low, each.high),
-            f"<code>{escape(translated(each.instrument))}</code>",
+            f"<code>{escape(each.instrument)}</code>",
             escape(translated(each.range_because)),
         )
         for each in found.readings

@@ -14,7 +14,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {name}, which llama-quantize does not know": "值为 {name}，llama-quantize 不认识",
     "it knows {names}": "可用 {names:s}",
     "{name} is not a cache type": "{name} 不是缓存类型",
-    "CUDA0 model, KV and compute buffer size": "日志中 CUDA0 的 model、KV、compute buffer size 之和",
     "llama.cpp supports at most {most}": "llama.cpp 最多支持 {most} 个",
     "found {count} layers": "实为 {count} 层",
     "llama.cpp reads at most {most}": "llama.cpp 最多读取 {most} 层",

@@ -275,5 +275,5 @@ SERVER = Server(
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
-    shows="CUDA0 model, KV and compute buffer size",
+    shows="llama_memory_breakdown_print",  # "self" of each device; b6580 has it, older builds print "buffer size"
 )
