@@ -35,7 +35,7 @@ TEXT_LENGTH = 200
 """Characters of a setting that memory does not depend on, such as a framework's version."""
 NAME_LENGTH = 80
 """Characters of one name of a list, such as a module's."""
-LIST_LENGTH = 2**11
+LIST_LENGTH = 2**12
 """Items of a list of settings, such as layers of each stage: no more than there are layers."""
 LAYOUT_LENGTH = 2000
 """Characters of a pipeline's layout as Megatron-LM writes it; the longest published ones have less than 200."""
@@ -53,9 +53,11 @@ largest). Python itself refuses more than 4,300 digits, in words of its own, whi
 
 # What a job has
 
-LAYERS = 2**11
-"""Of a model. They are read one by one, and the allocator is replayed over them in up to two milliseconds each; the
-deepest that are used have some hundreds, experiments with depth a thousand."""
+LAYERS = 2**12
+"""That a setting counts or lists."""
+DEEPEST = 2**11
+"""Layers of a model. They are read one by one, and the allocator is replayed over them in up to two milliseconds each;
+the deepest that are used have some hundreds, experiments with depth a thousand."""
 DIFFERENT = 384
 """Layers of a model that no pattern repeats: each is recorded on its own, in some milliseconds. Published models in
 which every layer may be another have less than 200."""
@@ -105,7 +107,7 @@ OF_MODEL: Mapping[str, int] = MappingProxyType(
     {
         "mtp_num_layers": FURTHER,
         "nextn_predict_layers": FURTHER,
-        "layers": LAYERS,
+        "layers": DEEPEST,
         "experts": EXPERTS,
         "vocab_size": VOCABULARY,
         "altup_num_inputs": STREAMS,

@@ -84,7 +84,7 @@ def test_what_saves_nothing_says_why():
     """The peak is in the loss, where no gradient is reduced."""
     found = {each.title: each for each in advise(LARGE).useless}
     why = found["Reduce gradients in bf16"].because
-    assert "no effect at the peak (loss" in why
+    assert "no effect at the peak (gradient of the loss" in why
     assert "backward pass falls from" in why
 
 

@@ -17,6 +17,7 @@ from memcore.faces.render.data import explanation, summary
 from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
 from memcore.limits import (
     BY_UNIT,
+    DEEPEST,
     FILE_BYTES,
     INTEGER,
     LAYERS,
@@ -62,7 +63,7 @@ BEYOND = [
     ("training.micro_batch_size", 2**25, "expected a whole number of at most 16777216, found 3.35544e+07"),
     ("training.image_size", 10**9, "expected a whole number of at most 65536, found 1e+09"),
     ("training.images_per_sequence", 10**9, "expected a whole number of at most 1048576, found 1e+09"),
-    ("training.activation_checkpointing.every", 10**5, "expected a whole number of at most 2048, found 100000"),
+    ("training.activation_checkpointing.every", 10**5, "expected a whole number of at most 4096, found 100000"),
     ("training.optimizer.rank", 2**60, "expected a whole number of at most 9007199254740992, found 1.15292e+18"),
     ("training.sequence_length", 10**400, f"{DIGITS} 1e+400"),
     ("training.sequence_length", -(10**5000), f"{DIGITS} -1e+5000"),
@@ -71,12 +72,12 @@ BEYOND = [
     ("hardware.num_gpus", 10**7, "expected a whole number of at most 1048576, found 1e+07"),
     ("hardware.gpus_per_node", 10**7, "expected a whole number of at most 1048576, found 1e+07"),
     ("parallelism.data_parallel_size", 10**7, "expected a whole number of at most 1048576, found 1e+07"),
-    ("parallelism.pipeline_parallel_size", 5000, "expected a whole number of at most 2048, found 5000"),
-    ("parallelism.virtual_pipeline_parallel_size", 5000, "expected a whole number of at most 2048, found 5000"),
-    ("parallelism.pipeline_layout", [1] * 5000, "expected a list of at most 2048 items, found 5000"),
+    ("parallelism.pipeline_parallel_size", 5000, "expected a whole number of at most 4096, found 5000"),
+    ("parallelism.virtual_pipeline_parallel_size", 5000, "expected a whole number of at most 4096, found 5000"),
+    ("parallelism.pipeline_layout", [1] * 5000, "expected a list of at most 4096 items, found 5000"),
     ("parallelism.pipeline_layout", "t" * 3000, "expected at most 2000 characters, found 3000"),
     ("parallelism.pipeline_layout", ",".join(["9" * 400] * 2), f"{DIGITS} 400"),
-    ("training.adapter.target_modules", ["q_proj"] * 5000, "expected a list of at most 2048 items, found 5000"),
+    ("training.adapter.target_modules", ["q_proj"] * 5000, "expected a list of at most 4096 items, found 5000"),
     ("engine.framework", "x" * 300, "expected a text of at most 200 characters, found 'xxxx"),
     ("inference.batch_size", 10**9, "expected a whole number of at most 16777216, found 1e+09"),
     ("engine.chunked_prefill_size", 10**15, "expected a whole number of at most 1073741824, found 1e+15"),
@@ -344,7 +345,7 @@ def test_every_whole_number_has_a_limit():
     for path, kind in kinds.items():
         assert kind.maximum <= BY_UNIT.get(kind.unit, INTEGER), path
     assert set(BY_UNIT) <= {kind.unit for kind in kinds.values()}
-    assert OF_MODEL["layers"] == LAYERS == LIST_LENGTH
+    assert OF_MODEL["layers"] == DEEPEST < LAYERS == LIST_LENGTH
 
 
 def test_numbers_of_any_size_can_be_written():
@@ -590,6 +591,6 @@ def test_more_micro_batches_are_no_more_work(schedule):
 
 def test_a_model_that_is_too_deep_for_anything():
     """2,048 layers are read; the next is refused."""
-    assert estimate({"model": {**LLAMA, "num_hidden_layers": LAYERS}}).job.model.num_layers == LAYERS
+    assert estimate({"model": {**LLAMA, "num_hidden_layers": DEEPEST}}).job.model.num_layers == DEEPEST
     with pytest.raises((ConfigError, UnsupportedError), match="model.num_hidden_layers"):
-        estimate({"model": {**LLAMA, "num_hidden_layers": LAYERS + 1}})
+        estimate({"model": {**LLAMA, "num_hidden_layers": DEEPEST + 1}})

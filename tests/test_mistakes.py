@@ -135,9 +135,9 @@ def test_the_nearest_name_says_the_same_in_more_words():
         (
             "num_hidden_layers",
             2**70,
-            "model.num_hidden_layers: expected an integer of at most 4096, found 1.18059e+21",
+            "model.num_hidden_layers: expected an integer of at most 2048, found 1.18059e+21",
         ),
-        ("num_hidden_layers", 1e30, "model.num_hidden_layers: expected an integer of at most 4096, found 1e+30"),
+        ("num_hidden_layers", 1e30, "model.num_hidden_layers: expected an integer of at most 2048, found 1e+30"),
         ("vocab_size", 2**70, "model.vocab_size: expected an integer of at most 67108864, found 1.18059e+21"),
         ("hidden_size", None, "model.hidden_size: expected a positive integer, found None"),
         ("hidden_size", "8k", "model.hidden_size: expected a positive integer, found '8k'"),

@@ -83,7 +83,7 @@ def test_a_span_is_zoomed_into(watched, site):
     expect(watched.locator("#scan .brush")).to_be_hidden()
     expect(watched.locator("svg.timeline circle.peak")).to_be_visible()
     pointed(watched, 0.55)
-    expect(watched.locator("#readout")).to_contain_text("loss, ")
+    expect(watched.locator("#readout")).to_contain_text("of the loss")
     watched.locator("#scan").dblclick()
     assert watched.evaluate(VIEW) == "0 0 1000 1000"
     watched.locator("#zoom-in").click()

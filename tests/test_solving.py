@@ -177,7 +177,7 @@ SMALL = {
 
 @pytest.mark.parametrize(
     ("hardware", "setting", "value"),
-    [({}, "hardware.gpu_memory_gb", 10_000), (SMALL["hardware"], "model.layers", 4096)],
+    [({}, "hardware.gpu_memory_gb", 10_000), (SMALL["hardware"], "model.layers", 2048)],
 )
 def test_what_fits_without_end_ends_where_values_do(hardware, setting, value):
     """Also where the first value does not fit and more of it helps."""
