@@ -12,6 +12,8 @@ from memcore.messages import Message
 from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, nearest_key
 
 _OFF = (False, None, 0, "", "none", "None", "null", "off", "no", "false", "False", "auto", "default", -1)
+_NOT = "--no-"
+"""How a command line turns a switch off that it has (`argparse.BooleanOptionalAction`)."""
 
 
 class Accounts(NamedTuple):
@@ -35,6 +37,9 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     problems = []
     for name, value in rest.items():
         found = class_of(tool.vocabulary, name)
+        if found is None and name.startswith(_NOT) and (turned_off := class_of(tool.vocabulary, _without(name))):
+            kinds["none" if turned_off in OF_NO_ACCOUNT else "left"].append(name)
+            continue
         if found is None and name in tool.settles:
             continue  # a script's own key, which was read
         if found is None:
@@ -60,6 +65,10 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
 
 def _off(value: object) -> bool:
     return value in ([], {}) or any(value is each or (value == each and type(value) is type(each)) for each in _OFF)
+
+
+def _without(name: str) -> str:
+    return f"--{name.removeprefix(_NOT)}"
 
 
 def _unknown(tool: Tool, name: str) -> list[Problem]:
