@@ -44,7 +44,7 @@ _SILENT = frozenset(
      "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
-_SUM = re.compile(r"[0-9+*/%() -]+")
+_SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
 _FILLED = 16
 """Defaults of variables inside each other: each is read once more for every one around it."""
 _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
@@ -62,6 +62,14 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "-le": operator.le,
     "-gt": operator.gt,
     "-ge": operator.ge,
+}
+_COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 _DIGITS = 18
 """Of a number that is compared."""
@@ -272,7 +280,9 @@ class _Script:
             return ""
         held, rest = self.variables.get(name[0], ""), inside[name.end() :]
         if rest[:1] == "[":
-            return held  # an array, whose words count by themselves
+            rest = rest.partition("]")[2]
+            if rest[:2] not in (":-", ":="):
+                return held  # an array, whose words count by themselves
         self.used.add(name[0])
         if held or rest[:2] not in (":-", ":="):
             return held or self._of(name[0])
@@ -302,7 +312,7 @@ class _Script:
         if not _SUM.fullmatch(filled):
             return ""
         try:
-            return str(_calculated(ast.parse(filled.strip(), mode="eval").body))
+            return str(_calculated(ast.parse(_chosen(filled.strip()), mode="eval").body))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
             return ""
 
@@ -378,7 +388,24 @@ def _outcome(condition: list[str]) -> bool | None:
     return _COMPARED[sign](int(first[:_DIGITS]), int(second[:_DIGITS])) if whole and sign in _COMPARED else None
 
 
+def _chosen(text: str) -> str:
+    """A choice as Python writes it.
+
+    >>> _chosen("8 > 2 ? 8 : 2")
+    '((8 ) if (8 > 2 ) else ( 2))'
+    """
+    asked, mark, rest = text.partition("?")
+    if not mark or asked.count("(") != asked.count(")"):
+        return text
+    taken, _, other = rest.partition(":")
+    return f"(({taken.lstrip()}) if ({asked}) else ({_chosen(other)}))"
+
+
 def _calculated(node: ast.expr) -> int:
+    if isinstance(node, ast.IfExp):
+        return _calculated(node.body if _calculated(node.test) else node.orelse)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        return int(_COMPARISONS[type(node.ops[0])](_calculated(node.left), _calculated(node.comparators[0])))
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
