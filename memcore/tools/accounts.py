@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.formats.tool import Tool
 from memcore.messages import Message
-from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, nearest_key
+from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, class_of_off, nearest_key
 
 _OFF = (False, None, 0, "", "none", "None", "null", "off", "no", "false", "False", "auto", "default", -1)
-_NOT = "--no-"
-"""How a command line turns a switch off that it has (`argparse.BooleanOptionalAction`)."""
 
 
 class Accounts(NamedTuple):
@@ -37,7 +35,7 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     problems = []
     for name, value in rest.items():
         found = class_of(tool.vocabulary, name)
-        if found is None and name.startswith(_NOT) and (turned_off := class_of(tool.vocabulary, _without(name))):
+        if found is None and (turned_off := class_of_off(tool.vocabulary, name)):
             kinds["none" if turned_off in OF_NO_ACCOUNT else "left"].append(name)
             continue
         if found is None and name in tool.settles:
@@ -65,10 +63,6 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
 
 def _off(value: object) -> bool:
     return value in ([], {}) or any(value is each or (value == each and type(value) is type(each)) for each in _OFF)
-
-
-def _without(name: str) -> str:
-    return f"--{name.removeprefix(_NOT)}"
 
 
 def _unknown(tool: Tool, name: str) -> list[Problem]:
