@@ -52,7 +52,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
-    if _PYTHON.search(text) and not text.startswith("#!/bin") and not _fenced(text):
+    if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
         raise ConfigError.at("the file", "is a Python script, which is not run; give the config that it makes")
     scripts = [text] if _SHELL.match(text) else _fenced(text)
     if scripts:
@@ -74,6 +74,8 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     return "yaml", flat(content)
 
 
+_SHEBANG = re.compile(r"#![^\n]{0,80}\b(?:ba|z|da|k|)sh\b")
+"""A script of a shell, which may hold a Python script."""
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
 _OF_SHELL = frozenset({"", "bash", "sh", "shell", "zsh", "console", "shell-session", "text"})
 _PROMPT = re.compile(r"^[ \t]*\$ ", re.MULTILINE)

@@ -10,16 +10,19 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 
 END = ";"
+"""The word that ends a command."""
 OUTSIDE = re.compile(r"\$\w{1,200}")
 """A variable that the script does not set, or the output of a command."""
-"""The word that ends a command."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
 _PLAIN = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w./:-]{0,80})>")
@@ -30,6 +33,8 @@ _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
 """What stands for itself within quotes."""
 _BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
+_ARRAY = re.compile(r'"\$\{\w{1,200}\[[@*]\]\}"')
+"""All words of an array, which count where it is assigned: no word at all if it is empty."""
 _VALUE = re.compile(r"""[^"'$]+""")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
@@ -39,7 +44,7 @@ _SILENT = frozenset(
      "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
-_SUM = re.compile(r"[0-9+*/%() -]+")
+_SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
 _FILLED = 16
 """Defaults of variables inside each other: each is read once more for every one around it."""
 _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
@@ -50,6 +55,35 @@ _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-lt": operator.lt,
+    "-le": operator.le,
+    "-gt": operator.gt,
+    "-ge": operator.ge,
+}
+_COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_DIGITS = 18
+"""Of a number that is compared."""
+_GIVEN: ContextVar[Mapping[str, str]] = ContextVar("variables_given", default=MappingProxyType({}))
+
+
+@contextmanager
+def variables_given(variables: Mapping[str, str]) -> Iterator[None]:
+    """While this lasts, scripts find these variables in their environment."""
+    before = _GIVEN.set(variables)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(before)
 
 
 def words(text: str) -> list[str]:
@@ -60,7 +94,7 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    script = _Script(text)
+    script = _Script(text, variables=dict(_GIVEN.get()))
     script.read()
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
@@ -155,7 +189,10 @@ class _Script:
                 continue
             if sign in " \t\r\n;&|<>()`":
                 break
-            if sign in "\"'":
+            words_of_array = _ARRAY.match(self.text, self.at) if sign == '"' and not whole else None
+            if words_of_array:
+                self.at = words_of_array.end()
+            elif sign in "\"'":
                 whole += self._quoted(sign)
                 quoted = True
             elif sign == "\\":
@@ -243,7 +280,9 @@ class _Script:
             return ""
         held, rest = self.variables.get(name[0], ""), inside[name.end() :]
         if rest[:1] == "[":
-            return held  # an array, whose words count by themselves
+            rest = rest.partition("]")[2]
+            if rest[:2] not in (":-", ":="):
+                return held  # an array, whose words count by themselves
         self.used.add(name[0])
         if held or rest[:2] not in (":-", ":="):
             return held or self._of(name[0])
@@ -273,7 +312,7 @@ class _Script:
         if not _SUM.fullmatch(filled):
             return ""
         try:
-            return str(_calculated(ast.parse(filled.strip(), mode="eval").body))
+            return str(_calculated(ast.parse(_chosen(filled.strip()), mode="eval").body))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
             return ""
 
@@ -338,12 +377,35 @@ def _outcome(condition: list[str]) -> bool | None:
     """Whether a comparison of two words holds, where what comes from outside is empty; None for another question."""
     condition = [OUTSIDE.sub("", each) for each in condition]
     inner = [each for each in condition if each not in ("[", "[[", "]", "]]", "then")]
-    if len(inner) != 3 or inner[1] not in ("=", "==", "!="):
+    if len(inner) == 2 and inner[0] in ("-n", "-z"):
+        return bool(inner[1]) == (inner[0] == "-n")
+    if len(inner) != 3:
         return None
-    return (inner[0] == inner[2]) == (inner[1] != "!=")
+    first, sign, second = inner
+    if sign in ("=", "==", "!="):
+        return (first == second) == (sign != "!=")
+    whole = first.lstrip("-").isdecimal() and second.lstrip("-").isdecimal()
+    return _COMPARED[sign](int(first[:_DIGITS]), int(second[:_DIGITS])) if whole and sign in _COMPARED else None
+
+
+def _chosen(text: str) -> str:
+    """A choice as Python writes it.
+
+    >>> _chosen("8 > 2 ? 8 : 2")
+    '((8 ) if (8 > 2 ) else ( 2))'
+    """
+    asked, mark, rest = text.partition("?")
+    if not mark or asked.count("(") != asked.count(")"):
+        return text
+    taken, _, other = rest.partition(":")
+    return f"(({taken.lstrip()}) if ({asked}) else ({_chosen(other)}))"
 
 
 def _calculated(node: ast.expr) -> int:
+    if isinstance(node, ast.IfExp):
+        return _calculated(node.body if _calculated(node.test) else node.orelse)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        return int(_COMPARISONS[type(node.ops[0])](_calculated(node.left), _calculated(node.comparators[0])))
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:

@@ -129,6 +129,8 @@ class Tool:
     """The key of the groups that each hold all shards."""
     per_chunk: str = ""
     """The key of the layers in a chunk of a pipeline stage."""
+    takes_file: bool = False
+    """Its program takes a file of its flags, without dashes (`--config`)."""
     prefixes: tuple[str, ...] = ()
     """Programs by which a command line is known."""
     source: str

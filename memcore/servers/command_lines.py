@@ -12,6 +12,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
 from memcore.errors import ConfigError
 from memcore.formats.settled import GPUS, Settled
+from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
 from memcore.messages import Message
@@ -30,6 +31,7 @@ _KERNELS: Mapping[str, str | None] = {
     "inc": "int4",
     "modelopt": "fp8", "modelopt_fp8": "fp8", "modelopt_fp4": "nvfp4", "bitsandbytes": "nf4", "experts_int8": "int8",
     "w8a8_int8": "int8", "w8a8_fp8": "fp8-channel", "moe_wna16": None, "compressed-tensors": None, "quark": None,
+    "deepseek_v4_fp8": None,
 }  # fmt: skip
 """Methods of `--quantization` that are not called like a format; None has the format that the checkpoint says.
 
@@ -81,6 +83,10 @@ def _vllm(found: Mapping[str, Any]) -> Settled:
     try:
         said = parse_json(given) if isinstance(given, str) and given.startswith("{") else None
     except ValueError:
+        open_one = OUTSIDE.search(str(given))
+        if open_one:
+            said_of = "found {}, which the script does not set; give it with --set"
+            raise ConfigError.at("--speculative-config", said_of, open_one[0]) from None
         raise ConfigError.at("--speculative-config", "is not JSON: {!r:.80}", given) from None
     if isinstance(said, Mapping):
         settled |= {f"--speculative-config.{name}": value for name, value in said.items()}
@@ -108,8 +114,9 @@ def _drafted(settled: dict[str, Any]) -> Settled:
 def _sglang(found: Mapping[str, Any]) -> Settled:
     """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
     settled = _named(found, "--model-path", "--kv-cache-dtype")
-    if str(settled.get("--kv-cache-dtype")) == "fp8":
-        settled["--kv-cache-dtype"] = "fp8_e4m3"
+    cache = str(settled.get("--kv-cache-dtype"))
+    if cache in _SGLANG_CACHES:
+        settled["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
     algorithm = str(settled.get("--speculative-algorithm", "")).upper()
     draft = next((settled.pop(name) for name in _DRAFTS if name in settled and algorithm != "STANDALONE"), None)
     if not algorithm:
@@ -129,6 +136,8 @@ def _sglang(found: Mapping[str, Any]) -> Settled:
     return settled, (taken,)
 
 
+_SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
+"""Two words for one type (server_args.py, `--kv-cache-dtype`)."""
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 _DEVICE, _WEIGHTS = "--device", "*weights"
 
@@ -138,6 +147,7 @@ VLLM = Tool(
     syntax="argv",
     engines=("vllm",),
     program="vllm serve",
+    takes_file=True,
     prefixes=("vllm serve", "vllm.entrypoints", "vllm/vllm-openai"),
     tells=("--gpu-memory-utilization", "--max-num-batched-tokens", "--max-num-seqs", "--enforce-eager"),
     model="*",

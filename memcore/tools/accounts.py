@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.formats.tool import Tool
 from memcore.messages import Message
-from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, nearest_key
+from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, class_of_off, nearest_key
 
 _OFF = (False, None, 0, "", "none", "None", "null", "off", "no", "false", "False", "auto", "default", -1)
 
@@ -35,6 +35,9 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     problems = []
     for name, value in rest.items():
         found = class_of(tool.vocabulary, name)
+        if found is None and (turned_off := class_of_off(tool.vocabulary, name)):
+            kinds["none" if turned_off in OF_NO_ACCOUNT else "left"].append(name)
+            continue
         if found is None and name in tool.settles:
             continue  # a script's own key, which was read
         if found is None:

@@ -29,6 +29,7 @@ from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
+from memcore.tools.vocabulary import is_flag
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""
@@ -95,6 +96,7 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
+    syntax, found = _with_dashes(syntax, found)
     tool = _recognized(syntax, found)
     return _read(tool, {**_started(tool, text), **found}, gpus, said)
 
@@ -199,15 +201,40 @@ def _ignored(tool: Tool, name: str) -> bool:
     return any(fnmatchcase(name, each) for each in tool.ignored)
 
 
+def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A file whose keys are a command's flags without dashes, as the command.
+
+    Source: vllm, utils/argparse_utils.py, `load_config_file` of `vllm serve --config`.
+    """
+    if syntax not in ("yaml", "json") or len(found) < _FLAGS_AT_LEAST or _knowing(syntax, found) is not None:
+        return syntax, found
+    flags = {f"--{name.replace('_', '-')}": value for name, value in found.items()}
+    for tool in TOOLS.values():
+        if tool.takes_file and all(is_flag(tool.vocabulary, each) for each in flags):
+            return "argv", {"": tool.program, **flags}
+    return syntax, found
+
+
+_FLAGS_AT_LEAST = 2
+
+
+def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
+    """The tool of which a file of this syntax has a key that tells."""
+    for tool in TOOLS.values():
+        same = tool.syntax == syntax or {tool.syntax, syntax} <= {"json", "yaml"}
+        if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
+            return tool
+    return None
+
+
 def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     program = str(found.get("", ""))
     for tool in TOOLS.values():
         if any(prefix in program for prefix in tool.prefixes):
             return tool
-    for tool in TOOLS.values():
-        same = tool.syntax == syntax or {tool.syntax, syntax} <= {"json", "yaml"}
-        if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
-            return tool
+    known = _knowing(syntax, found)
+    if known is not None:
+        return known
     names = ", ".join(tool.title for tool in TOOLS.values())
     raise ConfigError.at("the file", "does not match any supported tool; supported: {}, and config.json", names)
 

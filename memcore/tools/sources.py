@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memcore.config.engine import EngineSettings
@@ -12,7 +13,7 @@ from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, Problem
 from memcore.formats.readers import flat, parsed
-from memcore.formats.shell import OUTSIDE
+from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
@@ -60,15 +61,26 @@ def read_source(
 
 
 def read_sources(
-    sources: Sequence[Source], gpus: int | None = None, given: Collection[str] = ()
+    sources: Sequence[Source],
+    gpus: int | None = None,
+    given: Collection[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """What several texts say of one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
 
-    What a file says comes before what another tool's defaults are; where two files say different things the later one
-    holds, and a note says so. A model's config.json holds whatever name the others have for the model.
+    Scripts find `variables` in their environment. What a file says comes before what another tool's defaults are; where
+    two files say different things the later one holds, and a note says so. A model's config.json holds whatever name
+    the others have for the model.
 
     Raises ConfigError as `read_source` does.
     """
+    with variables_given(variables):
+        return _together(sources, gpus, given)
+
+
+def _together(
+    sources: Sequence[Source], gpus: int | None, given: Collection[str]
+) -> tuple[Mapping[str, object], tuple[str, ...]]:
     if len(sources) == 1:
         config, _, found = _read(sources[0], gpus, given, alone=True)
         return config, found
@@ -194,7 +206,11 @@ def _without(read: Imported, given: Collection[str]) -> Mapping[str, object]:
             [
                 Problem(
                     keys.get(path, path),
-                    Message("found {}, which the script does not set; give it with --{}", value, _flag(path)),
+                    Message(
+                        "found {}, which the script does not set; give it with --{}, or its variables with --set",
+                        value,
+                        _flag(path),
+                    ),
                 )
                 for path, value in wanted.items()
             ]

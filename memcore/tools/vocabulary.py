@@ -60,6 +60,20 @@ def class_of(tables: tuple[str, ...], key: str) -> str | None:
     return next((known[name] for name in names if name in known), None) or known.get(above)
 
 
+_NOT = "--no-"
+"""How a command line turns a switch off that it has (`argparse.BooleanOptionalAction`)."""
+
+
+def class_of_off(tables: tuple[str, ...], flag: str) -> str | None:
+    """The class of a switch that a flag turns off; None for another flag."""
+    return class_of(tables, f"--{flag.removeprefix(_NOT)}") if flag.startswith(_NOT) else None
+
+
+def is_flag(tables: tuple[str, ...], flag: str) -> bool:
+    """Whether a program has a flag, or a switch that it turns off."""
+    return bool(class_of(tables, flag) or class_of_off(tables, flag))
+
+
 def nearest_key(tables: tuple[str, ...], key: str, closely: bool = False) -> str | None:
     """The real key that is most like one; `closely` only where memory may depend on a slip of the fingers."""
     if closely:

@@ -36,6 +36,10 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         f"{', '.join(PRESETS)}; flags come on top",
     )
     parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")
+    parser.add_argument(
+        "--set", action="append", default=[], type=_variable, metavar="NAME=VALUE",
+        help="a variable that a script takes from its environment; may be repeated",
+    )  # fmt: skip
     whole = ALL in given
     groups = {"model": parser}
     for path, setting in SETTINGS.items():
@@ -49,6 +53,13 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     if not whole:
         parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
         parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx-4090"
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not re.fullmatch(r"[A-Za-z_]\w{0,79}", name):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as TP=4, found {text!r:.80}")
+    return name, value
 
 
 def _help(setting: Setting[object], *, whole: bool) -> str:
@@ -79,13 +90,13 @@ def config_of(options: argparse.Namespace) -> Config:
         raise ConfigError.at("CONFIG", "two files are expected: a config, and the log of its run; found one")
     # argparse takes `--` out of `--flag=--`, and leaves a list.
     flags = {path: given[path] or "" for path in SETTINGS if given[path] is not None}
-    base = _base(options.config, flags)
+    base = _base(options.config, flags, dict(options.set))
     if "model" in flags and flags["model"].endswith(".json"):
         return from_texts({**flags, "model": ""}, {**base, "model": parsed(flags["model"])})
     return from_texts(flags, base)
 
 
-def _base(given: Sequence[str], flags: Mapping[str, str]) -> Mapping[str, object]:
+def _base(given: Sequence[str], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:
     """What is known without the flags."""
     if len(given) <= 1:
         source = given[0] if given else ""
@@ -101,7 +112,7 @@ def _base(given: Sequence[str], flags: Mapping[str, str]) -> Mapping[str, object
 
     gpus = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
     found = from_texts(gpus, {"model": "any"})[Hardware.num_gpus]
-    config, notes = read_sources([_source(each) for each in given], found, flags)
+    config, notes = read_sources([_source(each) for each in given], found, flags, variables)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config

@@ -79,7 +79,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{key} may affect memory but is not supported yet: left out": "{key} 可能影响显存，暂不支持：已忽略",
     "no effect on memory: {keys}": "不影响显存：{keys}",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
-    "give it with --{flag}": "请用 --{flag} 给出",
+    "give it with --set": "请用 --set 给出",
+    "give it with --{flag}, or its variables with --set": "请用 --{flag} 给出，或用 --set 给出其中的变量",
     "train.max_seq_length is not set: sequences are as long as the data's": (
         "未设置 train.max_seq_length：序列长度等于数据的长度"
     ),
