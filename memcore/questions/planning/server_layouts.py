@@ -39,7 +39,7 @@ def layouts(config: Config, found: ServingEstimate, gpus: int) -> Iterator[Knob]
         yield _layout(
             {_TENSOR: node, _STAGES: gpus // node},
             "Pipeline across nodes",
-            "tensor parallelism stays within a node; stages send only hidden states between nodes",
+            "tensor parallelism stays within a node, and stages send only hidden states between nodes",
         )
     if "tensor" in server.parallel:
         yield _layout({_TENSOR: gpus}, "Tensor parallel", "each matrix is split across all GPUs")
@@ -65,7 +65,7 @@ def replicas(found: ServingEstimate, gpus: int) -> Iterator[Knob]:
                 yield _layout(
                     {_TENSOR: tensor if tensor > 1 else None, _DATA: gpus // tensor},
                     "Replicas",
-                    "fewer GPUs wait for each other at every layer; each replica serves its share of the users",
+                    "fewer GPUs wait for each other at every layer, and each replica serves its share of the users",
                 )
 
 
