@@ -14,8 +14,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "its peak is in the {moment}, the largest part {category} ({bytes})": (
         "峰值在{moment}，其中最大的部分是{category}（{bytes}）"
     ),
-    "each GPU has {capacity} and the roomiest server tried holds {users} of {asked} sequences of {length:,} tokens": (
-        "每块 GPU 有 {capacity}，最宽裕的服务器可容纳 {asked} 个序列中的 {users} 个，每个 {length:,} token"
+    "each GPU has {capacity} and the roomiest server tried holds {users} of {asked} sequences of {length} tokens": (
+        "每块 GPU 有 {capacity}，最宽裕的服务器可容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
     ),
     "Pipeline across nodes": "节点间流水线并行",
     "Data-parallel attention": "数据并行注意力",
