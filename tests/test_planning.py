@@ -143,6 +143,30 @@ def test_there_is_always_a_way(job, least, tiers):
     assert all(each.fits for each in found.plans)
 
 
+@pytest.mark.parametrize(
+    ("job", "options", "divisions"),
+    [
+        # MLA's cache is the same on all ranks of tensor parallelism: each rank gets users of its own instead
+        (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb"), batch_size=100, quantization="fp8"), {}, {"DP8 EP"}),
+        (serve("llama-3.1-405b", 131072, gpus(16), batch_size=16), {}, {"TP8 PP2"}),
+        (serve("llama-3.1-8b", 8192, gpus(4), batch_size=16), {}, {"TP4", "DP4"}),
+        # Llama 3's third stage has 131,072 tokens on 16,384 GPUs (arXiv 2407.21783, table 4)
+        (train("llama-3.1-405b", 131072, gpus(16384), "megatron"), PRE, {"TP8 PP8 CP16"}),
+    ],
+)
+def test_layouts_are_those_of_recipes(job, options, divisions):
+    """Servers and trainers are divided as their recipes divide them, and fit on the GPUs that there are."""
+    found = [each for each in plan(job, **options).plans if each.tier not in ("hardware", "work")]
+    assert divisions <= {each.division for each in found if each.safe}
+
+
+def test_what_a_full_cache_holds_is_said():
+    """A server that starts is not said to be too large: the cache of 256 long sequences is."""
+    found = plan(serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb"), "sglang", batch_size=256))
+    assert "of 256 sequences of 16,384 tokens" in found.none_because
+    assert {each.tier for each in found.plans} == {"work", "hardware"}
+
+
 def test_quality_and_goal_limit_methods():
     """Pre-training has no adapters; the same quality keeps the optimizer too."""
     job = train("llama-2-7b-hf", 2048, gpus(1, "rtx-4090"))

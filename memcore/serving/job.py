@@ -45,6 +45,8 @@ class Server:
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
+    wide_experts: bool = False
+    """Data-parallel ranks share experts: attention is data-parallel, and each rank has its own cache."""
     splits: bool = False
     """It shares layers out over GPUs by itself."""
     formats: tuple[str, ...] = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")

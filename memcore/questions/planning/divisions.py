@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import inf, prod
 from typing import NamedTuple
 
@@ -19,6 +20,10 @@ from memcore.trace.job import Job
 LONG = 16384
 """Tokens from which on ranks divide a sequence: published recipes turn context parallelism on for longer ones only
 (Llama 3, arXiv 2407.21783, table 4: none at 8,192 tokens, 16 ranks at 131,072)."""
+
+
+_SLICE = 2048
+"""Tokens that each rank of a sequence has at least; published recipes leave it 8,192 (the same table)."""
 
 
 class Division(NamedTuple):
@@ -146,11 +151,12 @@ _EACH = 4
 
 
 def _few(rest: list[Division]) -> Iterator[Division]:
-    counts: dict[int, int] = {}
-    for each in rest:
-        counts[each.factor] = counts.get(each.factor, 0) + 1
-        if counts[each.factor] <= _EACH:
-            yield each
+    """Of each factor the simplest, and the one without large groups: what a job of many thousand GPUs needs."""
+    for _, group in groupby(rest, key=lambda each: each.factor):
+        alike = list(group)
+        yield from alike[: _EACH - 1]
+        if len(alike) >= _EACH:
+            yield min(alike[_EACH - 1 :], key=lambda each: max(each[:5]))
 
 
 def _replicated(asked: Asked, way: Way) -> Iterator[Division]:
@@ -162,7 +168,7 @@ def _replicated(asked: Asked, way: Way) -> Iterator[Division]:
 def _divided(asked: Asked, way: Way) -> Iterator[Division]:
     for tensor in _sizes(asked, way, "tensor", min(asked.node, asked.heads)):
         for stages in _stages(asked, way, tensor):
-            longest = asked.length // (2 * tensor) if asked.length >= LONG else 1
+            longest = asked.length // _SLICE if asked.length >= LONG else 1
             for context in _sizes(asked, way, "context", longest):
                 for sequence in _sizes(asked, way, "sequence", min(asked.heads, longest)):
                     width = tensor * stages * context * sequence

@@ -284,6 +284,15 @@ def _because(leanest: Found) -> str:
     capacity, parts = format_bytes(leanest.capacity or 0), leanest.ledger.by_category
     largest = max(parts, key=lambda name: parts[name])
     if isinstance(leanest, ServingEstimate):
+        pool, length = leanest.pool, leanest.asked_length
+        if pool is not None and pool.capacity is not None and leanest.device.expected <= (leanest.capacity or 0):
+            return Message(
+                "each GPU has {} and the roomiest server tried holds {} of {} sequences of {:,} tokens",
+                capacity,
+                pool.users(length) or 0,
+                leanest.users,
+                length,
+            )
         return Message(
             "each GPU has {}, but the smallest server tried needs {}, most of it {} ({})",
             capacity,

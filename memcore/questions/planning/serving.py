@@ -11,11 +11,11 @@ from memcore.config.defaults import value_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
-from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.messages import Message
 from memcore.questions.advising.server_changes import changes_of, made
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
+from memcore.questions.planning.server_layouts import division_of, layouts, replicas
 from memcore.questions.solving import Pieces
 from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
@@ -30,6 +30,10 @@ _CHOICE, _LAST = 2, 40
 fits."""
 
 
+_Start = tuple[tuple[Knob, ...], ServingEstimate]
+"""A layout as a change, and the server in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """A complete config of a server with its estimate, and the rows that it is made of."""
@@ -42,8 +46,7 @@ class Served:
     @property
     def division(self) -> str:
         """How it is divided among GPUs."""
-        tensor = self.found.job.basics.layout.tensor
-        return f"TP{tensor}" if tensor > 1 else ""
+        return division_of(self.found.job.basics.layout)
 
 
 @dataclass
@@ -55,6 +58,9 @@ class Servings:
     bench: Bench
     tiers: Sequence[str]
     leanest: ServingEstimate | None = None
+    """What has most room of what was tried on the GPUs that there are, and does not fit."""
+    least_weights: int = 0
+    """Bytes of all weights in the format that takes least, of what does not fit."""
 
     def candidates(self) -> Iterator[list[Served] | None]:
         """Everything found, best first, in the end; None after every estimate.
@@ -64,6 +70,7 @@ class Servings:
         found: list[Served] = []
         try:
             yield from gathered(found, self._composed(self.asked, ()))
+            yield from gathered(found, self._replicated(found))
             if "transfer" in self.tiers:
                 yield from gathered(found, self._on_host())
         except SpentError:
@@ -77,9 +84,10 @@ class Servings:
 
     def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served | None]:
         """For each format of weights the least harmful changes with which the server takes what is asked."""
-        base = yield from self._start(config)
-        if base is None:
+        starts = yield from self._starts(config)
+        if not starts:
             return
+        base = starts[0][1]
         weights = [(), *((row,) for row in _rows(base, _is_weights))]
         caches = [(), tuple(_rows(base, _is_cache))]
         steps = [(), tuple(_rows(base, lambda row: row.kind == "latency"))]
@@ -87,26 +95,58 @@ class Servings:
             weights, caches = weights[:1], caches[:1]
         for number, chosen in enumerate(weights):
             for harm, (cache, step) in enumerate(product(caches, steps)):
-                found = yield from self._climbed(base, (*chosen, *cache, *step))
-                if found is None:
-                    continue
-                if self.bench.holds(found[0]):
+                found = yield from self._best(starts, (*chosen, *cache, *step))
+                if found is not None:
                     level = tier or ("quantized" if chosen or cache else "same")
                     yield Served(level, (*extra, *found[1]), found[0], number * len(caches) * len(steps) + harm)
                     break
-                self._remember(found[0])
 
-    def _start(self, config: Config) -> Pieces[ServingEstimate | None]:
-        """The server on all GPUs that there are, each matrix divided among them."""
-        found = yield from self.bench.with_(config, {})
-        if not isinstance(found, ServingEstimate):
-            return None
+    def _best(
+        self, starts: Sequence[_Start], rows: Sequence[ServerChange]
+    ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...]] | None]:
+        """The first layout that is safe with some rows, else the first that fits as expected."""
+        tight: tuple[ServingEstimate, tuple[Knob, ...]] | None = None
+        for knobs, base in starts:
+            found = yield from self._climbed(base, rows)
+            if found is None:
+                continue
+            whole = found[0], (*knobs, *found[1])
+            if self.bench.safe(found[0]):
+                return whole
+            if self.bench.holds(found[0]):
+                tight = tight or whole
+            else:
+                self._remember(found[0])
+        return tight
+
+    def _starts(self, config: Config) -> Pieces[list[_Start]]:
+        """The server on all GPUs that there are: in the simplest layout, and in that with most room if it has more."""
+        plain = yield from self.bench.with_(config, {})
+        if not isinstance(plain, ServingEstimate):
+            return []
         gpus = config[Hardware.num_gpus] or 1
-        named = config.below("parallelism")
-        if gpus > found.job.basics.layout.gpus and not named and "tensor" in found.job.server.parallel:
-            divided = yield from self.bench.with_(config, {Parallelism.tensor_parallel_size: gpus})
-            found = divided if isinstance(divided, ServingEstimate) else found
-        return found
+        found: list[_Start] = []
+        for knob in () if gpus == 1 or config.below("parallelism") else layouts(config, plain, gpus):
+            divided = yield from self.bench.with_(config, knob.to)
+            if isinstance(divided, ServingEstimate):
+                found.append(((knob,), divided))
+        if not found:
+            return [((), plain)]
+        most = max(found, key=lambda each: _room(each[1]))
+        return found[:1] if _room(most[1]) <= _room(found[0][1]) else [found[0], most]
+
+    def _replicated(self, found: Sequence[Served]) -> Iterator[Served | None]:
+        """What is safe as it was asked for, in the smallest copies that are safe too."""
+        gpus = self.asked[Hardware.num_gpus] or 1
+        whole = next((each for each in found if each.tier == "same" and self.bench.safe(each.found)), None)
+        if whole is None or gpus == 1 or self.asked.below("parallelism"):
+            return
+        for knob in replicas(whole.found, gpus):
+            copies = yield from self.bench.with_(whole.found.job.config, knob.to)
+            if isinstance(copies, ServingEstimate) and self.bench.safe(copies):
+                rest = tuple(each for each in whole.knobs if not set(each.to) & set(knob.to))
+                yield Served("same", (knob, *rest), copies, whole.harm + 1)
+                return
 
     def _climbed(
         self, found: ServingEstimate, rows: Sequence[ServerChange]
@@ -126,7 +166,11 @@ class Servings:
         return found, knobs
 
     def _remember(self, found: ServingEstimate) -> None:
-        if self.leanest is None or found.device.expected < self.leanest.device.expected:
+        weights = found.ledger.sum("weights") * found.job.basics.layout.gpus
+        self.least_weights = min(weights, self.least_weights or weights)
+        given = (Hardware.accelerator, Hardware.num_gpus, Inference.max_model_len, Inference.batch_size)
+        asked = all(found.job.config.get(path) == self.asked.get(path) for path in given)
+        if asked and (self.leanest is None or _room(found) > _room(self.leanest)):
             self.leanest = found
 
     def _on_host(self) -> Iterator[Served | None]:
@@ -180,13 +224,12 @@ class Servings:
     def _more_hardware(self) -> Iterator[Served | None]:
         """The fewest GPUs of the same kind, and the smallest larger GPU."""
         gpus = max(self.asked[Hardware.num_gpus] or 1, self.first.job.num_gpus)
-        weights, capacity = self._least_weights(), self.first.capacity or 0
+        sizes = dict.fromkeys(each for each in self.asked.values if each.startswith("parallelism."))
+        weights, capacity = self.least_weights, self.first.capacity or 0
         while (gpus := gpus * 2) <= _MOST_RANKS:
             if weights > capacity * gpus:
                 continue  # not even the weights fit, in the format that takes least
-            to: dict[str, object] = {Hardware.num_gpus: gpus, Parallelism.tensor_parallel_size: gpus}
-            if not self.first.job.server.parallel:
-                to.pop(Parallelism.tensor_parallel_size)
+            to: dict[str, object] = {**sizes, Hardware.num_gpus: gpus}
             knob = Knob(title=Message("{} GPUs", gpus), to=to, why="more hardware", source="hardware/num_gpus")
             found = yield from _first(self._composed(self.asked.changed(to), (knob,), "hardware"))
             if found is not None and self.bench.safe(found.found):
@@ -198,12 +241,6 @@ class Servings:
             if found is not None and self.bench.safe(found.found):
                 yield found
                 return
-
-    def _least_weights(self) -> int:
-        """Bytes of all weights in the format that takes least, of those that were tried."""
-        if self.leanest is None:
-            return 0
-        return self.leanest.ledger.sum("weights") * self.leanest.job.basics.layout.gpus
 
     def _less_work(self) -> Iterator[Served | None]:
         """Shorter sequences, then fewer of them, until the server takes them."""
@@ -232,6 +269,13 @@ class Servings:
                 elif self.bench.safe(found.found):
                     yield found
                     return
+
+
+def _room(found: ServingEstimate) -> tuple[float, int]:
+    """How many times the cache holds what is asked for; where that says nothing, how little the server takes."""
+    pool = found.pool
+    ratio = (pool.capacity or 0) / max(found.needed, 1) if pool is not None else 0.0
+    return max(ratio, 0.0), -found.device.expected
 
 
 def _first(served: Iterator[Served | None]) -> Pieces[Served | None]:

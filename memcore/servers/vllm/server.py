@@ -573,6 +573,7 @@ SERVER = Server(
     options=options,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
+    wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
     loads_towers=True,
     asks_for_a_share=True,
