@@ -392,13 +392,13 @@ def _chosen(text: str) -> str:
     """A choice as Python writes it.
 
     >>> _chosen("8 > 2 ? 8 : 2")
-    '((8 ) if (8 > 2 ) else ( 2))'
+    '(8 )if(8 > 2 )else( 2)'
     """
     asked, mark, rest = text.partition("?")
     if not mark or asked.count("(") != asked.count(")"):
         return text
     taken, _, other = rest.partition(":")
-    return f"(({taken.lstrip()}) if ({asked}) else ({_chosen(other)}))"
+    return f"({taken.lstrip()})if({asked})else({_chosen(other)})"
 
 
 def _calculated(node: ast.expr) -> int:

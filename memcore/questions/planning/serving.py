@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -25,11 +25,13 @@ _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
 _LEANER = 8
 """How much more a cache may hold with other formats: half the bytes for each token, and room that weights leave."""
-_CHOICE, _LAST = 2, 40
+_CHOICE, _LAST = 2, 80
 """Plans from which on more hardware is not looked for, and further estimates for that; three times as many if nothing
 fits."""
 
 
+_NODE = 8
+"""GPUs of a node, as a larger GPU is rented where one is too few."""
 _Start = tuple[tuple[Knob, ...], ServingEstimate]
 """A layout as a change, and the server in it."""
 
@@ -222,25 +224,41 @@ class Servings:
         return best, knobs, replace(knob, to={path: best.job.config.get(path)})
 
     def _more_hardware(self) -> Iterator[Served | None]:
-        """The fewest GPUs of the same kind, and the smallest larger GPU."""
-        gpus = max(self.asked[Hardware.num_gpus] or 1, self.first.job.num_gpus)
+        """The fewest GPUs of the same kind, and the smallest larger GPU; that first where a node is not enough."""
         sizes = dict.fromkeys(each for each in self.asked.values if each.startswith("parallelism."))
-        weights, capacity = self.least_weights, self.first.capacity or 0
+        if self.least_weights <= _NODE * (self.first.capacity or 0):
+            yield from self._more_of_them(sizes)
+            yield from self._larger_ones(sizes)
+            return
+        larger_one = False
+        for each in self._larger_ones(sizes):
+            larger_one = larger_one or each is not None
+            yield each
+        if not larger_one:
+            yield from self._more_of_them(sizes)
+
+    def _more_of_them(self, sizes: Mapping[str, object]) -> Iterator[Served | None]:
+        gpus = max(self.asked[Hardware.num_gpus] or 1, self.first.job.num_gpus)
         while (gpus := gpus * 2) <= _MOST_RANKS:
-            if weights > capacity * gpus:
+            if self.least_weights > (self.first.capacity or 0) * gpus:
                 continue  # not even the weights fit, in the format that takes least
             to: dict[str, object] = {**sizes, Hardware.num_gpus: gpus}
             knob = Knob(title=Message("{} GPUs", gpus), to=to, why="more hardware", source="hardware/num_gpus")
             found = yield from _first(self._composed(self.asked.changed(to), (knob,), "hardware"))
             if found is not None and self.bench.safe(found.found):
                 yield found
-                break
-        least = max(capacity, weights // self.first.job.basics.layout.gpus)
-        for knob in larger(least, self.first.job.accelerator):
-            found = yield from _first(self._composed(self.asked.changed(knob.to), (knob,), "hardware"))
-            if found is not None and self.bench.safe(found.found):
-                yield found
                 return
+
+    def _larger_ones(self, sizes: Mapping[str, object]) -> Iterator[Served | None]:
+        """As many larger GPUs, else a node of them."""
+        capacity, asked = self.first.capacity or 0, self.first.job.num_gpus
+        for count in (asked, _NODE) if asked < _NODE else (asked,):
+            for knob in larger(max(capacity, self.least_weights // count), self.first.job.accelerator):
+                whole = knob if count == asked else _several(knob, count, sizes)
+                found = yield from _first(self._composed(self.asked.changed(whole.to), (whole,), "hardware"))
+                if found is not None and self.bench.safe(found.found):
+                    yield found
+                    return
 
     def _less_work(self) -> Iterator[Served | None]:
         """Shorter sequences, then fewer of them, until the server takes them."""
@@ -269,6 +287,11 @@ class Servings:
                 elif self.bench.safe(found.found):
                     yield found
                     return
+
+
+def _several(knob: Knob, count: int, sizes: Mapping[str, object]) -> Knob:
+    """A GPU, and as many of it."""
+    return replace(knob, title=Message("{} × {}", count, knob.title), to={**knob.to, **sizes, Hardware.num_gpus: count})
 
 
 def _room(found: ServingEstimate) -> tuple[float, int]:
