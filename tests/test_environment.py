@@ -116,3 +116,24 @@ def test_a_file_of_flags():
     assert {path: value_at(found.config, path) for path in expected} == expected
     with pytest.raises(MemcoreError, match="does not match any supported tool"):
         imported(f"{FILE}volume: 3\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "weights"),
+    [
+        ("-m /models/Qwen3-8B-Q4_K_M.gguf", "Qwen/Qwen3-8B", "q4_k_m"),
+        ("-m 'C:\\models\\Qwen3-8B-Q8_0-00001-of-00002.gguf'", "Qwen/Qwen3-8B", "q8_0"),
+        ("--model ./Meta-Llama-3.1-8B-Instruct.IQ4_XS.gguf", "meta-llama/Llama-3.1-8B-Instruct", "iq4_xs"),
+        ("-m Qwen3-8B-UD-Q4_K_XL.gguf", "Qwen/Qwen3-8B", "q4_k_m"),
+        ("-hf unsloth/Qwen3-8B-GGUF:UD-Q2_K_XL", "unsloth/Qwen3-8B-GGUF", "q2_k"),
+        ("-m somebody-s-own-7b-Q6_K.gguf", None, "q6_k"),
+    ],
+)
+def test_the_name_of_a_file_says_model_and_format(given, model, weights):
+    """And a note says that it was taken by its name, or that such files differ from what llama-quantize makes."""
+    found = imported(f"llama-server {given} -ngl 99")
+    assert found.config.get("model") == model
+    assert value_at(found.config, "inference.quantization") == weights
+    by_name = any("by its name" in note for note in found.notes)
+    assert by_name == (model is not None and "-hf" not in given)
+    assert any("keep some tensors wider" in note for note in found.notes) == ("_XL" in given)

@@ -16,6 +16,7 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
 from memcore.messages import Message
+from memcore.networks.catalog import named
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
@@ -258,8 +259,26 @@ def _devices(count: int) -> str | None:
     return ",".join(f"CUDA{number}" for number in range(count)) if count <= 16 else None
 
 
-_FORMAT = re.compile(r"[-_.]((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d+-of-\d+)?\.gguf$", re.IGNORECASE)
+_FORMAT = re.compile(r"[-_.](?:ud-)?((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE)
 """The format that the name of a GGUF file ends with."""
+_WIDER: Mapping[str, str] = {
+    "q2_k_l": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k", "q2_k_xl": "q2_k",
+    "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m",
+}  # fmt: skip
+"""What repositories call files whose embeddings, head or some layers are wider than llama-quantize makes them."""
+
+
+def _of_file(path: str) -> tuple[dict[str, Any], list[Message]]:
+    """What the name of a GGUF file says: its format, and the model if the catalog knows it."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    file = _FORMAT.search(name)
+    if file is None:
+        return {}, []
+    said: dict[str, Any] = {_WEIGHTS: file[1].lower()}
+    model = named(name[: file.start()])
+    if model is None:
+        return said, []
+    return {**said, "-hf": model.base}, [Message("-m: {} is taken for {}, by its name", name, model.base)]
 
 
 def _settled(found: Mapping[str, Any]) -> Settled:
@@ -268,9 +287,8 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     for long, short in (("--hf-repo", "-hf"), ("-hfr", "-hf"), ("--model", "-m")):
         if long in settled:
             settled[short] = settled.pop(long)
-    file = _FORMAT.search(str(settled.get("-m", "")))
-    if file is not None:
-        settled[_WEIGHTS] = file[1].lower()
+    said, notes = _of_file(str(settled.get("-m", "")))
+    settled = {**said, **settled}
     for name in ("-ngl", "--gpu-layers", "--n-gpu-layers"):
         if settled.get(name) in ("all", "auto", -1):
             del settled[name]  # as many as there are (common/arg.cpp)
@@ -280,11 +298,17 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     found = settled
     name, colon, weights = str(found.get("-hf", "")).rpartition(":")
     if colon and "/" in name:
-        settled |= {"-hf": name, _WEIGHTS: weights.lower()}
+        settled |= {"-hf": name, _WEIGHTS: weights.lower().removeprefix("ud-")}
+    wider = str(settled.get(_WEIGHTS))
+    if wider in _WIDER:
+        usual = settled[_WEIGHTS] = _WIDER[wider]
+        notes.append(
+            Message("{} is computed as {}: such files keep some tensors wider, by a few percent", wider, usual)
+        )
     devices = str(found.get(_DEVICE, found.get("-dev", ""))).split(",")
     if all(each.startswith("CUDA") for each in devices):
         settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
-    return settled, ()
+    return settled, tuple(notes)
 
 
 LLAMA_CPP = Tool(

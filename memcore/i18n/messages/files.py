@@ -80,6 +80,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no effect on memory: {keys}": "不影响显存：{keys}",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
     "give it with --set": "请用 --set 给出",
+    "-m: {path} is taken for {base}, by its name": "-m：按文件名，{path} 视为 {base}",
+    "{wider} is computed as {usual}: such files keep some tensors wider, by a few percent": (
+        "{wider} 按 {usual} 计算：这类文件有些张量位数更多，总共大百分之几"
+    ),
     "give it with --{flag}, or its variables with --set": "请用 --{flag} 给出，或用 --set 给出其中的变量",
     "train.max_seq_length is not set: sequences are as long as the data's": (
         "未设置 train.max_seq_length：序列长度等于数据的长度"
