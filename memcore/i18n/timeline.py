@@ -29,6 +29,7 @@ WORDS_OF_TIMELINE: Mapping[str, tuple[str, str]] = {
     "ghost": ("Dashed: before your edit, peak {size}", "虚线：编辑前，峰值 {size}"),
     "stages": ("Stages of the pipeline", "流水线各级"),
     "used-share": ("{share}% used", "占用 {share}%"),
+    "used-times": ("{times} times what the GPU has", "为 GPU 容量的 {times} 倍"),
     "used-fullest": ("{share}% used on the fullest GPU", "最满的 GPU 占用 {share}%"),
     "used-total": ("{count} GPUs hold {size} in all", "{count} 个 GPU 共占用 {size}"),
     "track": ("{name}, slider", "{name}，滑块"),

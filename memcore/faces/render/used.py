@@ -10,6 +10,9 @@ from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
+_TIMES = 10
+"""From how many times the capacity on percent say nothing."""
+
 
 def used(found: Estimate | ServingEstimate) -> str:
     """The share of the fullest GPU, and the total where all GPUs hold the same: it needs no look at another rank."""
@@ -37,8 +40,11 @@ def _held(found: Estimate | ServingEstimate, number: int) -> int:
 def _said(found: Estimate | ServingEstimate, count: int, total: int) -> str:
     parts = []
     if found.capacity:
-        share = f"{100 * found.device.expected / found.capacity:.0f}"
-        parts.append(say("used-share" if len(found.ranks) == 1 else "used-fullest", share=share))
+        share = found.device.expected / found.capacity
+        if share >= _TIMES:
+            parts.append(say("used-times", times=f"{share:.0f}"))
+        else:
+            parts.append(say("used-share" if len(found.ranks) == 1 else "used-fullest", share=f"{100 * share:.0f}"))
     if count > 1:
         parts.append(say("used-total", count=count, size=format_bytes(total)))
     return escape(say("and-also").join(parts))
