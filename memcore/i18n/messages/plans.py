@@ -18,12 +18,10 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
         "每块 GPU 有 {capacity}，最宽裕的服务器可容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
     ),
     "Pipeline across nodes": "节点间流水线并行",
-    "Data-parallel attention": "数据并行注意力",
     "Replicas": "多副本",
     "tensor parallelism stays within a node, and stages send only hidden states between nodes": (
         "张量并行不跨节点；各阶段在节点间只传递隐藏状态"
     ),
-    "each matrix is split across all GPUs": "每个矩阵切分到所有 GPU 上",
     "each rank has a cache for its own users, and experts are shared out over all ranks": (
         "每个 rank 只为自己的用户保存缓存，专家分布在所有 rank 上"
     ),
