@@ -61,6 +61,7 @@ def answered(found: Answer, said: Verdict) -> dict[str, Any]:
         "readings": {reading.name: _reading(reading) for reading in found.readings},
         "parameters": found.job.model.parameters,
         "warnings": list(found.job.model.warnings),
+        "taken_otherwise": list(found.job.config.notes),
         "assumptions": [
             {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
             for each in found.assumptions
