@@ -259,7 +259,7 @@ _COUNTED = re.compile("[1-9][0-9]{0,2}|10[01][0-9]|102[0-4]")
 
 @dataclass(frozen=True, slots=True)
 class FlagOrCount:
-    """true, false, or a number of ranks of at least two."""
+    """true, false, or a number of at least two."""
 
     def check(self, value: object) -> bool | int:
         value = _whole(value)
