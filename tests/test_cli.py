@@ -213,7 +213,7 @@ def test_a_model():
     """What a model is made of, from the catalog or a config.json, as tables and as JSON."""
     status, out, _ = memcore("model", "deepseek-v3")
     assert status == 0
-    for text in ("671,026,404,352 parameters", "3-60", "active for each token", "37,552,282,624", "35,136"):
+    for text in ("671,026,404,352 parameters", "3-60", "active per token", "37,552,282,624", "35,136"):
         assert text in out
     for name, value in {"hidden size": "7,168", "number of layers": "61", "vocabulary": "129,280"}.items():
         assert re.search(rf"{name} +{value}\n", out)
