@@ -274,8 +274,9 @@ def _largest(tries: Tries) -> Pieces[Solution]:
             return (yield from tries.solution(first + reach * step, None, smallest=False, step=step))
         reach *= 2
     if (yield from tries.refused(first + reach * step)):
-        # What is allowed is cheaper to find than what fits, and may fit to its end.
-        allowed = yield from _last(lambda index: tries.allowed(first + index * step), reach // 2, reach)
+        # What is allowed is cheaper to find than what fits, and may fit to its end. Most limits are powers of two.
+        low = reach - 1 if (yield from tries.allowed(first + (reach - 1) * step)) else reach // 2
+        allowed = yield from _last(lambda index: tries.allowed(first + index * step), low, reach)
         if (yield from tries.fits(first + allowed * step)):
             beyond = first + (allowed + 1) * step
             return (yield from tries.solution(first + allowed * step, beyond, smallest=False, step=step))
