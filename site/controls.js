@@ -4,8 +4,8 @@ import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from 
 import { listenToTimeline } from "./timeline.js";
 import { listenToTracks } from "./tracks.js";
 import {
-  byId, control, copy, countEdit, forget, jobOf, place, save, say, select, show, showEmbedded, showMini, showView, suffix, viewOf,
-  word,
+  byId, control, copy, countEdit, forget, jobOf, place, push, save, say, select, show, showEmbedded, showHistory, showMini, showView,
+  suffix, viewOf, word,
 } from "./view.js";
 import { expectAnother } from "./waiting.js";
 
@@ -61,7 +61,7 @@ export function reopen({ link, texts }) {
 
 // Another plan is another entry of the history, so that undo takes it back.
 function follow(link) {
-  history.pushState({ depth: (history.state?.depth ?? 0) + 1 }, "", link);
+  push(link);
   open(link);
 }
 
@@ -69,7 +69,7 @@ function open(link) {
   place.entry += 1;
   place.shown = place.entry;
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
-  byId("undo").disabled = !history.state?.depth;
+  showHistory();
   showEmbedded(link);
   showView(viewOf(link) || byId("answer").dataset.view);
   send({ do: "open", link: jobOf(link) });
@@ -189,7 +189,7 @@ function listenToButtons() {
     const shows = near(event, "[data-show]");
     const plan = near(event, "a[href^='#v']:not([target]), [data-plan]"); // a dot of a picture is a link for the pointer alone
     if (doing) act(doing);
-    else if (shows) showView(shows.dataset.show);
+    else if (shows) turn(shows.dataset.show);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
     else if (near(event, "[data-undo]")) byId("undo").click();
@@ -235,7 +235,7 @@ function listenToButtons() {
   byId("keep").addEventListener("click", () => { byId("shared").hidden = true; });
   byId("discard").addEventListener("click", () => {
     byId("shared").hidden = true;
-    history.pushState({ depth: 1 }, "", location.pathname + location.search);
+    push(location.pathname + location.search);
     open("");
   });
 }
@@ -342,6 +342,17 @@ function go(id) {
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
   target.focus({ preventScroll: true });
+}
+
+// A view that would be empty, or about an earlier job, is filled at once.
+const FILLS = { plans: { advice: "advise", curve: "curve" } };
+function turn(name) {
+  showView(name);
+  for (const [id, doing] of Object.entries(FILLS[name] ?? {})) {
+    if (byId(id).childElementCount && byId(`${id}-earlier`).hidden) continue;
+    if (!byId(id).childElementCount) show({ html: { [id]: `<p class="note">${word("working")}</p>` } }, send);
+    act(document.querySelector(`#answer [data-do="${doing}"]`));
+  }
 }
 
 const linkOfPage = () => location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}${suffix()}`);

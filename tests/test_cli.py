@@ -68,6 +68,15 @@ def test_what_does_not_fit_ends_with_what_does(flags, said):
     assert "What fits" not in memcore("estimate", "--model", *flags, "--json")[1]
 
 
+def test_a_value_that_does_not_exist_ends_with_what_fits():
+    """No micro-batch fits without checkpointing; with it one does."""
+    flags = ("solve", "--model", "qwen3-8b", "--adapter", "lora", "--accelerator", "3090", "--for", "batch")
+    status, out, _ = memcore(*flags, "--seq", "2048")
+    assert status == 1
+    assert "no value fits" in out
+    assert "Full checkpointing" in out.partition("What fits (`memcore plan`")[2]
+
+
 @pytest.fixture
 def job(tmp_path):
     """The example job as a file."""
@@ -204,7 +213,7 @@ def test_a_model():
     """What a model is made of, from the catalog or a config.json, as tables and as JSON."""
     status, out, _ = memcore("model", "deepseek-v3")
     assert status == 0
-    for text in ("671,026,404,352 parameters", "3-60", "active for each token", "37,552,282,624", "35,136"):
+    for text in ("671,026,404,352 parameters", "3-60", "active per token", "37,552,282,624", "35,136"):
         assert text in out
     for name, value in {"hidden size": "7,168", "number of layers": "61", "vocabulary": "129,280"}.items():
         assert re.search(rf"{name} +{value}\n", out)

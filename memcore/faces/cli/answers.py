@@ -24,9 +24,6 @@ from memcore.trace.program import Moment
 if TYPE_CHECKING:
     from memcore.serving.estimate import ServingEstimate
 
-BRIEF = 3
-"""Plans under an answer that does not fit."""
-
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
@@ -67,11 +64,9 @@ def _judged(found: Estimate | ServingEstimate, options: argparse.Namespace) -> i
     if found.fits is not False:
         return FITS
     if not options.json:
-        from memcore.faces.render.plans import plans_brief  # noqa: PLC0415 - of jobs that do not fit
-        from memcore.questions.planning.plan import plan  # noqa: PLC0415
+        from memcore.faces.cli.planning import print_brief  # noqa: PLC0415 - of jobs that do not fit
 
-        sys.stdout.flush()
-        print("", *plans_brief(plan(found.job.config, keep=BRIEF)), sep="\n")
+        print_brief(found.job.config)
     return DOES_NOT_FIT
 
 

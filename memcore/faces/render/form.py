@@ -71,6 +71,8 @@ class Values:
     """How the engine's tool spells each setting."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Who gave each setting its value, where that is not the user."""
+    gist: str = ""
+    """Markup of the line next to the panel's button."""
 
 
 def form(values: Values, whole: bool = True) -> str:
@@ -83,7 +85,7 @@ def form(values: Values, whole: bool = True) -> str:
     title = escape(say("settings"))
     return (
         f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
-        f'<div id="said">{said}</div><details id="settings"><summary>{title}</summary>'
+        f'<div id="said">{said}</div><p id="gist">{values.gist}</p><details id="settings"><summary>{title}</summary>'
         f'<div id="panel" role="group" aria-label="{title}">{_finder()}'
         f'<div id="groups">{groups(values, whole)}</div>{_pasted(values)}{reset}</div></details>'
     )
@@ -266,7 +268,7 @@ def _most(path: str, title: str) -> str:
     described = escape(say(f"{key}-of", name=title))
     return (
         f'<button type="button" class="max" data-do="solve" data-path="{path}" aria-label="{described}" '
-        f'title="{escape(say(key))}">{key}</button>'
+        f'title="{escape(say(key))}">{escape(say(f"{key}-short"))}</button>'
     )
 
 

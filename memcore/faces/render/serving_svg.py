@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2, log10
 
-from memcore.faces.render.svg import Part, capacity_line, caption, picture, segment, whisker
+from memcore.faces.render.svg import Part, block, capacity_line, caption, picture, segment, whisker
 from memcore.i18n.page import say, translated
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.answers import Point, curve
@@ -38,7 +38,8 @@ def serving_bar(found: ServingEstimate) -> str:
     body, start = [], 0.0
     for part in serving_parts(found):
         width = part.size * scale
-        shape = f'<rect class="{CLASSES[part.name]}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+        name = "" if CLASSES[part.name] == "outside" else translated(part.name)
+        shape = block(CLASSES[part.name], name, start, width)
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     body.append(whisker(device.low * scale, device.high * scale))

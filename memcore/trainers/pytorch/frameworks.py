@@ -58,6 +58,8 @@ class Framework:
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
     """The pipeline's schedule that it always runs, on one rank too."""
+    tile: int | None = None
+    """The tokens of a tile of tiled feed-forward layers, if not as many as the hidden size."""
     partition: Partition | None = None
     """How it shares layers among a pipeline's stages."""
 
@@ -92,6 +94,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
+    "axolotl": Framework(tile=32768),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
