@@ -24,7 +24,7 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
-from memcore.networks.catalog import full_name
+from memcore.networks.catalog import catalog, full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
@@ -157,7 +157,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine: Mapping[str, Any] = {} if tool.engines[0] == "none" else {EngineSettings.type: tool.engines[0]}
     config = nested({**engine, **assumed, **_unscaled(tool, flat)})
-    model = _model(tool, found)
+    model, folder = _at_home(_model(tool, found))
+    notes += folder
     if model is not None:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
@@ -301,6 +302,20 @@ def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
     if dimensions:
         return {"model_type": tool.family or tool.name, **dimensions}
     return found.get(tool.model) if tool.model else None
+
+
+_FOLDER = re.compile(r"[~./$]|(?:[^/]*/){2}")
+"""How a model's folder begins, which no hub id does."""
+
+
+def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
+    """The model of the catalog that a folder on a disk is called after, and a note on it."""
+    if not isinstance(model, str) or not _FOLDER.match(model):
+        return model, ()
+    known = full_name(model.rstrip("/").rpartition("/")[2])
+    if known not in catalog():
+        return model, ()
+    return known, (Message("{} is taken for {}, by the folder's name", model, known),)
 
 
 def flag(config: Config, path: str, value: Any = None) -> str | None:

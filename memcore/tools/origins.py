@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -72,12 +72,13 @@ class Origins:
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
         """Plain lists, as `--json` prints them."""
-        parts = {"read": self.read, "of_no_account": self.of_no_account, "left_out": self.left_out,
-                 "assumed": self.assumed}  # fmt: skip
-        return {
-            name: [{field: getattr(each, field) for field in each.__slots__} for each in listed]
-            for name, listed in parts.items()
+        parts: Mapping[str, Sequence[Read | Unread | Assumed]] = {
+            "read": self.read,
+            "of_no_account": self.of_no_account,
+            "left_out": self.left_out,
+            "assumed": self.assumed,
         }
+        return {name: [asdict(each) for each in listed] for name, listed in parts.items()}
 
 
 def origins(

@@ -87,6 +87,10 @@ class Objective:
     """The first half of the batch is compared with the second."""
     measures: bool = False
     """Entropies are measured, for which the logits are copied."""
+    flash: bool = False
+    """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
+    in_place: bool = False
+    """It writes gradients over the logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

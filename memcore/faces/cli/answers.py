@@ -51,7 +51,7 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
 
 def _with_origins(summary: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """An answer with what became of every key of the files; what nobody says is assumed by a tool or by memcore."""
-    found = dict(origins_of(options))
+    found = origins_of(options)
     if not found:
         return dict(summary)
     taken = [{"path": each["path"], "value": each["value"], "because": each["reason"]}

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
@@ -127,7 +127,7 @@ def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mappin
     return config
 
 
-def origins_of(options: argparse.Namespace) -> Mapping[str, object]:
+def origins_of(options: argparse.Namespace) -> Mapping[str, list[dict[str, Any]]]:
     """What became of every key of the files of a job that `config_of` has read; empty without files."""
     if not options.sources:
         return {}

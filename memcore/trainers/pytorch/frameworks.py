@@ -85,6 +85,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
+    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach"),
     "pith-train": Framework(
         implementation="torchtitan",
         exempts_embeddings=False,
