@@ -57,7 +57,7 @@ def label(path: str, english: str) -> str:
 
 
 def explanation(path: str, english: str) -> str:
-    """What a setting is: in Chinese where its tables have it, else as the schema has it.
+    """Return what a setting is: in Chinese where its tables have it, else as the schema has it.
 
     >>> with speaking("zh"):
     ...     explanation("engine.fp8_format", "FP8 format of matrix products.")
@@ -88,7 +88,7 @@ def named(english: str) -> str:
 
 
 def complaint(error: MemcoreError) -> str:
-    """What an error says, in the language that is spoken."""
+    """Return what an error says, in the language that is spoken."""
     return "\n".join(map(_complaint, problems_of(error))) if _LANGUAGE.get() == "zh" else str(error)
 
 

@@ -63,14 +63,17 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _help(setting: Setting[object], *, whole: bool) -> str:
-    """What a flag says of itself: its name in the form and the gist of its default, or with `whole` everything."""
+    """Return what a flag says of itself.
+
+    Its name in the form and the gist of its default, or with `whole` everything.
+    """
     said = setting.help if whole else setting.label
     default = setting.default if whole else re.split("[;:,]", setting.default)[0]
     return f"{said}{f' (default: {default})' if default else ''}".replace("%", "%%")
 
 
 def _metavar(setting: Setting[object]) -> str:
-    """What a flag's value is, in a word."""
+    """Return what a flag's value is, in a word."""
     kind = setting.kind
     if isinstance(kind, (Integer, Number)):
         return kind.unit.upper() if kind.unit else "N"
@@ -97,7 +100,7 @@ def config_of(options: argparse.Namespace) -> Config:
 
 
 def _base(given: Sequence[str], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:
-    """What is known without the flags."""
+    """Return what is known without the flags."""
     if len(given) <= 1:
         source = given[0] if given else ""
         if not source or source in PRESETS:
