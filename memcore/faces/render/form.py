@@ -23,7 +23,7 @@ from memcore.config.training import Training
 from memcore.faces.render.applying import applies
 from memcore.faces.render.titles import titled, titles
 from memcore.faces.render.tracks import slider
-from memcore.i18n.page import explanation, label, named, say, translated
+from memcore.i18n.page import explanation, label, named, say, translated, unit_name
 from memcore.networks.catalog import catalog, nickname
 from memcore.questions.painting import TRACKS
 from memcore.questions.solving import SMALLEST, SOLVABLE
@@ -274,7 +274,7 @@ def _most(path: str, title: str) -> str:
 
 def _unit(setting: Setting[Any]) -> str:
     unit = getattr(setting.kind, "unit", "")
-    return f' <span class="unit">({escape(unit)})</span>' if unit else ""
+    return f' <span class="unit">{escape(say("unit-in", unit=unit_name(unit)))}</span>' if unit else ""
 
 
 def default_option(default: str) -> str:
