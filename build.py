@@ -216,7 +216,7 @@ def locked(stock: Path, wheels: Sequence[Path]) -> dict[str, Any]:
 
 
 def home(wheel: Path) -> str:
-    """Where the wheel is published: a folder for each content, so that no cache mixes versions."""
+    """Return where the wheel is published: a folder for each content, so that no cache mixes versions."""
     return f"wheels/{sha256(wheel).hex()[:12]}"
 
 
@@ -272,7 +272,7 @@ def write_notices(wheel: Path) -> None:
 
 
 def packages() -> Path:
-    """Where the environment has its packages."""
+    """Return where the environment has its packages."""
     return next(ENVIRONMENT.glob("[Ll]ib/**/site-packages"))
 
 

@@ -151,7 +151,7 @@ def _object(objects: Sequence[Mapping[str, Any]], path: str, key: str) -> dict[s
 
 
 def meaning(path: str) -> str:
-    """What a key means; a key without a meaning is an error."""
+    """Return what a key means; a key without a meaning is an error."""
     if path in MEANINGS:
         return MEANINGS[path]
     return MEANINGS[path.rpartition(".")[2]]

@@ -305,6 +305,7 @@ function act(button) {
   if (LEADS[button.dataset.do]) showView(LEADS[button.dataset.do]);
   const more = button.dataset.with ? { value: byId(button.dataset.with).value } : {};
   if (button.dataset.also) more.also = byId(button.dataset.also).value;
+  if (button.dataset.do === "exports") say(word("working"));
   if (button.dataset.path && button.dataset.do === "set") control(button.dataset.path)?.focus(); // the button goes away
   send({ ...button.dataset, ...more, texts: readForm(), entry: place.entry, base: location.href.split("#")[0] });
 }

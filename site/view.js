@@ -131,6 +131,7 @@ const SHOW = {
   },
   open(id) {
     const dialog = byId(id);
+    say("");
     if (dialog.tagName === "DIALOG") dialog.open || dialog.showModal();
     else dialog.hidden = false;
   },

@@ -108,7 +108,7 @@ def _generated(config: Mapping[str, Any], wanted: Generation, device: str) -> Ru
 
 
 def _shared(wanted: Plan, ranks: parallel.Ranks, stage: int | None, model: Any) -> Any:
-    """What pipelines and tensor parallelism leave of a model."""
+    """Return what pipelines and tensor parallelism leave of a model."""
     staged = model if stage is None else pipeline.cut(model, wanted, stage)
     if ranks.tensor is not None:
         prefix = "lm." if isinstance(staged, pipeline.Stage) else ""

@@ -47,7 +47,7 @@ class Together(dist.ProcessGroup):
         self._inner, self._rank, self._size = inner, rank, size
 
     def _every(self, tensor: Tensor) -> list[Tensor]:
-        """What each rank gives, in order of ranks."""
+        """Return what each rank gives, in order of ranks."""
         own = tensor.detach().clone()
         every = [torch.empty_like(own) for _ in range(self._size)]
         self._inner.allgather([every], [own]).wait()

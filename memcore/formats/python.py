@@ -181,7 +181,7 @@ class _Known:
         return Call(_last(node.func), of, node.lineno, arguments, first, tuple(hidden))
 
     def value(self, node: ast.expr, deep: int) -> Any:
-        """What an expression is; `$name` for one that nobody knows."""
+        """Return what an expression is; `$name` for one that nobody knows."""
         if deep > NESTING:
             return "$NESTED"
         found = self._literal(node, deep + 1)
@@ -207,7 +207,7 @@ class _Known:
         return self._computed(node, deep)
 
     def _named(self, name: str, deep: int) -> Any:
-        """What a name stands for, looked up once; a name that stands for itself is nobody's."""
+        """Return what a name stands for, looked up once; a name that stands for itself is nobody's."""
         if name not in self.names or name in self.several:
             return NotImplemented
         if name not in self.found:
@@ -222,7 +222,7 @@ class _Known:
         return self._named(f"args.{node.attr}", deep) if named else NotImplemented
 
     def _result(self, node: ast.Call, deep: int) -> Any:
-        """What a call gives, where that is known without it."""
+        """Return what a call gives, where that is known without it."""
         name = _last(node.func)
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:

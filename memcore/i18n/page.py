@@ -56,8 +56,19 @@ def label(path: str, english: str) -> str:
     return say(f"label {path}") if f"label {path}" in WORDS else translated(english)
 
 
+def unit_name(english: str) -> str:
+    """Return the unit of a setting in the language that is spoken.
+
+    >>> with speaking("zh"):
+    ...     unit_name("layers"), unit_name("GiB")
+    ('层', 'GiB')
+    """
+    key = f"unit {english}"
+    return say(key) if key in WORDS else english
+
+
 def explanation(path: str, english: str) -> str:
-    """What a setting is: in Chinese where its tables have it, else as the schema has it.
+    """Return what a setting is: in Chinese where its tables have it, else as the schema has it.
 
     >>> with speaking("zh"):
     ...     explanation("engine.fp8_format", "FP8 format of matrix products.")
@@ -88,7 +99,7 @@ def named(english: str) -> str:
 
 
 def complaint(error: MemcoreError) -> str:
-    """What an error says, in the language that is spoken."""
+    """Return what an error says, in the language that is spoken."""
     return "\n".join(map(_complaint, problems_of(error))) if _LANGUAGE.get() == "zh" else str(error)
 
 
@@ -241,6 +252,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "model": ("The model", "模型"),
     "component": ("Component", "组成部分"),
     "share-of": ("{title}: {size}, {share} percent", "{title}：{size}，占 {share}%"),
+    "exact-bytes": ("{count} bytes", "{count} 字节"),
     "explain-none": ("Nothing of this kind is in memory at the peak.", "峰值时没有此类内存。"),
     "explain-why": ("Why", "原因"),
     "explain-guide": ("Guide: where this memory goes", "指南：这部分显存去哪了"),

@@ -31,7 +31,7 @@ class Answer(ABC):
     @property
     @abstractmethod
     def fits(self) -> bool | None:
-        """Whether the job fits as expected; None without an accelerator."""
+        """Return whether the job fits as expected; None without an accelerator."""
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

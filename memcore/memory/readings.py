@@ -81,7 +81,7 @@ def reserved(rank: Rank) -> Reading:
 
 
 def device(rank: Rank, held: Reading) -> Reading:
-    """What nvidia-smi shows for the GPU."""
+    """Return what nvidia-smi shows for the GPU."""
     parts = [each.overhead for each in outside(rank)]
     return Reading(
         name="device",

@@ -283,7 +283,7 @@ class Experts:
 
     @property
     def buffers(self) -> tuple[Constant, ...]:
-        """What it holds besides its parameters."""
+        """Return what it holds besides its parameters."""
         return tuple(each for each in (self.correction, self.table) if each is not None)
 
     def weights(self) -> Iterator[Weight]:

@@ -44,7 +44,7 @@ def _spelled_out(layer: Layer) -> Layer:
 
 
 def divided(model: Model, *, crowded: bool) -> Model:
-    """What one rank of expert parallelism has; `crowded`: there are more ranks than experts."""
+    """Return what one rank of expert parallelism has; `crowded`: there are more ranks than experts."""
     return _changed(model, lambda part: _divide(part, crowded=crowded))
 
 

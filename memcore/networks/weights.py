@@ -181,7 +181,7 @@ class Linear:
             yield from self._adapter(self.adapter_dtype)
 
     def _adapter(self, dtype: str) -> Iterator[Weight]:
-        """What an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
+        """Yield what an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
         if self.adapter_axes:
             yield from (
                 Weight(self.adapter_name(name), axes, "adapter", dtype=dtype) for name, axes in self.adapter_axes

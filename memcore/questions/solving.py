@@ -133,7 +133,7 @@ def _path(setting: str, *, serving: bool) -> str:
 
 
 def flag_of(path: str) -> str:
-    """What is solved for, as the command line spells it."""
+    """Return what is solved for, as the command line spells it."""
     return "layers" if path == LAYERS else SETTINGS[path].flag
 
 
@@ -198,25 +198,25 @@ class Tries:
             raise found
 
     def allowed(self, value: Value) -> Pieces[bool]:
-        """Whether a value is allowed, fit or not."""
+        """Yield whether a value is allowed, fit or not."""
         found = yield from self.at(value)
         return not isinstance(found, MemcoreError)
 
     def refused(self, value: Value) -> Pieces[bool]:
-        """Whether a value is not allowed."""
+        """Yield whether a value is not allowed."""
         return not (yield from self.allowed(value))
 
     def fits(self, value: Value) -> Pieces[bool]:
-        """Whether a value is allowed and the job fits with it."""
+        """Yield whether a value is allowed and the job fits with it."""
         found = yield from self.at(value)
         return not isinstance(found, MemcoreError) and bool(found.fits)
 
     def fails(self, value: Value) -> Pieces[bool]:
-        """Whether a value is not allowed, or the job does not fit with it."""
+        """Decide whether a value is not allowed, or the job does not fit with it."""
         return not (yield from self.fits(value))
 
     def may_fit(self, value: Value) -> Pieces[bool]:
-        """Whether a value is allowed, and no bound says that the job does not fit; costs less than to know it."""
+        """Decide whether a value is allowed and no bound rules it out, which costs less than an estimate."""
         found = yield from self.at(value)
         if isinstance(found, MemcoreError):
             return False
@@ -240,7 +240,7 @@ class Tries:
         return low + round((capacity - least) * (high - low) / (most - least))
 
     def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Pieces[Solution]:
-        """What was found, with the estimates on both sides."""
+        """Yield what was found, with the estimates on both sides."""
         found = None if value is None else self.known[value]
         beyond = self._closest(beyond) if value is None else beyond
         limit = None if beyond is None else (yield from self.at(beyond))

@@ -31,7 +31,7 @@ class Part:
     """Or kinds of parameters."""
 
     def has(self, kind: str, modules: Sequence[str]) -> bool:
-        """Whether a matrix made of these modules belongs to it."""
+        """Return whether a matrix made of these modules belongs to it."""
         return kind in self.kinds or any(_matches(each, module) for each in self.targets for module in modules)
 
 
@@ -48,14 +48,14 @@ class Stored:
     """Modules with a format of their own; the first that has a module counts."""
 
     def leaves(self, module: str) -> bool:
-        """Whether a module, by its full name, is left alone."""
+        """Return whether a module, by its full name, is left alone."""
         known = _left_alone(self.ignored)
         if module not in known:
             known[module] = any(_matches(pattern, module) for pattern in self.ignored)
         return known[module]
 
     def format_of(self, kind: str, modules: Sequence[str]) -> Format | None:
-        """How a matrix is stored that is made of some modules; None: in the model's dtype."""
+        """Return how a matrix is stored that is made of some modules; None: in the model's dtype."""
         if any(self.leaves(module) for module in modules):
             return None
         for part in self.parts:

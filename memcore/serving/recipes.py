@@ -101,5 +101,5 @@ def _covering(chosen: Format, kinds: frozenset[str]) -> Stored:
 
 
 def _reach(chosen: Format) -> frozenset[str]:
-    """What a format can have at all: MXFP4 is for experts."""
+    """Return what a format can have at all: MXFP4 is for experts."""
     return chosen.covers

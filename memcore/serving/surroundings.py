@@ -16,7 +16,7 @@ was derived, six of seven leave as much for the cache as predicted, give or take
 
 
 def uncertainty(entries: Iterable[Entry], capacity: int | None) -> tuple[int, int]:
-    """How much less and how much more entries may take, and what all that is known does not explain.
+    """Return how much less and how much more entries may take, and what all that is known does not explain.
 
     They are independent of each other, so that squares are added.
     """

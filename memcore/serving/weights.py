@@ -67,7 +67,7 @@ def _entries(slot: Slot, places: Mapping[str, int], storage: Storage) -> Iterato
 
 
 def _format(slot: Slot, prefix: str, storage: Storage) -> Format | None:
-    """How a matrix is stored; None: in the model's dtype."""
+    """Return how a matrix is stored; None: in the model's dtype."""
     if storage.stored is None or not slot.is_matrix:
         return None
     modules = [f"{prefix}{member}" for member in slot.members]
@@ -109,7 +109,7 @@ def _rows(slot: Slot, sizes: Mapping[str, int]) -> Shape:
 
 
 def unsplit(entries: list[Entry], category: str = CATEGORY) -> Entry:
-    """What the allocator's blocks are larger than the tensors in them."""
+    """Return what the allocator's blocks are larger than the tensors in them."""
     more = sum((block(entry.each) - entry.each) * entry.copies for entry in entries if entry.range is None)
     return Entry(
         title="unsplit segment ends (allocator rounding)",

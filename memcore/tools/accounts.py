@@ -66,7 +66,7 @@ def _off(value: object) -> bool:
 
 
 def _unknown(tool: Tool, name: str) -> list[Problem]:
-    """What is wrong with a key that the tool does not have; nothing where scripts add keys of their own."""
+    """Return what is wrong with a key that the tool does not have; nothing where scripts add keys of their own."""
     near = nearest_key(tool.vocabulary, name, closely=not tool.closed)
     if not tool.vocabulary or not (tool.closed or near):
         return []

@@ -37,7 +37,7 @@ _CHECKPOINTS = "training.activation_checkpointing"
 
 
 def _shared(name: str) -> Share:
-    """What the trainers' rooms say of their engines in such files."""
+    """Return what the trainers' rooms say of their engines in such files."""
     found: Share = reduce(add, [room.SHARES[name] for room in registry.rooms("files") if hasattr(room, "SHARES")])
     return found
 

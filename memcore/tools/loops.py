@@ -44,7 +44,7 @@ _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, valu
 
 
 def _set(value: object) -> bool:
-    """Whether a key says yes."""
+    """Return whether a key says yes."""
     return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
 
 
@@ -196,7 +196,7 @@ def launched(found: Mapping[str, Any]) -> Settled:
 
 
 def _bf16(found: Mapping[str, Any]) -> bool:
-    """Whether axolotl computes in bf16, which it does where nothing is said (config.py: `bf16` is "auto")."""
+    """Return whether axolotl computes in bf16, which it does where nothing is said (config.py: `bf16` is "auto")."""
     said = next((found[name] for name in ("bf16", "bfloat16") if name in found), None)
     if said is None and any(_set(found.get(name)) for name in ("fp16", "float16", "float32")):
         return False
@@ -364,7 +364,7 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
 
 
 def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
-    """How GPUs share the work, and the precision that follows; notes on it."""
+    """Return how GPUs share the work, and the precision that follows; notes on it."""
     backend, bf16 = settled.pop("dist_config.name", None), settled.pop("bf16")
     settled[PRECISION] = "bf16"
     if backend == "fsdp2":

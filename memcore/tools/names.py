@@ -47,7 +47,7 @@ def known_as() -> Mapping[str, str]:
 
 
 def name_of(config: Config, engine: str, path: str) -> str:
-    """What a setting is called where a job runs; empty for what only a plan knows, such as the size of the GPU.
+    """Return what a setting is called where a job runs; empty for what only a plan knows, such as the size of the GPU.
 
     >>> name_of(Config.from_dict({"model": "gpt2"}), "fsdp", "training.reduce_dtype")
     'MixedPrecisionPolicy(reduce_dtype=)'

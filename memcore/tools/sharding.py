@@ -155,7 +155,7 @@ def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list
 
 
 def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
-    """What the name of a DeepSpeed file says."""
+    """Return what the name of a DeepSpeed file says."""
     stage = _ZERO.search(path.rsplit("/", 1)[-1])
     if stage is None:
         return {ENGINE: "deepspeed"}, [

@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 def read_source(
     text: str, name: str = "the file", gpus: int | None = None, given: Collection[str] = ()
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
-    """What a text says, as `Config.from_dict` takes it, and notes on what was assumed or left out.
+    """Return what a text says, as `Config.from_dict` takes it, and notes on what was assumed or left out.
 
     `gpus` is their number, where the text does not say it, and `given` are the settings that something else says.
 
@@ -118,7 +118,7 @@ def _file(name: str) -> str:
 
 
 def _answered(note: str, others: Collection[str]) -> bool:
-    """Whether a note is on a key that names a file which is among the others."""
+    """Return whether a note is on a key that names a file which is among the others."""
     values = note.values if isinstance(note, Message) and note.startswith(_NAMES_A_FILE) else ()
     return any(_file(str(value)) in others for value in values)
 
@@ -128,7 +128,10 @@ def _differ(path: str, first: str, one: object, second: str, other: object) -> M
 
 
 def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
-    """What one of several texts says. A tool that never runs without its engine names the engine by being used."""
+    """Return what one of several texts says.
+
+    A tool that never runs without its engine names the engine by being used.
+    """
     config, other, notes = read_part(source, gpus, given)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}

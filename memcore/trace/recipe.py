@@ -279,7 +279,7 @@ class Recipe:
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 
     def plan(self, of: type[PlanT]) -> PlanT | None:
-        """What a trainer told its hooks and layers; None where it is another trainer's step."""
+        """Return what a trainer told its hooks and layers; None where it is another trainer's step."""
         return next((each for each in self.plans if isinstance(each, of)), None)
 
     def planned(self, plan: Hashable) -> Recipe:

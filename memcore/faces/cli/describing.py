@@ -63,14 +63,17 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _help(setting: Setting[object], *, whole: bool) -> str:
-    """What a flag says of itself: its name in the form and the gist of its default, or with `whole` everything."""
+    """Return what a flag says of itself.
+
+    Its name in the form and the gist of its default, or with `whole` everything.
+    """
     said = setting.help if whole else setting.label
     default = setting.default if whole else re.split("[;:,]", setting.default)[0]
     return f"{said}{f' (default: {default})' if default else ''}".replace("%", "%%")
 
 
 def _metavar(setting: Setting[object]) -> str:
-    """What a flag's value is, in a word."""
+    """Return what a flag's value is, in a word."""
     kind = setting.kind
     if isinstance(kind, (Integer, Number)):
         return kind.unit.upper() if kind.unit else "N"

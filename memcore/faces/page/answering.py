@@ -153,7 +153,7 @@ def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
 
 
 def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterator[Patch]:
-    """What would repair refused settings: found by trying, one after the other."""
+    """Yield what would repair refused settings: found by trying, one after the other."""
     for problem in problems[:REPAIRED]:
         if problem.path not in SETTINGS or problem.path == "model" or problem.suggestion:
             continue
@@ -171,7 +171,7 @@ def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterat
 
 
 def field_error(problem: Problem, text: str = "") -> str:
-    """What is wrong with a field of this text, and buttons that fix it."""
+    """Return what is wrong with a field of this text, and buttons that fix it."""
     meant = meanings(problem.path, text)
     if len(meant) > 1:
         choices = " ".join(_fix(problem.path, each, titled(problem.path, each)) for each in meant)
@@ -192,7 +192,7 @@ def _fix(path: str, value: str, text: str) -> str:
 
 
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
-    """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
+    """Return what changed of the fields: which apply, what is taken for empty ones, whose value it is."""
     patches = {PASTED: {"error": ""}}
     called = shown_names(session.config, engine) if session.config else {}
     for path in SETTINGS:
@@ -276,7 +276,7 @@ def reset(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def drop(session: Session, message: Message) -> Iterator[Patch]:
-    """What is left of an example is taken out of the form."""
+    """Take what is left of an example out of the form."""
     yield from load(session, dropped(session, form_of(message["texts"])), message)
 
 

@@ -67,7 +67,7 @@ def parts() -> dict[str, Any]:
 
 
 def waiting() -> dict[str, dict[str, str]]:
-    """What the page says before Python runs, or if it never does, in every language."""
+    """Return what the page says before Python runs, or if it never does, in every language."""
     texts: dict[str, dict[str, str]] = {}
     for code in words.LANGUAGES:
         with words.speaking(code):

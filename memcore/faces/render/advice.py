@@ -23,7 +23,7 @@ _FITS = {True: "yes", False: "no", None: "-"}
 
 
 def advice_text(found: Advised) -> str:
-    """What `memcore advise` prints: what saves, what does not and why, and the ladder."""
+    """Return what `memcore advise` prints: what saves, what does not and why, and the ladder."""
     server = isinstance(found.estimate, ServingEstimate)
     said = serving_verdict(found.estimate) if isinstance(found.estimate, ServingEstimate) else verdict(found.estimate)
     lines = [said.headline, said.reason, ""]

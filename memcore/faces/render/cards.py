@@ -34,7 +34,7 @@ def room_buttons(every: Sequence[Room], *, done: bool) -> str:
 
 
 def looking(key: str) -> str:
-    """What stands there until something is found."""
+    """Return what stands there until something is found."""
     return f'<p class="note">{escape(say(key))}</p>{_list("ways", "", done=False)}'
 
 
@@ -56,7 +56,7 @@ def _more(each: Room) -> str:
 
 
 def heading(found: Planned, *, certain: bool) -> str:
-    """What the cards are: `certain` for a job that fits as expected, so that only plans that are sure help."""
+    """Return what the cards are: `certain` for a job that fits as expected, so that only plans that are sure help."""
     kept = [each for each in found.plans if each.moves and each.tier not in ELSEWHERE]
     if kept or not found.none_because:
         return say("ways-sure" if certain else "ways-plans")
@@ -110,7 +110,10 @@ def _card(each: Proposal) -> str:
 
 
 def _sizes(reading: Reading) -> tuple[str, ...]:
-    """What is expected, the low and the high end, and their unit; where they have different ones, each has its own."""
+    """Return what is expected, the low and the high end, and their unit.
+
+    Where they have different ones, each has its own.
+    """
     said = [format_bytes(size).split() for size in (reading.expected, reading.low, reading.high)]
     units = {unit for _, unit in said}
     if len(units) == 1:

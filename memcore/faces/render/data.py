@@ -20,7 +20,7 @@ from memcore.version import __version__
 
 
 def summary(estimate: Estimate) -> dict[str, Any]:
-    """What `memcore estimate --json` prints."""
+    """Return what `memcore estimate --json` prints."""
     return {
         **answered(estimate, verdict(estimate)),
         "peak": _moment(estimate.peak, estimate),
@@ -47,7 +47,7 @@ def summary(estimate: Estimate) -> dict[str, Any]:
 
 
 def answered(found: Answer, said: Verdict) -> dict[str, Any]:
-    """What is the same of a training job and of a server."""
+    """Return what is the same of a training job and of a server."""
     return {
         "memcore": __version__,
         "config": found.job.config.to_dict(),
@@ -70,7 +70,7 @@ def answered(found: Answer, said: Verdict) -> dict[str, Any]:
 
 
 def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
-    """What `memcore explain --json` prints: every entry of a moment with its formula and source."""
+    """Return what `memcore explain --json` prints: every entry of a moment with its formula and source."""
     ledger = estimate.rank.ledger(moment)
     return {
         "memcore": __version__,

@@ -23,7 +23,7 @@ from memcore.config.training import Training
 from memcore.faces.render.applying import applies
 from memcore.faces.render.titles import titled, titles
 from memcore.faces.render.tracks import slider
-from memcore.i18n.page import explanation, label, named, say, translated
+from memcore.i18n.page import explanation, label, named, say, translated, unit_name
 from memcore.networks.catalog import catalog, nickname
 from memcore.questions.painting import TRACKS
 from memcore.questions.solving import SMALLEST, SOLVABLE
@@ -99,7 +99,7 @@ def groups(values: Values, whole: bool = True) -> str:
 
 
 def _at_first(path: str, values: Values) -> bool:
-    """Whether a setting is in sight as soon as the panel is opened, or has a value."""
+    """Return whether a setting is in sight as soon as the panel is opened, or has a value."""
     return bool(values.given.get(path)) or (not SETTINGS[path].advanced and _shown(path, values))
 
 
@@ -180,13 +180,13 @@ def _shown(path: str, values: Values) -> bool:
 
 
 def is_of_task(path: str, engine: str) -> bool:
-    """Whether a setting belongs to the task of an engine: training, or serving."""
+    """Return whether a setting belongs to the task of an engine: training, or serving."""
     section = path.partition(".")[0]
     return section not in {"training", "inference"} or (section == "inference") == (engine in SERVERS)
 
 
 def is_shown(path: str, engine: str, text: str) -> bool:
-    """Whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
+    """Return whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
     engines = SETTINGS[path].engines
     return is_of_task(path, engine) and (engines is None or engine in engines or bool(text))
 
@@ -249,7 +249,7 @@ def _origin_of(path: str, values: Values) -> str:
 
 
 def _origin(path: str, title: str, origin: str) -> str:
-    """Whose value a field has, as a button that takes it back."""
+    """Return whose value a field has, as a button that takes it back."""
     if path == "model":
         return ""
     hidden, whose = (" hidden", "yours") if origin == "default" else ("", origin)
@@ -274,11 +274,11 @@ def _most(path: str, title: str) -> str:
 
 def _unit(setting: Setting[Any]) -> str:
     unit = getattr(setting.kind, "unit", "")
-    return f' <span class="unit">({escape(unit)})</span>' if unit else ""
+    return f' <span class="unit">{escape(say("unit-in", unit=unit_name(unit)))}</span>' if unit else ""
 
 
 def default_option(default: str) -> str:
-    """What a choice shows that leaves the setting absent."""
+    """Return what a choice shows that leaves the setting absent."""
     return say("default", value=default) if default else say("unset")
 
 
@@ -329,7 +329,7 @@ def _named(kind: Kind[Any]) -> Iterator[tuple[str, str]]:
 
 @cache
 def is_select(path: str) -> bool:
-    """Whether a setting is chosen from a short list, rather than typed."""
+    """Return whether a setting is chosen from a short list, rather than typed."""
     return 0 < len(list(_options(SETTINGS[path].kind))) <= LISTED
 
 

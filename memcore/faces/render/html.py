@@ -214,7 +214,7 @@ def _symbols(estimate: Estimate) -> str:
 
 
 def assumptions(estimate: Estimate) -> str:
-    """What the config leaves open, and what was taken."""
+    """Return what the config leaves open, and what was taken."""
     notable = [each for each in estimate.assumptions if each.notable]
     usual = [each for each in estimate.assumptions if not each.notable]
     shown = _assumed(notable) if notable else f"<p>{translated('Nothing significant.')}</p>"
@@ -233,13 +233,13 @@ def _assumed(found: Iterable[Assumption]) -> str:
 
 
 def _taken(found: Assumption) -> str:
-    """What was taken; a value of several words stands for something that no option names."""
+    """Return what was taken; a value of several words stands for something that no option names."""
     value = spelled(found.path, found.value)
     return translated(value) if " " in value else value
 
 
 def problems(found: Iterable[Problem]) -> str:
-    """What is wrong with an input, as a list."""
+    """Return what is wrong with an input, as a list."""
     return f"<ul>{''.join(f'<li>{_problem(each)}</li>' for each in found)}</ul>"
 
 

@@ -84,7 +84,7 @@ def _tensors(model: Model) -> Iterator[dict[str, Any]]:
 
 
 def model_text(model: Model) -> str:
-    """What `memcore model` prints."""
+    """Return what `memcore model` prints."""
     head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
     lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
     columns = ("layers", "mixer", "feed-forward", "parameters each", "KV/token")
@@ -119,7 +119,7 @@ def _heads(model: Model) -> list[tuple[int, int]]:
 
 
 def _widths(model: Model) -> Iterator[tuple[str, str]]:
-    """What people ask first of a model."""
+    """Yield what people ask first of a model."""
     yield "hidden size", f"{model.sizes['h']:,}"
     yield "number of layers", f"{model.num_layers:,}"
     for query, key in _heads(model):
@@ -173,7 +173,7 @@ _KINDS = {
 
 
 def _legend(model: Model) -> str:
-    """What the colours of the strip mean, those that it has."""
+    """Return what the colours of the strip mean, those that it has."""
     rows = layer_rows(model)
     used = {each for row in rows for each in (_mixer_class(row), _feed_class(row))}
     titles = ((name, translated(title)) for name, title in _KINDS.items() if name in used)

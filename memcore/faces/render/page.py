@@ -92,7 +92,7 @@ def answer(form: Form) -> Update:
 
 
 def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
-    """What the form says about the task of its engine; fields of the other task are hidden and wait."""
+    """Return what the form says about the task of its engine; fields of the other task are hidden and wait."""
     engine = texts.get(EngineSettings.type, "")
     return {path: text for path, text in texts.items() if is_of_task(path, engine)}
 

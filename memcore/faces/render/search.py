@@ -24,7 +24,7 @@ NOTE = "Cost: relative GPU time per token (roofline estimate, for ranking only).
 
 
 def search_text(progress: Progress, base: Config) -> str:
-    """What `memcore search` prints."""
+    """Return what `memcore search` prints."""
     counts = (
         f"{format_count(progress.total)} layouts: {format_count(progress.pruned)} ruled out by bounds, "
         f"{format_count(progress.measured)} measured, {format_count(progress.refused)} that engine or model cannot do."
@@ -78,13 +78,13 @@ def _table(progress: Progress) -> list[str]:
 
 
 def _names(found: Sequence[Found]) -> list[str]:
-    """What tells the layouts apart before their sizes do: accelerator, engine."""
+    """Return what tells the layouts apart before their sizes do: accelerator, engine."""
     several = len({each.accelerator for each in found}) > 1
     return ["accelerator"] * several + ["engine"] * any(map(is_open, found))
 
 
 def is_open(found: Found) -> bool:
-    """Whether the config left open which engine runs it."""
+    """Return whether the config left open which engine runs it."""
     return Training.implementation in found.policy
 
 

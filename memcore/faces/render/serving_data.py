@@ -13,7 +13,7 @@ from memcore.version import __version__
 
 
 def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
-    """What `memcore estimate --json` prints for a server."""
+    """Return what `memcore estimate --json` prints for a server."""
     pool = found.pool
     return {
         **answered(found, serving_verdict(found)),
@@ -54,7 +54,7 @@ def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
 
 
 def serving_explanation_data(found: ServingEstimate) -> dict[str, Any]:
-    """What `memcore explain --json` prints for a server."""
+    """Return what `memcore explain --json` prints for a server."""
     return {
         "memcore": __version__,
         "config": found.job.config.to_dict(),

@@ -27,12 +27,12 @@ CLASSES: Mapping[str, str] = {
 
 
 def serving_parts(found: ServingEstimate) -> list[Part]:
-    """What fills the GPU, in stacking order."""
+    """Return what fills the GPU, in stacking order."""
     return [Part(name, size) for name, size in found.ledger.by_category.items()]
 
 
 def serving_bar(found: ServingEstimate) -> str:
-    """What one GPU holds as a stacked bar, with the server's budget and the capacity as lines."""
+    """Return what one GPU holds as a stacked bar, with the server's budget and the capacity as lines."""
     device, capacity, line = found.device, found.capacity, found.budget.line
     scale = 100 / (1.04 * max(device.high, capacity or 0, line or 0))
     body, start = [], 0.0

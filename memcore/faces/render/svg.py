@@ -62,7 +62,7 @@ class Part:
 
 
 def parts(estimate: Estimate) -> list[Part]:
-    """What fills the GPU at the peak, in stacking order."""
+    """Return what fills the GPU at the peak, in stacking order."""
     found = [Part(name, size) for name, size in estimate.ledger.by_category.items()]
     unused = estimate.reserved.expected - estimate.allocated.expected
     found.append(Part("unused", unused))

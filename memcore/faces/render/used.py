@@ -28,7 +28,7 @@ def used_of_all(found: Estimate | ServingEstimate) -> str:
 
 
 def _held(found: Estimate | ServingEstimate, number: int) -> int:
-    """What the driver shows for a GPU of a class."""
+    """Return what the driver shows for a GPU of a class."""
     if isinstance(found, ServingEstimate):
         return found.ranks[number].ledger.total
     rank = found.ranks[number]

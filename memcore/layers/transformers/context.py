@@ -89,7 +89,7 @@ class Context:
         return replace(self, **named)
 
     def without_arguments(self) -> Context:
-        """What remains of it."""
+        """Return what remains of it."""
         own = self.rotary if self.rotary is not None and len(self.rotary) != 2 else None
         nothing: dict[str, Any] = dict.fromkeys(_ARGUMENTS)
         return replace(self, rotary=own, **nothing)

@@ -56,7 +56,7 @@ class Division(NamedTuple):
 
     @property
     def dimensions(self) -> int:
-        """How many kinds of parallelism it combines."""
+        """Return how many kinds of parallelism it combines."""
         return sum(size > 1 for size in self)
 
     @property
@@ -109,7 +109,7 @@ class Asked:
 
 
 def asked_of(config: Config, job: Job) -> Asked:
-    """What a job asks for."""
+    """Return what a job asks for."""
     sizes = job.model.sizes
     return Asked(
         config=config,

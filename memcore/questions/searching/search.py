@@ -152,7 +152,7 @@ def _sweep(
 def _candidates(
     questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured], keep: int
 ) -> Iterator[Task]:
-    """What must be measured, decided as late as possible: what was found until then prunes the rest."""
+    """Yield what must be measured, decided as late as possible: what was found until then prunes the rest."""
     for number, layout, price in priced:
         question = questions[number]
         if _is_beaten(question, layout, price, tally, keep):
@@ -165,7 +165,7 @@ def _candidates(
 
 
 def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
-    """Whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
+    """Return whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
 
     Where nobody knows what fits, the cheapest are as good as any.
 
@@ -202,7 +202,7 @@ def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
 
 
 def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
-    """Whether a layout surely holds at least as much as another: with more sequences at once, or fewer shards.
+    """Return whether a layout surely holds at least as much as another: with more sequences at once, or fewer shards.
 
     Gradients that wait for a second micro-batch are more, so that only a layout that has them too compares with one
     that has them; what stays gathered is more than what is freed.

@@ -113,7 +113,7 @@ def _host() -> Device:
 
 
 def weight_bytes(tensor: Tensor) -> int:
-    """What a tensor takes in CUDA's buffers: quantized rows are read in steps of 512 elements."""
+    """Return what a tensor takes in CUDA's buffers: quantized rows are read in steps of 512 elements."""
     rest = tensor.ne[0] % 512
     more = row_bytes(tensor.type, 512 - rest) if BLOCK_TYPES[tensor.type].quantized and rest else 0
     return tensor.bytes + more

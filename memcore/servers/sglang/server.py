@@ -110,7 +110,7 @@ def _prefill_graphs(largest: int) -> int:
 
 
 def _vision(basics: Basics) -> float:
-    """What a vision tower takes off the fraction (adjust_mem_fraction_for_vlm)."""
+    """Return what a vision tower takes off the fraction (adjust_mem_fraction_for_vlm)."""
     sizes = basics.sizes
     layers = sum(basics.model.tower_repeats[-1])
     ratio = layers * sizes.get("ht", 1024) ** 2 / (24 * 1024**2)
@@ -118,7 +118,7 @@ def _vision(basics: Basics) -> float:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
     groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
@@ -136,7 +136,7 @@ def budget(job: ServingJob) -> Budget:
 
 
 def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterator[str]:
-    """What SGLang refuses when it starts, and what it shortens.
+    """Yield what SGLang refuses when it starts, and what it shortens.
 
     Source: sglang, srt/model_executor/pool_configurator.py and srt/managers/tp_worker.py (max_req_len).
     """

@@ -96,7 +96,7 @@ class CapturedRank(MegatronRank):
 
     @cached_property
     def _pooled(self) -> MegatronRank:
-        """What is in graphs."""
+        """Return what is in graphs."""
         return self._within(self.persistent, inside=True)
 
     @cached_property
@@ -173,7 +173,7 @@ class CapturedRank(MegatronRank):
 
     @property
     def because(self) -> str:
-        """What is in flight at the peak."""
+        """Return what is in flight at the peak."""
         return "once all graphs in flight are captured" if self.peak.place == CAPTURE else self.steps.because
 
     @property

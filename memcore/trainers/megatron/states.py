@@ -142,7 +142,7 @@ def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
 
 
 def _strategy(read: Defaults) -> str | None:
-    """What Megatron-FSDP divides; None: it does not run."""
+    """Return what Megatron-FSDP divides; None: it does not run."""
     if read.given(EngineSettings.type) != "megatron-fsdp":
         return None
     return str(read.take(MegatronSettings.data_parallel_sharding_strategy, "no_shard", "Megatron-LM's default"))

@@ -71,12 +71,15 @@ def method_of(read: Defaults) -> Method | None:
 
 
 def _fuses(recipe: Recipe, name: str) -> bool:
-    """Whether kernels compute head and loss: Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py)."""
+    """Return whether kernels compute head and loss.
+
+    Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py).
+    """
     return recipe.loss.kind == "fused-linear" or (recipe.implementation == "unsloth" and name == "grpo")
 
 
 def _has_value_head(read: Defaults, method: Method) -> bool:
-    """Whether rewards come from a value head on a whole model (LLaMA-Factory, model/loader.py: `add_valuehead`)."""
+    """Return whether rewards come from a value head on a whole model (model/loader.py, `add_valuehead`)."""
     return method.scores and str(read.given(EngineSettings.framework)).lower() == "llama-factory"
 
 
@@ -157,7 +160,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
 
 
 def _reference(read: Defaults, model: Model, method: Method) -> str:
-    """Which model the step is compared with."""
+    """Return which model the step is compared with."""
     given = read.given(_OF.reference)
     if not method.refers:
         if given == "copy" and method.completes:

@@ -67,7 +67,7 @@ class Scheduler:
         return Allocator(alignments, lambda tensor, name: self._by_name[name].size_of(tensor)).run(nodes, leaves)
 
     def device_of(self, tensor: Tensor) -> str | None:
-        """Where a tensor of the graph is, after `buffers`."""
+        """Return where a tensor of the graph is, after `buffers`."""
         return self._device.get(id(tensor))
 
     def _assign(self, graph: Graph) -> None:
@@ -87,7 +87,7 @@ class Scheduler:
             self._inherit(node)
 
     def _fixed(self, tensor: Tensor) -> str | None:
-        """Where a tensor must be: its buffer, its weight's, or the host for inputs."""
+        """Return where a tensor must be: its buffer, its weight's, or the host for inputs."""
         if tensor.pinned is not None:
             return tensor.pinned
         place = tensor.view.place if tensor.view is not None else tensor.place

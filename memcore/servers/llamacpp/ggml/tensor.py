@@ -64,7 +64,7 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many it has."""
+        """Return how many it has."""
         return prod(self.ne)
 
     @property

@@ -128,7 +128,7 @@ def _from_all(x: Tensor, shape: Shape) -> Tensor:
 
 
 def _indices(chosen: Tensor, tokens: Shape, own: Shape, plan: Plan) -> Tensor:
-    """Where each row comes from: a map of int32 for each token and expert, or sorted indices.
+    """Return where each row comes from: a map of int32 for each token and expert, or sorted indices.
 
     The unfused sort is one of all pairs, of which a slice is kept.
     """

@@ -159,16 +159,16 @@ class Groups:
         return Group(name, self if name in self._plan.modules else None)
 
     def leaves(self, name: str) -> bool:
-        """Whether a group goes to the host."""
+        """Return whether a group goes to the host."""
         self._left[name] -= 1
         return not (self._plan.stays and self._left[name] == 0)
 
     def offloads(self, tensor: Tensor) -> bool:
-        """Whether a tensor is large enough."""
+        """Return whether a tensor is large enough."""
         return self._elements(tensor.shape) >= self._plan.least
 
     def hosted(self, tensor: Tensor) -> Shape:
-        """What is copied of it."""
+        """Return what is copied of it."""
         if tensor.contiguous or tensor.storage is None:
             return tensor.shape
         whole = tensor.tape.blocks[tensor.storage.block].shape

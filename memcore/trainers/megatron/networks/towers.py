@@ -32,7 +32,10 @@ _STYLE = Style(norm="layer", bias=True, query_bias=True)
 
 
 def towers_of(framework: str | None) -> Mapping[str, str]:
-    """How towers stand, by family; where no framework is named, as Megatron Bridge has them, else as ms-swift does."""
+    """Return how towers stand, by family.
+
+    Where no framework is named, as Megatron Bridge has them, else as ms-swift does.
+    """
     named = (framework or "").lower()
     if "bridge" in named:
         return _BRIDGE
@@ -40,7 +43,7 @@ def towers_of(framework: str | None) -> Mapping[str, str]:
 
 
 def embedder(framework: str | None, network: Network) -> str | None:
-    """Whose model for text and images embeds tokens: `bridge` or `swift`; None: it is a model of text."""
+    """Return whose model for text and images embeds tokens: `bridge` or `swift`; None: it is a model of text."""
     if not network.towers:
         return None
     bridged = network.towers[0].variant in ("qwen2_5_vl", *DIVIDED_VARIANTS)
