@@ -36,24 +36,25 @@ def rank_weights(
     directions: int = 1,
     deep: int = 0,
     tile: int = 64,
+    towers: bool = True,
 ) -> list[Entry]:
     """What loading takes.
 
     `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
     longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
-    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4.
+    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded.
     """
     basics = job.basics
     storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
-    entries = list(weight_entries(basics.model, stage, storage))
+    entries = list(weight_entries(basics.model, stage, storage, towers=towers))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
         entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage, tile)]
     entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
-    entries += _deep(job, stage, deep)
+    entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)
     if blocks:
         entries.append(unsplit(entries))
-    return [*entries, *_tower(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+    return [*entries, *(_tower(job, stage) if towers else ()), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
 
 
 def _tower(job: ServingJob, stage: Stage) -> Iterator[Entry]:

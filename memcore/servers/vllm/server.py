@@ -167,6 +167,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         directions=chosen.facts.directions,
         deep=chosen.tokens,
         tile=chosen.facts.mxfp4_tile,
+        towers=chosen.images or not chosen.facts.skips_towers,
     )
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
     libraries = _libraries(job, chosen)
@@ -344,6 +345,12 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     elif job.basics.layout.tensor > 1:
         bounds = Range(int(1.8 * GiB), int(2.1 * GiB), int(2.4 * GiB))
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
+    elif chosen.facts.whole_device:
+        bounds = Range(int(-0.1 * GiB), 0, int(0.4 * GiB))
+        text = "observed 0 beside the CUDA context, which is counted"
+    elif chosen.facts.since < (0, 20):
+        bounds = Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB))
+        text = "observed -0.1 to 0.37 GiB, 0.16 on most H100"
     else:
         bounds = Range(int(0.06 * GiB), int(0.25 * GiB), int(0.46 * GiB))
         text = "observed 0.07 to 0.46 GiB"

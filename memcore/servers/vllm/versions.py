@@ -45,6 +45,8 @@ class Facts:
     """It refuses to start where less is free than the share it is to have (v1/worker/utils.py, request_memory)."""
     two_modes: bool = False
     """Graphs are captured piece by piece for all sizes, and whole for decoding (FULL_AND_PIECEWISE)."""
+    skips_towers: bool = False
+    """Towers are not loaded where no image is allowed (vllm, pull requests 22299 and 32605)."""
     wide_steps: bool = False
     """Sizes from 256 on are captured in steps of 16, not 8."""
     mxfp4_tile: int = 64
@@ -87,7 +89,9 @@ _V1_OPTIONAL = replace(
 )
 _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
 _FEWER_SIZES = replace(_V1, since=(0, 10))
-_TWO_MODES = replace(_FEWER_SIZES, since=(0, 11), flashinfer_samples=False, two_modes=True, mxfp4_tile=32)
+_TWO_MODES = replace(
+    _FEWER_SIZES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32
+)
 _WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
 _WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True)
 _TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True, checks_free=True)
