@@ -1,6 +1,7 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
 import { listenToFiles } from "./files.js";
 import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
+import { listenToSizes } from "./sizes.js";
 import { listenToTimeline } from "./timeline.js";
 import { listenToTracks } from "./tracks.js";
 import {
@@ -27,6 +28,7 @@ export function listen(carrier) {
   listenToPanels();
   listenToTimeline((message) => send(message));
   listenToTracks((message) => send(message));
+  listenToSizes();
   listenToFiles((message) => send({ ...message, texts: readForm() }));
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
@@ -177,6 +179,12 @@ function stepped(event) {
   target.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
+// Dragging over users and context asks for what is passed.
+function dragged({ target, buttons }) {
+  const cell = buttons & 1 && target.closest?.("#crowd td button");
+  if (cell && cell.getAttribute("aria-pressed") === "false") act(cell);
+}
+
 const near = (event, selector) => event.target.closest?.(selector);
 
 function listenToButtons() {
@@ -204,6 +212,7 @@ function listenToButtons() {
       go(goes.dataset.go);
     } else if (part) explain(part);
   });
+  document.addEventListener("pointerover", dragged);
   document.addEventListener("pointerover", (event) => {
     const part = near(event, "#bar [data-part], #legend [data-part], #timeline [data-part], #ranks [data-part]");
     document.documentElement.classList.toggle("hovering", Boolean(part));

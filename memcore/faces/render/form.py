@@ -51,6 +51,17 @@ GROUPS: Mapping[str, str] = {
 """Groups, with the paths that they hold."""
 OPEN = ("Training", "Inference", "Engine")
 """Groups that are unfolded at first."""
+SIZES: Sequence[str] = (
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "vocab_size",
+    "num_local_experts",
+    "num_experts_per_tok",
+)
+"""Keys of a config.json that have a field each; the page writes the file from them."""
 LISTED = 14
 """Settings with more choices than this are typed with completion."""
 
@@ -87,7 +98,7 @@ def form(values: Values, whole: bool = True) -> str:
         f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
         f'<div id="said">{said}</div><p id="gist">{values.gist}</p><details id="settings"><summary>{title}</summary>'
         f'<div id="panel" role="group" aria-label="{title}">{_finder()}'
-        f'<div id="groups">{groups(values, whole)}</div>{_pasted(values)}{reset}</div></details>'
+        f'{_pasted(values)}<div id="groups">{groups(values, whole)}</div>{reset}</div></details>'
     )
 
 
@@ -195,6 +206,8 @@ def _pasted(values: Values) -> str:
     opened = " open" if values.pasted else ""
     return (
         f'<details id="paste" class="card"{opened}><summary>{escape(say("pasted-summary"))}</summary>'
+        f'<div id="sizes" role="group" aria-label="{escape(say("sizes"))}">{"".join(map(_size, SIZES))}</div>'
+        f'<p class="note">{escape(say("sizes-note"))}</p>'
         f'<div class="field"><label for="model-json">{escape(say("pasted-label"))}</label>'
         '<textarea id="model-json" name="model-json" rows="6" spellcheck="false" '
         f'aria-describedby="model-json-hint model-json-error">{escape(values.pasted)}</textarea>'
@@ -202,6 +215,13 @@ def _pasted(values: Values) -> str:
         '<p class="error" id="model-json-error"></p></div>'
         f'<div class="field"><label for="file">{escape(say("pasted-file"))}</label>'
         '<input id="file" type="file" accept=".json"></div></details>'
+    )
+
+
+def _size(key: str) -> str:
+    return (
+        f'<label for="size-{key}">{escape(say(f"size-{key}"))}</label>'
+        f'<input id="size-{key}" data-size="{key}" inputmode="numeric" autocomplete="off">'
     )
 
 

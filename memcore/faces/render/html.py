@@ -189,7 +189,7 @@ def _largest(found: Ledger) -> str:
         for each in sorted(found.entries, key=lambda entry: -entry.bytes)[:LARGEST]
     )
     table = exact_table("Largest tensors", ("Tensor", "Category", "Bytes"), rows)
-    return scrolled(translated("Largest tensors"), table)
+    return f'<div class="largest">{scrolled(translated("Largest tensors"), table)}</div>'
 
 
 def _row(entry: Entry, sizes: Mapping[str, int]) -> Sequence[str]:

@@ -71,8 +71,8 @@ def parts(estimate: Estimate) -> list[Part]:
 
 
 TITLES = {
-    "unused": "reserved by the allocator, not in use",
-    "outside": "outside the allocator: CUDA context, NCCL",
+    "unused": "reserved, not in use",
+    "outside": "outside the allocator",
 }
 
 
