@@ -124,7 +124,7 @@ BAD = {
     "model_name_or_path: a/b\nstage: sft\nuse_badam: true\n": "use_badam: found True",
     "model_name_or_path: a/b\nfinetuning_type: freeze\n": "finetuning_type: found 'freeze'",
     "base_model: a/b\nrl: ebft\n": "rl: found 'ebft'; supported: dpo",
-    "base_model: a/b\nunfrozen_parameters: [x]\n": "unfrozen_parameters: found",
+    "base_model: a/b\nunfrozen_parameters: ['layers.[0-7].']\n": "only names of modules",
     "base_model: a/b\noptimizer: sparkle\n": "optimizer: found 'sparkle'; supported here:",
     "model_name_or_path: a/b\nmax_length: 8\nkl_coef: 0.1\n": "a key of PPO",
     "python x/rloo.py --model_name_or_path a/b --bf16": "rloo is not supported yet",

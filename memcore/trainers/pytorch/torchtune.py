@@ -13,7 +13,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled
 from memcore.formats.tool import Key, Meaning, Tool
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.trainers.pytorch.settings import TorchSettings
 
 RECIPE = "*recipe"
@@ -53,6 +53,11 @@ MODELS: Mapping[str, str] = {
 }
 """Hub ids by the builder of torchtune that makes them (torchtune/models/*/_model_builders.py)."""
 _PLACES: Mapping[str, str] = {"output_proj": "o_proj"}
+_TOGETHER: Mapping[str, str] = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj"), "qkv_proj"),
+    **dict.fromkeys(("gate_proj", "up_proj"), "gate_up_proj"),
+}  # fmt: skip
+"""Matrices of Phi that transformers has as one."""
 _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
     "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
     "bitsandbytes.optim.PagedAdamW8bit": ("paged-adamw-8bit", "bitsandbytes"),
@@ -131,6 +136,11 @@ def _model(settled: dict[str, Any], notes: list[str]) -> None:
         places += ["gate_proj", "down_proj", "up_proj"]
     if settled.pop("model.apply_lora_to_output", False) is True:
         places.append("lm_head")
+    if bare.startswith(("phi3", "phi4")):
+        together = list(dict.fromkeys(_TOGETHER.get(each, each) for each in places))
+        notes.append(Message("adapters of {} are taken for those of {}, which are one matrix in transformers",
+                             joined(", ", places), joined(", ", together)))  # fmt: skip
+        places = together
     settled |= {_ADAPTER: "dora" if settled.pop("model.use_dora", False) is True else "lora", _TARGETS: places}
     if builder.startswith("qlora_"):
         settled[_BITS] = "nf4-double"
