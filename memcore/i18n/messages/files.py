@@ -74,6 +74,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "adapters of {names} are taken for those of {together}, which are one matrix in transformers": (
         "{names} 的适配器按 {together} 的处理：在 transformers 中它们是一个矩阵"
     ),
+    "device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` finds it": (
+        "device_train_microbatch_size 为 auto，即放得下的最大值：`memcore solve --for micro-batch` 可求出"
+    ),
+    "1 is taken": "按 1 计",
+    "MPT is taken for a GPT-2 of its sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
+    "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
+    "this value is not supported yet": "暂不支持这个值",
     # Methods
     "prompts of {tokens} tokens are assumed": "假定提示为 {tokens} 个 token",
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",

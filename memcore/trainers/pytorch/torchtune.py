@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled
+from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -71,7 +71,6 @@ _LOSSES: Mapping[str, str] = {
 }  # fmt: skip
 """Both of torchtune's own work in 8 chunks (modules/loss/cross_entropy_loss.py, `num_output_chunks`)."""
 _REFUSED = ("teacher_model", "ref_policy", "reward_and_value_model", "quantizer", "enable_fp8_training", "generations")
-_INNER = re.compile(r"\$\{([\w.]{1,80})\}")
 
 
 def _settled(found: Mapping[str, Any]) -> Settled:
@@ -80,7 +79,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     Weights, gradients and states have the recipe's dtype, adapters too; recipes for several GPUs shard with FSDP2.
     Sources: torchtune 0.6.1, recipes/*.py, torchtune/training/_distributed.py, models/*/_component_builders.py.
     """
-    settled: dict[str, Any] = {name: _filled(found, value) for name, value in found.items()}
+    settled: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
     recipe = str(settled.pop(RECIPE, ""))
     for name, value in settled.items():
         if name.partition(".")[0] in _REFUSED and value is not False:
@@ -110,12 +109,6 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if settled.get("tokenizer.max_seq_len") is None:
         notes.append("tokenizer.max_seq_len is not set: sequences are as long as the data's; set the length with --seq")
     return {_FRAMEWORK: "torchtune", **settled}, tuple(notes)
-
-
-def _filled(found: Mapping[str, Any], value: object) -> object:
-    """A value that another key of the file gives."""
-    inner = _INNER.fullmatch(value) if isinstance(value, str) else None
-    return found.get(inner[1], value) if inner else value
 
 
 def _model(settled: dict[str, Any], notes: list[str]) -> None:
