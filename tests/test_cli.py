@@ -68,6 +68,15 @@ def test_what_does_not_fit_ends_with_what_does(flags, said):
     assert "What fits" not in memcore("estimate", "--model", *flags, "--json")[1]
 
 
+def test_a_value_that_does_not_exist_ends_with_what_fits():
+    """No micro-batch fits without checkpointing; with it one does."""
+    flags = ("solve", "--model", "qwen3-8b", "--adapter", "lora", "--accelerator", "3090", "--for", "batch")
+    status, out, _ = memcore(*flags, "--seq", "2048")
+    assert status == 1
+    assert "no value fits" in out
+    assert "Full checkpointing" in out.partition("What fits (`memcore plan`")[2]
+
+
 @pytest.fixture
 def job(tmp_path):
     """The example job as a file."""

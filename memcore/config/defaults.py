@@ -20,6 +20,7 @@ WITH_OWN_LAYERS_ABSENT = (
     Training.use_cache,
     Training.packed_sequences,
     Training.liger_kernels,
+    Training.tiled_mlp,
     Training.compile,
     Training.compile_loss,
     Training.trainable,

@@ -50,6 +50,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Checkpoint entry": "检查点入口",
     "Attention mask": "注意力掩码",
     "Liger's kernels": "Liger kernel",
+    "Tiled MLP": "分块 MLP",
     "Packed sequences": "打包序列",
     "Recurrent kernels": "循环层 kernel",
     "Label shift": "标签移位",

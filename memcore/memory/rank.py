@@ -251,7 +251,29 @@ class Rank:
     @cached_property
     def reserved(self) -> int:
         """Bytes that the caching allocator holds after some steps; the mean where it is open whether hosts wait."""
-        return max(round(sum(share * held for share, held in self._ways)), min(held for _, held in self._ways))
+        held = max(round(sum(share * held for share, held in self._ways)), min(held for _, held in self._ways))
+        return held + self._gathered_ahead
+
+    @property
+    def _gathered_ahead(self) -> int:
+        """Parameters that the host has freed, and the GPU not read, where FSDP1 does not limit its all-gathers.
+
+        Their blocks wait for events of the GPU (`recordStream`; torch/distributed/fsdp/_limiter_utils.py). The host is
+        ahead by what the driver queues; each result is taken for a launch.
+        """
+        if self.job.recipe.sharding.limits_gathers:
+            return 0
+        program, sizes, left, found = self.program, self.program.block_sizes(self.job.sizes), turns.AHEAD, 0
+        for segment in program.segments:
+            made = [event for event in program.events[segment.start : segment.end] if event >= 0]
+            if segment.phase == "forward" and made:
+                repeats = 1 if segment.repeats is None else self.job.sizes[segment.repeats]
+                times = min(repeats, left // len(made))
+                gathered = sum(sizes[event] for event in made if program.blocks[event].rule == "unsharded_parameter")
+                found, left = found + times * gathered, left - times * len(made)
+                if times < repeats:
+                    break
+        return found
 
     @cached_property
     def _ways(self) -> Sequence[tuple[float, int]]:

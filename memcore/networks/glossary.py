@@ -45,6 +45,7 @@ SYMBOLS: Mapping[str, str] = {
     "ho": "mixing weights of a hyper-connection",
     "lc": "rows per chunk of the fused loss",
     "ll": "rows of its last chunk",
+    "tm": "tiles of a feed-forward layer",
     "D": "inner width of a recurrent mixer",
     "N": "width of a state",
     "R": "rank of the time step",

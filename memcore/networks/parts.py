@@ -228,6 +228,11 @@ class FeedForward:
         yield from self.activation_weights
 
 
+def is_gated(part: Feed | None) -> bool:
+    """Whether a feed-forward layer is down(act(gate(x)) · up(x)) of three matrices."""
+    return isinstance(part, FeedForward) and part.gate is not None and not part.fused and part.gating == "plain"
+
+
 @dataclass(frozen=True, slots=True)
 class Experts:
     """A sparse feed-forward layer: a router sends every token to some of many experts."""

@@ -36,11 +36,11 @@ class Storage:
     """Tensors are as the checkpoint has them: not merged, vocabulary tables not padded."""
 
 
-def weight_entries(model: Model, stage: Stage, storage: Storage) -> Iterator[Entry]:
-    """Everything that one rank of a stage keeps of a model's weights."""
+def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool = True) -> Iterator[Entry]:
+    """Everything that one rank of a stage keeps of a model's weights; `towers`: those of images and sound, too."""
     path = model.network.path
     if stage.embeds:
-        for slot, name, count in tower_slots(model):
+        for slot, name, count in tower_slots(model) if towers else ():
             yield from _entries(slot, {name: count}, storage)
         for slot in first_slots(model.network.ends, padded=not storage.as_stored):
             yield from _entries(slot, {"": 1}, storage)

@@ -184,6 +184,8 @@ class Tape(Recording):
     """Modules are in evaluation mode."""
     liger: frozenset[str] = frozenset()
     """Which of norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    tiles = 0
+    """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
     adapting = True
     """Adapters run; a preference trainer's reference is the model without them (`disable_adapter`)."""
     fuses_lora = False

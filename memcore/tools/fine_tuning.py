@@ -356,6 +356,7 @@ AXOLOTL = Tool(
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
         *_ENGINES,
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
+        Meaning(sets={Training.tiled_mlp: True}, keys={"tiled_mlp": True}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
         Meaning(sets={Training.attention: "flash"}, keys={"flash_attention": True}),
         *_KERNELS,

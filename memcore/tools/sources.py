@@ -56,7 +56,7 @@ def read_source(
     Raises ConfigError for a text that cannot be read, that no known tool wrote, or that leaves values to variables
     which it does not set.
     """
-    config, _, notes = _read(Source(name, text), gpus, given, alone=True)
+    config, _, notes = read_part(Source(name, text), gpus, given, alone=True)
     return config, notes
 
 
@@ -82,7 +82,7 @@ def _together(
     sources: Sequence[Source], gpus: int | None, given: Collection[str]
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
     if len(sources) == 1:
-        config, _, found = _read(sources[0], gpus, given, alone=True)
+        config, _, found = read_part(sources[0], gpus, given, alone=True)
         return config, found
     parts = [_part(each, gpus, given) for each in sources]
     counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
@@ -132,7 +132,7 @@ def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
 
     A tool that never runs without its engine names the engine by being used.
     """
-    config, other, notes = _read(source, gpus, given)
+    config, other, notes = read_part(source, gpus, given)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = flat({path: value for path, value in Config.from_dict({"model": "any", **rest}).to_dict().items()
@@ -165,7 +165,7 @@ def _stored(
     return ({"model": base} if alone else {}), None, (same,)
 
 
-def _read(
+def read_part(
     source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
     """A text's config, what a tool's file is in detail, and notes."""

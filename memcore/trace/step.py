@@ -62,6 +62,7 @@ class Step:
         self.recipe = recipe
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
+        self.tape.tiles = recipe.tiles
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
         self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
         for tower in recipe.network.towers if recipe.pictures else ():

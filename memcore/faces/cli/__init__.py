@@ -11,9 +11,9 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NamedTuple
 
-from memcore import __version__
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json
+from memcore.version import __version__
 
 
 class Listed(NamedTuple):

@@ -12,7 +12,6 @@ from html import escape, unescape
 from typing import Any
 from urllib.parse import quote
 
-import memcore
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
@@ -37,6 +36,7 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
+from memcore.version import __version__
 
 _STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
 """The link that every export is stamped with."""
@@ -198,7 +198,7 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
     if (subject := _subject(session, message)) is None:
         return
     config, found, link = subject
-    note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
+    note = json.dumps({"memcore": __version__, "config": config.to_dict(), "link": link})
     if kind in ("png", "card"):
         yield {"picture": {**_picture(kind, found, stamp_of(link), note), "note": note}}
         return
@@ -217,7 +217,7 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
 def _picture(kind: str, found: Found, stamp: str, note: str) -> dict[str, Any]:
     """Return what the page draws as a PNG: an SVG, its size, and how many times as large it is for sharp screens."""
     if kind == "card":
-        (width, height), version = CARD, f"memcore {memcore.__version__}, {today()}"
+        (width, height), version = CARD, f"memcore {__version__}, {today()}"
         return {
             "svg": card(found, version, note),
             "name": "memcore-card.png",
@@ -283,7 +283,7 @@ def today() -> str:
 
 def stamp_of(link: str) -> str:
     """Return what every export says of itself: version, day and link."""
-    return f"memcore {memcore.__version__}, {today()}, {link}"
+    return f"memcore {__version__}, {today()}, {link}"
 
 
 def _summary(found: Found) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def markdown(found: Found, link: str) -> str:
     )
     return (
         f"**{verdict}** {reason}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
-        f"memcore {memcore.__version__}, {today()} · [{_title(found)}]({link})\n"
+        f"memcore {__version__}, {today()} · [{_title(found)}]({link})\n"
     )
 
 

@@ -6,7 +6,6 @@ import json
 from html import escape
 from typing import Any
 
-import memcore
 from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
@@ -27,6 +26,7 @@ from memcore.i18n import page as words
 from memcore.i18n.waiting import WORDS_OF_WAITING
 from memcore.rules.versions import AS_OF
 from memcore.tools import shown_names
+from memcore.version import __version__
 
 
 def parts() -> dict[str, Any]:
@@ -57,7 +57,7 @@ def parts() -> dict[str, Any]:
             "form": form(values, whole=False),
             "lent": example_note(session),
             "subject": escape(subject(found)),
-            "version": memcore.__version__,
+            "version": __version__,
             "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),
         },
         "settings": groups(values),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import memcore
 from memcore.faces.render.data import answered, entry_data
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import question_parts
+from memcore.version import __version__
 
 
 def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
 def serving_explanation_data(found: ServingEstimate) -> dict[str, Any]:
     """Return what `memcore explain --json` prints for a server."""
     return {
-        "memcore": memcore.__version__,
+        "memcore": __version__,
         "config": found.job.config.to_dict(),
         "task": "inference",
         "bytes": found.ledger.total,

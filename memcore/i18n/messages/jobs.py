@@ -155,7 +155,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Engines
     "several GPUs": "多个 GPU",
     "engine.type {engine} has no versions": "engine.type {engine} 没有版本之分",
-    "all-gathers issued ahead of the GPU are not supported yet": "暂不支持提前于 GPU 发出 all-gather",
     "fully_shard cannot handle parameters shared by several layers, as in {model}": (
         "fully_shard 不支持多个层共用的参数，如 {model}"
     ),

@@ -9,7 +9,7 @@ from memcore.layers.transformers import model, support, tables
 from memcore.layers.transformers.norms import LIGER_NORMS
 from memcore.messages import joined
 from memcore.networks.network import Network
-from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.parts import Attention, is_gated
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
@@ -29,13 +29,7 @@ def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
         ),
         "swiglu": (
             "a gated feed-forward layer of two matrices",
-            all(
-                isinstance(layer.feed_forward, FeedForward)
-                and layer.feed_forward.gate is not None
-                and not layer.feed_forward.fused
-                and layer.feed_forward.gating == "plain"
-                for layer in layers
-            ),
+            all(is_gated(layer.feed_forward) for layer in layers),
         ),
     }
     missing = [title for name, (title, has) in wanted.items() if name in kernels and not has]

@@ -113,7 +113,7 @@ def _searched(
     for task, answers in performed(tasks, executor):
         question = questions[task.number]
         for layout, answer in zip(task.layouts, answers, strict=True):
-            found = _note(tally, question, layout, prices[task.number, layout], answer, every=every)
+            found = _note(tally, question, layout, prices[task.number, layout], answer)
             tally.new += [found] if found is not None else []
         yield tally.progress(done=False)
     tally.best = tally.best if every else _shortened(tally.roomy or tally.best, keep, headroom)
@@ -143,7 +143,7 @@ def _sweep(
         if answer is None or (answer[2] is None and question.ceiling is not None):
             together.setdefault((number, *layout[:4], layout.policy), []).append(layout)
         else:
-            _note(tally, question, layout, price, answer, every=True)
+            _note(tally, question, layout, price, answer)
     for (number, *_), layouts in together.items():
         question = questions[number]
         yield Task(number, question.text, question.space, tuple(layouts), question.ceiling)
@@ -158,7 +158,7 @@ def _candidates(
         if _is_beaten(question, layout, price, tally, keep):
             tally.pruned += 1
         elif question.key(layout) in known:
-            _note(tally, question, layout, price, known[question.key(layout)], every=False)
+            _note(tally, question, layout, price, known[question.key(layout)])
         else:
             margin = _needed(question, layout, tally, keep)
             yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
@@ -167,10 +167,12 @@ def _candidates(
 def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
     """Return whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
 
+    Where nobody knows what fits, the cheapest are as good as any.
+
     Several sequences that are shared among ranks are passed over: half of both are as many tokens, and less traffic.
     """
     if question.ceiling is None:
-        return False
+        return len(tally.best) >= keep
     if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
         return True
     roomy = tally.roomy
@@ -212,9 +214,7 @@ def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
     return same and waits and alike
 
 
-def _note(
-    tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome, *, every: bool
-) -> Found | None:
+def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome) -> Found | None:
     """Count an answer; what was found, if the layout can be."""
     if isinstance(answer, str):
         tally.refuse(answer)
@@ -222,7 +222,7 @@ def _note(
     tally.measured += 1
     found = question.found(layout, price, answer)
     tally.idle = 0 if found.fits else tally.idle + 1
-    if found.fits or (question.capacity is None and (every or len(tally.best) < KEEP)):
+    if found.fits or question.capacity is None:
         tally.best.append(found)
     elif found.fits is False:
         question.failed.append(layout)

@@ -113,6 +113,20 @@ def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
     return True
 
 
+def _partitioned(
+    read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
+) -> tuple[Recipe, dict[str, int]]:
+    """The recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
+    path, checkpoints = DeepSpeedSettings.cpu_checkpointing, recipe.checkpoints
+    if read.take(path, False):
+        if checkpoints is None:
+            read.refuse(path, "found {}; needs training.activation_checkpointing 'full'", "true")
+        else:
+            kept = replace(checkpoints, reentrant=True, inputs_learn=True, hosted=True)
+            recipe = replace(recipe, checkpoints=kept)
+    return with_zero(read, engine, model, recipe, sizes)
+
+
 def with_zero(
     read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
 ) -> tuple[Recipe, dict[str, int]]:
@@ -208,6 +222,6 @@ def _masters(config: Config) -> Iterator[Problem]:
 
 
 EXTENSION = Extension(
-    variant=zero_engine, restated=offloaded, disk=True, problems=_masters, partition=with_zero, partitions=True
+    variant=zero_engine, restated=offloaded, disk=True, problems=_masters, partition=_partitioned, partitions=True
 )
 """DeepSpeed: PyTorch's layers under ZeRO."""

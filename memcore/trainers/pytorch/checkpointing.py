@@ -39,7 +39,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     reentrant = _reentrant(read, mode, model, every)
     checkpoints = Checkpoints(
         reentrant=reentrant,
-        around_units=reentrant and _switched_by_model(read),
+        around_units=reentrant and _switched_by_model(read) and not extension_of(read).partitions,
         inputs_learn=reentrant or _wrapped_by_peft(read),
         early_stop=read.take(Training.activation_checkpointing.early_stop, True),
         selection=_selection(read, model) if mode == "op" else None,

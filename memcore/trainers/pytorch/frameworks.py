@@ -58,6 +58,8 @@ class Framework:
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
     """The pipeline's schedule that it always runs, on one rank too."""
+    tile: int | None = None
+    """The tokens of a tile of tiled feed-forward layers, if not as many as the hidden size."""
     partition: Partition | None = None
     """How it shares layers among a pipeline's stages."""
 
@@ -83,6 +85,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
+    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach"),
     "pith-train": Framework(
         implementation="torchtitan",
         exempts_embeddings=False,
@@ -91,6 +94,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
+    "axolotl": Framework(tile=32768),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""

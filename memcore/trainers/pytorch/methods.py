@@ -55,6 +55,12 @@ _WHOLE = ("llama-factory", "torchtune")
 """Frameworks that take log-probabilities of the whole vocabulary at once."""
 
 
+_FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False}
+"""Frameworks that take log-probabilities with FlashAttention's cross-entropy, and whether its gradient is in place."""
+_UPCASTING = ("llama-factory", "openrlhf")
+"""Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
+_AS_THEY_ARE = ("torchtune", "verl")
+"""Frameworks whose models return logits in the dtype of the compute."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear")
 
 
@@ -137,8 +143,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         reference=reference,
         copies="copy" in (reference, read.given(_OF.reference)),
         whole=whole,
-        upcasts=(framework == "llama-factory" and not method.scores)
-        or (engine.native and framework != "torchtune" and not (method.scores or fused)),
+        upcasts=(framework in _UPCASTING and not method.scores)
+        or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused)),
         divergence=method.divergence,
         supervised=method.supervised,
         completes=method.completes,
@@ -146,7 +152,9 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         values=_has_value_head(read, method),
         fused=fused,
         pairs=method.pairs,
-        measures=method.measures and not whole and not method.scores,
+        measures=method.measures and not whole and not method.scores and framework not in _FLASH,
+        flash=framework in _FLASH and not (method.scores or fused),
+        in_place=_FLASH.get(framework, False),
     )
     return replace(recipe, objective=objective)
 

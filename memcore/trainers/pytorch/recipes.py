@@ -17,10 +17,12 @@ from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
+from memcore.networks.parts import is_gated
 from memcore.networks.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import Axis, split_over
 from memcore.tensors.modes import Float8, Quantization, TensorParallel
+from memcore.tensors.tiled import RECORDED, TILES, tile_sizes
 from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
@@ -278,12 +280,42 @@ def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -
             given,
             "training.implementation 'liger'",
         )
-    asked = KERNELS_OF_LIGER if given is None else frozenset([given] if isinstance(given, str) else given)
+    usual = KERNELS_OF_LIGER - {"swiglu"} if read.given(Training.tiled_mlp) else KERNELS_OF_LIGER
+    asked = usual if given is None else frozenset([given] if isinstance(given, str) else given)
     if unknown := sorted(asked - KERNELS_OF_LIGER):
         read.refuse(
             Training.liger_kernels, "found {!r}; allowed: {}", unknown[0], joined(", ", sorted(KERNELS_OF_LIGER))
         )
     return code.patched(model.network, asked & KERNELS_OF_LIGER)
+
+
+def _tiles(read: Defaults, model: Model, implementation: str, sizes: Mapping[str, int], *, compiled: bool) -> int:
+    """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
+    path = Training.tiled_mlp
+    found = read.take(path, False)
+    if not found:
+        return 0
+    if implementation not in ("transformers", "liger", "unsloth"):
+        read.refuse(path, "found {}; supported only with transformers' layers", found)
+    if compiled:
+        read.refuse(path, "found {}; compiled blocks are not tiled", found)
+    layers = model.network.kinds
+    if model.network.towers or not all(is_gated(layer.feed_forward) for layer in layers):
+        raise UnsupportedError(
+            path,
+            "found {}; supported only for dense gated feed-forward layers of three matrices, unlike {}",
+            found,
+            model.name,
+        )
+    return min(sizes[TILES], RECORDED)
+
+
+def tiles_of(read: Defaults, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The number of tiles, where feed-forward layers are tiled."""
+    given, usual = read.given(Training.tiled_mlp), framework_of(read)
+    if not given:
+        return {}
+    return tile_sizes(sizes["s"], None if given is True else int(given), usual.tile or sizes["h"])
 
 
 def recipe_of(
@@ -322,6 +354,7 @@ def recipe_of(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=keeps,
         units=frozenset(unit_axes(sizes)),
+        tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
@@ -487,6 +520,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         gathers=shards > 1,
         original_parameters=read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
         prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
+        limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
         gathers_experts=sizes.get("ze", 1) > 1,
         prefetches=parallel,
         delays_experts=delays_experts(read, parallel=parallel),
