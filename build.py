@@ -277,7 +277,7 @@ def packages() -> Path:
 
 
 def render(wheel: Path) -> dict[str, Any]:
-    """What the very wheel that the page loads says about the example, so that page and Python cannot disagree."""
+    """Render the example with the very wheel that the page loads, so that page and Python cannot disagree."""
     code = "import json; from memcore.faces.page import static; print(json.dumps(static.parts()))"
     variables = {**os.environ, "PYTHONPATH": str(wheel)}
     done = subprocess.run([PYTHON, "-c", code], env=variables, cwd=WORK, check=True, stdout=subprocess.PIPE)

@@ -438,7 +438,7 @@ def _inner(samples: Samples, path: str, found: Derived) -> None:
 
 
 def _tied(samples: Samples, name: str, found: Derived) -> None:
-    """When a parameter of a model within is another's."""
+    """Find when a parameter of an inner model is tied to another."""
     there = {(n, ()): name in sample.tied for n, sample in enumerate(samples.found) if _has(sample, name)}
     when = _condition(samples, "=", there)
     if when is None:

@@ -125,7 +125,7 @@ def _fake(stack: ExitStack, wanted: Plan, device: str) -> None:
 
 
 def _follow(recorder: steps.Recorder, model: nn.Module) -> None:
-    """What is there before the first step."""
+    """Record what exists before the first step."""
     for each in model.parameters():
         recorder.follow([each], "parameters" if each.requires_grad else "frozen parameters")
     recorder.follow(model.buffers(), "buffers")

@@ -54,7 +54,7 @@ class Together(dist.ProcessGroup):
         return every
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
-        """The same reduction of all ranks' tensors on every rank."""
+        """Reduce all ranks' tensors on every rank."""
         given = [tensors] if isinstance(tensors, Tensor) else tensors
         with _disable_current_modes(), torch.no_grad():
             for each in given:

@@ -78,7 +78,7 @@ def explanation(path: str, english: str) -> str:
 
 
 def translated(english: str) -> str:
-    """What an answer says of itself: in Chinese where its tables have it, whole or piece by piece between semicolons.
+    """Translate a text of an answer: whole, or piece by piece between semicolons; English where no table has it.
 
     >>> with speaking("zh"):
     ...     translated("master weight"), translated("what is new")

@@ -219,7 +219,7 @@ class Persistent:
                 yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
         each = [stored.size for stored in self._in_order() if stored.size]
         learning = list(self._in_order(learning=True))
         states = {id(stored): _state_sizes(self.job, stored) for stored in self.stored if stored.learning}

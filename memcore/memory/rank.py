@@ -84,7 +84,7 @@ class Keeps(Protocol):
         """Temporaries of the optimizer's step."""
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class Rank:
 
     @property
     def most_reserved(self) -> int:
-        """The same where something that is left open needs more for a moment."""
+        """Return the bytes reserved at most, whichever way the job runs that its config leaves open."""
         return max(held for _, held in self._ways)
 
     @cached_property

@@ -239,7 +239,7 @@ class _Flights:
                 yield move
 
     def _begin(self, events: _Pass, rule: str) -> None:
-        """What an operation asks for when it is the first of its kind."""
+        """Allocate what an operation asks for when it is the first of its kind."""
         if rule in _PRODUCTS:
             self._pool.allocate_all(events.workspaces)
             events.workspaces = ()

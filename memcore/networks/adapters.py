@@ -136,7 +136,7 @@ def has_prefix(part: object) -> bool:
 
 
 def adapted(model: Model, adapter: Adapter) -> Model:
-    """The same model with everything frozen but the adapters that it gets."""
+    """Freeze a model and add its adapters."""
     network = model.network
     runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
     changed = replace(network, runs=runs, adapted=True)

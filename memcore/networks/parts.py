@@ -229,7 +229,7 @@ class FeedForward:
 
 
 def is_gated(part: Feed | None) -> bool:
-    """Whether a feed-forward layer is down(act(gate(x)) · up(x)) of three matrices."""
+    """Return whether a feed-forward layer is down(act(gate(x)) · up(x)) of three matrices."""
     return isinstance(part, FeedForward) and part.gate is not None and not part.fused and part.gating == "plain"
 
 

@@ -40,7 +40,7 @@ class Weight:
 
     @property
     def stored_shape(self) -> Shape:
-        """The same in a row."""
+        """Return all symbols of the stored axes, flattened."""
         return tuple(symbol for axis in self.stored_axes for symbol in axis)
 
     @property

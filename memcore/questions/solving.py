@@ -138,7 +138,7 @@ def flag_of(path: str) -> str:
 
 
 def label_of(path: str) -> str:
-    """The same in words."""
+    """Return the setting's label."""
     return "Layers" if path == LAYERS else SETTINGS[path].label
 
 

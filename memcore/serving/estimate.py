@@ -183,7 +183,7 @@ class ServingEstimate(Answer):
 
     @property
     def _headroom(self) -> int | None:
-        """The same for the usual recipe."""
+        """Return the headroom for the usual recipe."""
         left = super().headroom
         if left is None or self.spare is None:
             return left

@@ -62,7 +62,7 @@ class Format:
     """Bytes of an element of the inputs that are quantized as well."""
 
     def with_groups(self, size: int) -> Format:
-        """The same with another group size; one that is not positive means a whole row."""
+        """Return the format with another group size; one that is not positive means a whole row."""
         columns = size if size > 0 else None
         return replace(
             self, beside=tuple(replace(each, columns=columns) if each.grouped else each for each in self.beside)

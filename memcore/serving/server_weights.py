@@ -38,7 +38,7 @@ def rank_weights(
     tile: int = 64,
     towers: bool = True,
 ) -> list[Entry]:
-    """What loading takes.
+    """Return what loading takes.
 
     `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
     longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
@@ -85,7 +85,7 @@ def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
 
 
 def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
-    """What each layer of a stage keeps, the draft model's layers behind those of the last stage."""
+    """Return what each layer of a stage keeps, the draft model's layers behind those of the last stage."""
     caching = job.basics.caching()
     found: list[Sequence[Kept]] = [kept(layer, caching) for layer in stage.layers]
     drafting, proposing = job.basics.drafting(), job.basics.speculation
@@ -150,7 +150,7 @@ dynamic_ntk_scaling_rope.py); others keep the positions that the model names."""
 
 
 def _stretch(raw: Raw, table: str) -> float:
-    """How many times longer a table of rotations is than the model's positions."""
+    """Return how many times longer a table of rotations is than the model's positions."""
     text = text_config(raw)
     found = text.get("rope_scaling") or text.get("rope_parameters")
     if isinstance(found, Mapping) and isinstance(found.get(f"{table}_attention"), Mapping):

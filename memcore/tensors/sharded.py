@@ -60,7 +60,7 @@ def from_parts(x: Tensor, axis: int) -> Tensor:
 
 
 def from_replica(x: Tensor) -> Tensor:
-    """The same for what every rank has already: only the gradient is reduced."""
+    """Shard what every rank already has: only the gradient is reduced."""
     out = view(x, x.shape, x.order)
     if tracked(x):
         with x.tape.wrapping():

@@ -74,7 +74,7 @@ class Tensor:
         self.slot = 0
 
     def detach(self) -> Tensor:
-        """The same memory outside the graph."""
+        """Return the same memory outside the graph."""
         return Tensor(
             self.tape, self.storage, self.shape, self.dtype, order=self.order, cut=self.cut, spread=self.spread
         )

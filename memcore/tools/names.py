@@ -16,7 +16,7 @@ from memcore.tools.table import TOOLS, tool_of
 
 
 def shown_names(config: Config, engine: str) -> Mapping[str, str]:
-    """The same of every setting for a form: where the engine has no word for it, what memcore calls it."""
+    """Return the name of every setting for a form: memcore's own where the engine has none."""
     return _shown(tool_of(config).name, engine)
 
 

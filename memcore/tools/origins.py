@@ -87,7 +87,7 @@ def origins(
     given: Collection[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Origins:
-    """What became of the keys of the texts that describe a job; arguments and errors as of `read_sources`."""
+    """Return what became of the keys of the texts that describe a job; arguments and errors as of `read_sources`."""
     with variables_given(variables):
         parts = [_of_source(each, gpus, given) for each in sources]
     read = tuple(row for each in parts for row in each.read)
@@ -145,7 +145,7 @@ def _deep(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_tool(source: Source, other: Imported, gpus: int | None) -> Origins:
-    """What a tool's file says, key by key."""
+    """Return what a tool's file says, key by key."""
     accounts, tables = other.accounts, other.tool.vocabulary
 
     def shown(key: str) -> str:
@@ -240,7 +240,7 @@ def _decided(
 
 
 def _needed(keys: Mapping[str, Any], key: str, again: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
-    """Whether a file without a key is none."""
+    """Return whether a file without a key is none."""
     try:
         again({name: value for name, value in keys.items() if name != key})
     except MemcoreError:
@@ -249,7 +249,7 @@ def _needed(keys: Mapping[str, Any], key: str, again: Callable[[Mapping[str, Any
 
 
 def _akin(key: str, path: str) -> bool:
-    """Whether a key's name says the section that a setting is in, as `optimizer._component_` does."""
+    """Return whether a key's name says the section that a setting is in, as `optimizer._component_` does."""
     return not {*path.split(".")}.isdisjoint(key.split("."))
 
 

@@ -66,7 +66,7 @@ def read_sources(
     given: Collection[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
-    """What several texts say of one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
+    """Read several texts as one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
 
     Scripts find `variables` in their environment. What a file says comes before what another tool's defaults are; where
     two files say different things the later one holds, and a note says so. A model's config.json holds whatever name

@@ -114,7 +114,7 @@ class Program:
         self._signed = itemgetter(-1, -1, *chain.from_iterable(self._courses))
 
     def part(self, keep: Callable[[Block], bool]) -> Program:
-        """The same stretches, with some of the blocks."""
+        """Return the same stretches with only some of the blocks."""
         tape, kept = Tape(), [keep(block) for block in self.blocks]
         tape.blocks = list(self.blocks)
         for each in self.segments:
@@ -157,7 +157,7 @@ class Program:
         return found
 
     def moments(self, values: Mapping[str, int], base: int = 0) -> list[Moment]:
-        """The same with what each segment is."""
+        """Return the moments with what each segment is."""
         return self.placed(self.heights(values, base))
 
     def placed(self, heights: Sequence[Height]) -> list[Moment]:

@@ -101,7 +101,7 @@ def config_of(options: argparse.Namespace) -> Config:
 
 
 def _named(given: Sequence[str]) -> Mapping[str, object]:
-    """What a link, or the name of an example or of a model, says."""
+    """Return what a link, or the name of an example or of a model, says."""
     source = given[0] if given else ""
     if LINK.search(source):
         return decode_fragment(source).to_dict()
@@ -121,7 +121,7 @@ def _sources(given: Sequence[str]) -> list[Source]:
 
 
 def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:
-    """What files say, with their notes on the standard error."""
+    """Return what files say, with their notes on the standard error."""
     from memcore.tools.sources import read_sources  # noqa: PLC0415 - tools' files are a package of their own
 
     config, notes = read_sources(sources, _gpus(flags), flags, variables)
@@ -131,7 +131,7 @@ def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mappin
 
 
 def origins_of(options: argparse.Namespace) -> Mapping[str, list[dict[str, Any]]]:
-    """What became of every key of the files of a job that `config_of` has read; empty without files."""
+    """Return what became of every key of the files of a job that `config_of` has read; empty without files."""
     if not options.sources:
         return {}
     from memcore.tools.origins import origins  # noqa: PLC0415 - tools' files are a package of their own

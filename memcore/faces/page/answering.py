@@ -248,7 +248,7 @@ def open_link(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _link_patch(session: Session, found: Link, link: str) -> Patch:
-    """What is wrong with a link, and where a newer version of the page may know better, a button that asks for it."""
+    """Return what is wrong with a link, and a button for a newer version of the page that may know it."""
     patch = problem_patch(session, found.problems)
     if found.newer:
         button = f'<button type="button" data-renew="{escape(link)}">{escape(say("reload"))}</button>'

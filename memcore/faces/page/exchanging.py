@@ -311,7 +311,7 @@ def command_line(config: Config) -> str:
 
 
 def python_snippet(config: Config, stamp: str) -> str:
-    """The same in Python."""
+    """Return a Python snippet that estimates the same job."""
     asked = f"found = memcore.estimate({config.to_dict()!r})"
     return f"# {stamp}\nimport memcore\n\n{asked}\nprint(found.fits, found.device.expected)\n"
 

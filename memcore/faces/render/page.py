@@ -152,7 +152,7 @@ def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate)
 
 
 def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
-    """What was taken for settings that are absent, as text by path, and what the model has that settings wait for."""
+    """Return what was taken for absent settings, as text by path, and the model's traits that settings wait for."""
     taken = {each.path: spelled(each.path, each.value) for each in found.assumptions}
     return {Hardware.num_gpus: str(found.job.num_gpus), **taken, **traits(found)}
 

@@ -148,7 +148,7 @@ _STEP = {"torchtitan": "--training.global_batch_size {}", "megatron": "--global-
 
 
 def search_data(progress: Progress, base: Config) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return a search as JSON."""
     front = set(map(id, progress.front))
     found = [
         {

@@ -30,7 +30,7 @@ def solution_text(found: Solution) -> str:
 
 
 def solution_data(found: Solution) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return a solution as JSON."""
     return {
         "setting": found.setting,
         "goal": "smallest" if found.smallest else "largest",

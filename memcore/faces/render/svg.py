@@ -276,7 +276,7 @@ def phases_of(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) 
 
 
 def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """Where phases begin, and their names below the plot, the widest first, where there is room in a narrow window."""
+    """Draw where phases begin, and their names below the plot, the widest first, where there is room."""
     found = phases_of(samples, places)
     taken: list[tuple[float, float]] = []
     shown = set()

@@ -22,7 +22,7 @@ def used(found: Estimate | ServingEstimate) -> str:
 
 
 def used_of_all(found: Estimate | ServingEstimate) -> str:
-    """The same with the total of every class of ranks."""
+    """Return how full the fullest GPU is, with the total over every class of ranks."""
     sizes = [(found.ranks[number].count, _held(found, number)) for number in range(len(found.ranks))]
     return _said(found, sum(count for count, _ in sizes), sum(count * size for count, size in sizes))
 

@@ -250,7 +250,7 @@ class Servings:
                 return
 
     def _larger_ones(self, sizes: Mapping[str, object]) -> Iterator[Served | None]:
-        """As many larger GPUs, else a node of them."""
+        """Yield as many larger GPUs, else a node of them."""
         capacity, asked = self.first.capacity or 0, self.first.job.num_gpus
         for count in (asked, _NODE) if asked < _NODE else (asked,):
             for knob in larger(max(capacity, self.least_weights // count), self.first.job.accelerator):

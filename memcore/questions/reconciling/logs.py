@@ -121,7 +121,7 @@ class _Kept:
         """What lines of one kind with the same numbers state: they count, but change nothing."""
 
     def read(self, index: int, line: str, number: int) -> None:
-        """What a line states, if it is of a kind."""
+        """Return what a line states, if it is of this kind."""
         kind = LINES[index]
         match = kind.text.search(line) if kind.also in line else None
         if match is None:

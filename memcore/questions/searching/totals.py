@@ -252,7 +252,7 @@ class Totals:
         return int(core + line.variable + max(peak, highest_end))
 
     def _one(self, layout: Layout, point: Point, structure: Structure, number: int) -> int:
-        """The same for a program that few layouts have needed until now."""
+        """Estimate one program that few layouts have needed so far."""
         self._cut(layout, structure, number).uses += 1
         job = self._sized(layout, point, structure, number)
         keeps = persistent(job)

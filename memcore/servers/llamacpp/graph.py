@@ -94,7 +94,7 @@ class Builder:
         return self.weights[f"{self.block}{name}"]
 
     def optional(self, name: str) -> Tensor | None:
-        """The same if there is one."""
+        """Return the tensor if there is one."""
         return self.weights.get(f"{self.block}{name}")
 
     def input(self, name: str, kind: str, *ne: int) -> Tensor:

@@ -120,7 +120,7 @@ def weight_bytes(tensor: Tensor) -> int:
 
 
 def cuda_bytes(tensor: Tensor) -> int:
-    """The same, with what flash attention unpacks."""
+    """Return the bytes in CUDA's buffers, including what flash attention unpacks."""
     size = weight_bytes(tensor)
     return size + (_unpacked(tensor, size) if tensor.op == "FLASH_ATTN_EXT" else 0)
 

@@ -31,5 +31,5 @@ class Options:
 
     @property
     def graphs_inside(self) -> bool:
-        """Whether graphs are estimated and taken from the cache."""
+        """Return whether graphs are estimated and taken from the cache."""
         return self.facts.graphs_inside and (self.runner is None or self.runner.graphs)

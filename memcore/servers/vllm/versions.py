@@ -183,12 +183,12 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
 
 
 def former(found: Facts) -> Facts:
-    """What holds where a release falls back to its former engine."""
+    """Return what holds where a release falls back to its former engine."""
     return replace(_V0_LONGER, since=found.since)
 
 
 def facts(version: object) -> Facts:
-    """What holds for a release.
+    """Return what holds for a release.
 
     >>> facts("0.19.0").utilization, facts("0.20").utilization, facts("0.2").whole_device
     (0.9, 0.92, True)

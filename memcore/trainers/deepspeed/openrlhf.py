@@ -88,7 +88,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
 
 
 def _loop(found: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
-    """Which of its loops a command runs."""
+    """Return which of its loops a command runs."""
     program = f"{found.get('', '')} {found.get('-m', '')} {found.get('--module', '')}"
     named = re.search(r"\btrain_(\w+)", program)
     loop = named[1] if named else "ppo_ray" if "--actor.num_gpus_per_node" in settled else "sft"

@@ -217,7 +217,7 @@ class CapturedRank(MegatronRank):
 
     @property
     def most_reserved(self) -> int:
-        """The same where passes have run in order before the capture."""
+        """Return the bytes reserved at most, as when passes have run in order before the capture."""
         return max(self.reserved, self._captured.peak + self.pool)
 
     @cached_property

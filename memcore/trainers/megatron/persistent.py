@@ -269,7 +269,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def _owned(self) -> Counter[int]:
-        """How many of each stored parameter the rank with most to keep optimizes, of dense ones and of experts."""
+        """Return how many of each stored parameter the fullest rank optimizes, dense ones and experts'."""
         sizes = {each.index: each.size * (2 if self.stored[each.index].matrix else 3) for expert in (False, True)
                  for each in self._numbered(expert=expert)}  # fmt: skip
         worst = [max(shares.ranks, key=lambda own: sum(sizes[index] for index in own)) for shares in self._shares]
@@ -353,7 +353,7 @@ class MegatronPersistent(Workspaces):
             yield from self._sharded("gradient_copy", "fp32", _UNTIL_NEXT)
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
         around = [*self.resident(), *self.workspace_entries(), *self.receive_buffers()]
         return Surroundings(
             resident=[entry.each for entry in around for _ in range(entry.copies)],

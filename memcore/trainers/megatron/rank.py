@@ -368,7 +368,7 @@ class MegatronRank(Rank):
 
     @property
     def most_reserved(self) -> int:
-        """The same."""
+        """Return the bytes reserved at most, whatever is left open."""
         return self.reserved
 
     @cached_property

@@ -175,7 +175,7 @@ def _gradient(read: Defaults, half: str) -> str:
 
 
 def _decoupled(read: Defaults, fraction: float) -> bool:
-    """Whether TransformerEngine's optimizer owns the master weights (`use_precision_aware_optimizer_no_fp8...`)."""
+    """Return if TransformerEngine's optimizer owns master weights (`use_precision_aware_optimizer_no_fp8...`)."""
     main = read.given(MegatronSettings.main_params_dtype) or "fp32"
     recipe = read.given(EngineSettings.fp8_recipe)
     bridge = str(read.given(EngineSettings.framework) or "").lower() in ("megatron-bridge", "megatron bridge")

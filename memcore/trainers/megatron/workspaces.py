@@ -266,7 +266,7 @@ class Workspaces:
             yield self.entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
 
     def passing_bytes(self, phase: str) -> int:
-        """The same as bytes."""
+        """Return in bytes what exists while micro-batches run."""
         return total(self.passing(phase))
 
     def passing(self, phase: str) -> Sequence[Entry]:

@@ -42,7 +42,7 @@ def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
 
 
 def _megatron(engine: Engine) -> Engine:
-    """The same under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
+    """Return the engine under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
     key = f"megatron-{engine.key}" if engine.key else ""
     return replace(
         engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_buffers, communicators=3

@@ -29,7 +29,7 @@ def sharded(weight: Weight) -> tuple[Shape, ...]:
 
 
 def shard(weight: Weight) -> Shape:
-    """The same as one row of symbols."""
+    """Return the shard as one row of symbols."""
     return tuple(symbol for axis in sharded(weight) for symbol in axis)
 
 

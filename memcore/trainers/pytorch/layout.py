@@ -171,7 +171,7 @@ _LAYOUT = Parallelism.pipeline_layout
 
 
 def pipelined(read: Defaults) -> bool:
-    """Whether micro-batches go through a pipeline's schedule, as they do with some frameworks on one rank too."""
+    """Return whether micro-batches go through a pipeline schedule, with some frameworks on one rank too."""
     return (read.given(STAGES) or 1) > 1 or framework_of(read).schedule is not None
 
 
@@ -307,7 +307,7 @@ def _chunks(read: Defaults, schedule: str, stages: int) -> int:
 
 
 def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, micro_batches: int) -> None:
-    """What PyTorch's schedules refuse."""
+    """Refuse what PyTorch's schedules do not take."""
     path = Training.gradient_accumulation_steps
     rounds = max(1, micro_batches // stages)
     if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:

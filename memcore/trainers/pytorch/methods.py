@@ -114,7 +114,7 @@ def completion(read: Defaults, sequence: int) -> dict[str, int]:
 
 
 def _shares(read: Defaults, method: Method | None) -> None:
-    """What an inference engine keeps is a fraction of a GPU that is known."""
+    """Require a known GPU, of which the inference engine keeps a fraction."""
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")

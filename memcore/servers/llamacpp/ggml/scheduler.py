@@ -134,7 +134,7 @@ class Scheduler:
         return owner.place or self._device.get(id(tensor)) or self._device.get(id(owner))
 
     def _inherit(self, node: Tensor) -> None:
-        """What is unassigned lies with what it shows, or with the node that needs it."""
+        """Assign what has no backend to that of the tensor it views, or of the node that needs it."""
         if node.view is not None and id(node) not in self._device and id(node.view) in self._device:
             self._device[id(node)] = self._device[id(node.view)]
         for source in node.src:

@@ -109,7 +109,7 @@ DISPATCHERS: Mapping[str, Callable[[Tensor, Tensor, Tensor, Experts, Plan, Run],
 
 
 def view_of(x: Tensor, shape: Shape) -> Tensor:
-    """The same memory with other axes; its gradient too."""
+    """Return the same memory with other axes; its gradient too."""
     if x.shape == shape:
         return x
     out, full = view(x, shape), x.shape

@@ -56,7 +56,7 @@ class _Entry:
             self.tensor = self._tensor_again()
 
     def copies(self) -> list[Storage]:
-        """As much again, for another pass."""
+        """Return the storages that another pass needs."""
         return [self._allocated()] if self._hosted is not None else []
 
     def _tensor_again(self) -> Tensor:
@@ -131,7 +131,7 @@ class Group(AbstractContextManager[None]):
             entry.reload()
 
     def copies(self) -> list[Storage]:
-        """As much again, for another pass."""
+        """Return the storages that another pass needs."""
         return [storage for entry in self._entries for storage in entry.copies()]
 
 
@@ -185,7 +185,7 @@ class Groups:
             self._arrived += self._next.pop().copies()
 
     def begin(self, x: Tensor) -> None:
-        """When the backward pass begins at x, the last group of each name is back, if it had left."""
+        """Reload the last group of each name, if it was offloaded, when the backward pass begins at x."""
         if self._plan.stays or x.node is None:
             return
         tape, count = x.tape, len({group.name for group in self.waiting})
