@@ -167,7 +167,7 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
 
 def _is_bare(text: str) -> bool:
     """Whether a text begins with a program, which may have no flags."""
-    return any(tool.program and text.lstrip().startswith(f"{tool.program} ") for tool in TOOLS.values())
+    return any(tool.program and f"{text.strip()} ".startswith(f"{tool.program} ") for tool in TOOLS.values())
 
 
 _RUN = "# run: "
