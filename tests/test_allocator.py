@@ -181,7 +181,7 @@ class Plain:
 def layout_of(pool, live, expandable):
     """The same of a pool."""
     blocks = {address: (size, False) for stack in live for size, address in stack}
-    blocks |= {address: (size, True) for size, address in pool._free}
+    blocks |= {address: (size, True) for address, size in pool._starts.items()}
     segments, ends = [], None
     for address, (size, is_free) in sorted(blocks.items()):
         segments += [[]] if address != ends else []

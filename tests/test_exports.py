@@ -348,6 +348,28 @@ def test_what_is_said(case):
     assert set(found.left_out) <= {"hardware.accelerator", *without}
 
 
+def test_a_loss_that_is_not_compiled_compiles_no_blocks():
+    """A key that says two settings is not written where one of them is known to be something else."""
+    job = {"model": LLAMA, "engine": {"type": "fsdp"}, "training": {"compile_loss": False, "sequence_length": 64},
+           "hardware": {"num_gpus": 4}}  # fmt: skip
+    config = Config.from_dict(job)
+    _, taken = answered(config)
+    assert taken[Training.compile] is False
+    written = exported(config, "torchtitan", taken)
+    assert "[compile]" not in written.text
+    assert Training.compile_loss in written.left_out
+    compiled = exported(config.replaced(Training.compile, True), "torchtitan", taken)
+    assert imported(compiled.text).config["training"]["compile_loss"] is False
+
+
+def test_a_command_without_arguments():
+    """A model that no command line can name leaves the program alone, which is read."""
+    config = Config.from_dict({"model": LLAMA, "engine": {"type": "tensorrt-llm"}})
+    written = exported(config)
+    assert (written.text, written.left_out) == ("trtllm-serve\n", ("model",))
+    assert imported(written.text).tool.name == "tensorrt-llm"
+
+
 def test_what_is_not_said_has_a_reason(tmp_path, capsys):
     """A setting without a key, a value without a word, and GPUs of a file that has no comments."""
     job = {

@@ -228,7 +228,7 @@ def _without_adapter(read: dict[str, str], flat: dict[str, Any]) -> Iterator[str
 
 def _is_bare(text: str) -> bool:
     """Whether a text begins with a program, which may have no flags."""
-    return any(tool.program and text.lstrip().startswith(f"{tool.program} ") for tool in TOOLS.values())
+    return any(tool.program and f"{text.strip()} ".startswith(f"{tool.program} ") for tool in TOOLS.values())
 
 
 _RUN = "# run: "
