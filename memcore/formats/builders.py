@@ -14,8 +14,8 @@ from typing import Any
 
 from memcore.limits import NESTING
 
-CALLED = "()"
-"""The key of the name of what makes a value."""
+CALLED, ON = "()", "(on)"
+"""The keys of the name of what makes a value, and of what it is called on where that is called too."""
 _LONGEST, _FUNCTIONS, _LARGEST = 2**20, 400, 2**53
 _SUMS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -33,9 +33,13 @@ def built(code: str) -> dict[str, dict[str, Any]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     known = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    module = _Function(known, {}, {})
+    for each in body:
+        module.step(each, 0)
+    shared = {name: value for name, value in module.names.items() if isinstance(value, int | float | str)}
     found: dict[str, dict[str, Any]] = {}
     for name in list(known)[:_FUNCTIONS]:
-        value = _Function(known, {}).result(name, 0)
+        value = _Function(known, shared, {}).result(name, 0)
         if isinstance(value, dict):
             found[name] = value
     return found
@@ -44,21 +48,28 @@ def built(code: str) -> dict[str, dict[str, Any]]:
 class _Function:
     """One function, whose names are being given their values."""
 
-    def __init__(self, known: Mapping[str, ast.FunctionDef], names: dict[str, Any]) -> None:
-        self.known, self.names = known, names
+    def __init__(self, known: Mapping[str, ast.FunctionDef], shared: Mapping[str, Any], names: dict[str, Any]) -> None:
+        self.known, self.shared, self.names = known, shared, names
 
     def result(self, name: str, deep: int) -> Any:
         """What a function of the module returns."""
         if deep > NESTING:
             return f"${name}"
+        given = self.known[name].args
+        for argument, default in zip(given.args[len(given.args) - len(given.defaults) :], given.defaults, strict=True):
+            self.names.setdefault(argument.arg, self.value(default, deep))
         for each in self.known[name].body:
             if isinstance(each, ast.Return):
                 return None if each.value is None else self.value(each.value, deep)
-            if isinstance(each, ast.Assign) and len(each.targets) == 1:
-                self.assign(each.targets[0], self.value(each.value, deep))
-            elif isinstance(each, ast.AnnAssign) and each.value is not None:
-                self.assign(each.target, self.value(each.value, deep))
+            self.step(each, deep)
         return None
+
+    def step(self, statement: ast.stmt, deep: int) -> None:
+        """What a statement assigns."""
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            self.assign(statement.targets[0], self.value(statement.value, deep))
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            self.assign(statement.target, self.value(statement.value, deep))
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Give a name, or an attribute of what it stands for, a value."""
@@ -88,7 +99,7 @@ class _Function:
         if isinstance(node, ast.List | ast.Tuple):
             return [self.value(each, deep + 1) for each in node.elts]
         if isinstance(node, ast.Name):
-            return self.names.get(node.id, f"${node.id}")
+            return self.names.get(node.id, self.shared.get(node.id, f"${node.id}"))
         if isinstance(node, ast.Call):
             return self.call(node, deep + 1)
         if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
@@ -100,8 +111,11 @@ class _Function:
     def call(self, node: ast.Call, deep: int) -> Any:
         """What a function of the module returns, or the name and the arguments of another."""
         name = ast.unparse(node.func)
-        if name in self.known and not node.args and not node.keywords:
-            return deepcopy(_Function(self.known, {}).result(name, deep))
         plain = {str(number): self.value(each, deep) for number, each in enumerate(node.args)}
         named = {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg is not None}
-        return {CALLED: name, **plain, **named}
+        if name in self.known:
+            arguments = dict(zip((each.arg for each in self.known[name].args.args), plain.values(), strict=False))
+            return deepcopy(_Function(self.known, self.shared, {**arguments, **named}).result(name, deep))
+        inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        on = {ON: self.value(inner, deep)} if isinstance(inner, ast.Call) else {}
+        return {CALLED: name, **on, **plain, **named}

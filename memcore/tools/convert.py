@@ -120,7 +120,7 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
 
 def _raise_registered(code: str) -> None:
     """Raise SeveralJobs for a module whose functions make configs; each of them is one."""
-    for tells, configs in registry.merged("files", "MODULES").items():
+    for tells, configs in registry.modules().items():
         found = list(configs(code)) if tells in code else []
         if found:
             raise SeveralJobs([keys for _, keys in found], [name for name, _ in found])
