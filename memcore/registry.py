@@ -65,6 +65,7 @@ FILES = (
     "memcore.servers.command_lines",
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
+    "memcore.trainers.megatron.bridge_files",
     "memcore.trainers.nanotron.files",
     "memcore.trainers.deepspeed.files",
     "memcore.trainers.pytorch.files",
@@ -120,6 +121,11 @@ def tools() -> Iterator[Any]:
     """The tools whose files and command lines are an engine's own."""
     for name in FILES:
         yield from _module(name).TOOLS
+
+
+def modules() -> Mapping[str, Any]:
+    """Functions that read configs of Python modules that make them, by what tells such a module."""
+    return {tells: read for name in FILES for tells, read in getattr(_module(name), "MODULES", {}).items()}
 
 
 @lru_cache(maxsize=512)

@@ -166,8 +166,8 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
         ),
         None,
     )
-    named = {name.removeprefix("--"): value for name, value in found.items()
-             if name[:1].isalpha() or (name.startswith("--") and name not in _PROCESSES)}  # fmt: skip
+    kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
+    named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
     if _overridden(found):  # whatever else stands there is the launcher's
         named = {name: value for name, value in named.items() if f"--{name}" not in found or name == "config-name"}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -107,6 +108,8 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     """What a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
+    if code is not None:
+        _raise_registered(code)
     if code is not None and _PARSED.search(code) and not _TOLD.search(code):
         return _documented(code)
     found = of_script(code) if code is not None and _CALLS.search(code) else None
@@ -115,9 +118,17 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     return found
 
 
+def _raise_registered(code: str) -> None:
+    """Raise SeveralJobs for a module whose functions make configs; each of them is one."""
+    for tells, configs in registry.modules().items():
+        found = list(configs(code)) if tells in code else []
+        if found:
+            raise SeveralJobs([keys for _, keys in found], [name for name, _ in found])
+
+
 _PARSED = re.compile(r"\b(?:HfArgumentParser|TrlParser)\(")
 """Calls that take the configs of a script from its command line."""
-_TOLD = re.compile(r"\b(?:TrainingArguments|\w+Config)\([^)]*\w+=")
+_TOLD = re.compile(r"(?:TrainingArguments|Config)\(\s{0,80}\w{1,80}\s?=")
 """Calls of such configs in the script itself."""
 _COMMAND = re.compile(
     r"^[ \t]*(?:python3?|accelerate launch|torchrun|deepspeed|trl) (?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE
@@ -277,12 +288,14 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
 
 
 _FLAGS_AT_LEAST = 2
+_NESTED = {"json", "yaml", "toml"}
+"""Syntaxes in which the same keys may stand."""
 
 
 def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
     """The tool of which a file of this syntax has a key that tells."""
     for tool in TOOLS.values():
-        same = tool.syntax == syntax or {tool.syntax, syntax} <= {"json", "yaml"}
+        same = tool.syntax == syntax or {tool.syntax, syntax} <= _NESTED
         if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
             return tool
     return None

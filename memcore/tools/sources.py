@@ -201,7 +201,7 @@ def read_part(
 def _without(read: Imported, given: Collection[str]) -> Mapping[str, object]:
     """The config without what is given elsewhere. Raises ConfigError for other values that a script does not set."""
     config = flat(read.config)
-    keys = {path: key for key, path in read.read}
+    keys = {path: key for key, path in read.read if not key.startswith("*")}
     open_ones = {path: value for path, value in config.items() if isinstance(value, str) and OUTSIDE.search(value)}
     wanted = {path: value for path, value in open_ones.items() if path not in given}
     if wanted:

@@ -56,7 +56,8 @@ def class_of(tables: tuple[str, ...], key: str) -> str | None:
     known = vocabulary(tables)
     bare = key.rpartition(".")[2]
     above = key.partition(".")[0]
-    names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"))
+    flag = f"--{bare.replace('_', '-')}"
+    names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"), flag)
     return next((known[name] for name in names if name in known), None) or known.get(above)
 
 

@@ -81,6 +81,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "MPT is taken for a GPT-2 of its sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
     "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
     "this value is not supported yet": "暂不支持这个值",
+    "adapters on all linear layers are supported": "支持在所有线性层上的适配器",
     # Methods
     "prompts of {tokens} tokens are assumed": "假定提示为 {tokens} 个 token",
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
