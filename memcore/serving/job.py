@@ -66,6 +66,8 @@ class Server:
     """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
+    usual_length: Callable[[Defaults, int | None], int | None] | None = None
+    """The longest sequence where nobody says one, by the bytes of the GPU; None: the model's maximum."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -196,7 +198,7 @@ def resolve(config: Config) -> ServingJob:
     served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
-    basics, recipes = _basics(read, config, served, layout)
+    basics, recipes = _basics(read, config, served, layout, server)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)
     if read.problems:
@@ -299,14 +301,17 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
         )
 
 
-def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> tuple[Basics, tuple[Stored, ...]]:
+def _basics(
+    read: Defaults, config: Config, served: _Served, layout: Layout, server: Server
+) -> tuple[Basics, tuple[Stored, ...]]:
     model, raw = served.model, served.raw
     stored, recipes = _format(read, served)
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    longest = _longest(read, model)
     accelerator, capacity = _capacity(read)
+    usual = server.usual_length(read, capacity) if server.usual_length is not None else None
+    longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
@@ -378,8 +383,8 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     return usual, tuple(others)
 
 
-def _longest(read: Defaults, model: Model) -> int:
-    """Tokens of the longest sequence."""
+def _longest(read: Defaults, model: Model, usual: int | None) -> int:
+    """Tokens of the longest sequence; where nobody says it, what the server takes or the model's maximum."""
     prompt, output = read.given(Inference.prompt_length), read.given(Inference.output_length)
     most = model.sizes["P"]
     given: int | None = read.given(Inference.max_model_len)
@@ -387,6 +392,8 @@ def _longest(read: Defaults, model: Model) -> int:
         if prompt is not None:
             both: int = prompt + (output or 0)
             return both
+        if usual is not None and usual < most:
+            return int(read.take(Inference.max_model_len, usual, "the server's default on such a GPU"))
         longest: int = read.take(Inference.max_model_len, most, "the model's maximum")
         return longest
     if prompt is not None and prompt + (output or 0) > given:

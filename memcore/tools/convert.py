@@ -15,6 +15,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError
+from memcore.formats.modelfile import as_modelfile, of_modelfile
 from memcore.formats.python import code_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
@@ -29,7 +30,7 @@ from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
-from memcore.tools.vocabulary import is_flag
+from memcore.tools.vocabulary import is_flag, unabbreviated
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""
@@ -139,6 +140,8 @@ def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
 def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
     """What a tool's keys say of a job, behind what was `said` of the text."""
     notes = tuple(said)
+    if tool.abbreviates:
+        found = {_whole(tool, name): value for name, value in found.items()}
     if tool.settled is not None:
         found, settled = tool.settled(found)
         notes += tuple(settled)
@@ -163,6 +166,12 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
     unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes)
+
+
+def _whole(tool: Tool, name: str) -> str:
+    """A flag in full; keys below it stay."""
+    flag, dot, rest = name.partition(".")
+    return f"{unabbreviated(tool.vocabulary, flag)}{dot}{rest}" if name.startswith("--") else name
 
 
 def _is_bare(text: str) -> bool:
@@ -354,6 +363,9 @@ def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
     if tool.syntax == "argv":
         text = as_command(told.command, plain)
         return text, _read(tool, read_command(text))
+    if tool.syntax == "modelfile":
+        text = as_modelfile({name: value for name, value in told.keys.items() if name == "*" or name in plain})
+        return text, _read(tool, of_modelfile(text) or {})
     content = nested(plain)
     run = f"{_RUN}{told.command}\n" if told.command else ""
     known = {key.name for key in tool.keys}
