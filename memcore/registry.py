@@ -42,6 +42,8 @@ SERVERS: Mapping[str, Home] = {
     "vllm": Home("vllm", "serving with vLLM"),
     "sglang": Home("sglang", "serving with SGLang"),
     "tensorrt-llm": Home("tensorrt_llm", "serving with TensorRT-LLM"),
+    "tgi": Home("tgi", "serving with TGI (Text Generation Inference)"),
+    "lmdeploy": Home("lmdeploy", "serving with LMDeploy"),
     "llama.cpp": Home("llamacpp", "serving a GGUF file with llama.cpp"),
 }
 """Engines that serve."""
@@ -63,6 +65,11 @@ IMPLEMENTATIONS: Mapping[str, str] = {
 """Modules where layers are written line by line, by the value of `training.implementation`; each has such a table."""
 FILES = (
     "memcore.servers.command_lines",
+    "memcore.servers.tensorrt_llm.files",
+    "memcore.servers.tgi.files",
+    "memcore.servers.lmdeploy.files",
+    "memcore.servers.llamacpp.files",
+    "memcore.servers.llamacpp.ollama",
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
     "memcore.trainers.megatron.bridge_files",

@@ -68,6 +68,8 @@ class Server:
     """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
+    usual_length: Callable[[Defaults, int | None], int | None] | None = None
+    """The longest sequence where nobody says one, by the bytes of the GPU; None: the model's maximum."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -309,8 +311,9 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    longest = _longest(read, model)
     accelerator, capacity = _capacity(read)
+    usual = server.usual_length(read, capacity) if server.usual_length is not None else None
+    longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
     if cache == "auto" and server.reads_cache_format:
         cache = _own_cache(served, stored) or cache
@@ -390,8 +393,8 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     return usual, tuple(others)
 
 
-def _longest(read: Defaults, model: Model) -> int:
-    """Tokens of the longest sequence."""
+def _longest(read: Defaults, model: Model, usual: int | None) -> int:
+    """Tokens of the longest sequence; where nobody says it, what the server takes or the model's maximum."""
     prompt, output = read.given(Inference.prompt_length), read.given(Inference.output_length)
     most = model.sizes["P"]
     given: int | None = read.given(Inference.max_model_len)
@@ -399,6 +402,8 @@ def _longest(read: Defaults, model: Model) -> int:
         if prompt is not None:
             both: int = prompt + (output or 0)
             return both
+        if usual is not None and usual < most:
+            return int(read.take(Inference.max_model_len, usual, "the server's default on such a GPU"))
         longest: int = read.take(Inference.max_model_len, most, "the model's maximum")
         return longest
     if prompt is not None and prompt + (output or 0) > given:

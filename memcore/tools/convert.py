@@ -17,6 +17,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
+from memcore.formats.modelfile import as_modelfile, of_modelfile
 from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
@@ -31,7 +32,7 @@ from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
-from memcore.tools.vocabulary import is_flag
+from memcore.tools.vocabulary import is_flag, unabbreviated
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""
@@ -178,6 +179,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes, keys = tuple(said), found
     if gpus and any(key.name == GPUS for key in tool.keys):
         found = {GPUS: gpus, **found}
+    if tool.abbreviates:
+        found = {_whole(tool, name): value for name, value in found.items()}
     if tool.settled is not None:
         found, settled = tool.settled(found)
         notes += tuple(settled)
@@ -235,6 +238,12 @@ def _without_adapter(read: dict[str, str], flat: dict[str, Any]) -> Iterator[str
         flat.pop(read[name], None)
     if lone:
         yield Message("no adapter is asked for: {} has no effect", joined(", ", lone))
+
+
+def _whole(tool: Tool, name: str) -> str:
+    """A flag in full; keys below it stay."""
+    flag, dot, rest = name.partition(".")
+    return f"{unabbreviated(tool.vocabulary, flag)}{dot}{rest}" if name.startswith("--") else name
 
 
 def _is_bare(text: str) -> bool:
@@ -442,6 +451,9 @@ def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
     if tool.syntax == "argv":
         text = as_command(told.command, plain)
         return text, of_keys(tool, read_command(text))
+    if tool.syntax == "modelfile":
+        text = as_modelfile({name: value for name, value in told.keys.items() if name == "*" or name in plain})
+        return text, of_keys(tool, of_modelfile(text) or {})
     content = nested(plain)
     run = f"{_RUN}{told.command}\n" if told.command else ""
     known = {key.name for key in tool.keys}

@@ -70,6 +70,19 @@ def class_of_off(tables: tuple[str, ...], flag: str) -> str | None:
     return class_of(tables, f"--{flag.removeprefix(_NOT)}") if flag.startswith(_NOT) else None
 
 
+@lru_cache(maxsize=512)
+def unabbreviated(tables: tuple[str, ...], flag: str) -> str:
+    """The only flag that begins with what stands there, whose words may be separated by underscores; else the same.
+
+    Source: CPython, Lib/argparse.py, `_get_option_tuples`.
+    """
+    plain = flag.replace("_", "-")
+    if not flag.startswith("--") or is_flag(tables, plain):
+        return flag
+    found = [each for each in vocabulary(tables) if each.startswith(plain)]
+    return found[0] if len(found) == 1 else flag
+
+
 def is_flag(tables: tuple[str, ...], flag: str) -> bool:
     """Whether a program has a flag, or a switch that it turns off."""
     return bool(class_of(tables, flag) or class_of_off(tables, flag))

@@ -139,7 +139,7 @@ def flags_of(each: Found, base: Config) -> tuple[str, ...]:
         if layout.stages > 1:
             changes[Training.micro_batch_size] = layout.micro_batch * layout.micro_batches
             more.append(f"--parallelism.pipeline_parallel_microbatch_size {layout.micro_batch}")
-    gpus = {path: changes.pop(path) for path in [Hardware.num_gpus] if path in changes}
+    gpus: dict[str, object] = {path: changes.pop(path) for path in [Hardware.num_gpus] if path in changes}
     return (*native(tool, changes), *more, *native(tool, gpus))
 
 

@@ -98,6 +98,57 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
+    "-m: the name of {file} says no format": "-m：文件名 {file} 没有写出格式",
+    "give it with --quantization": "请用 --quantization 给出",
+    "{name} of Ollama's library is taken for {model} in {format}": "Ollama 库中的 {name} 按 {format} 的 {model} 计算",
+    "cache_max_entry_count {share} of what is free after loading": "加载后空闲显存的 cache_max_entry_count {share}",
+    "LMDeploy starts, and takes sessions of at most {tokens} tokens": (
+        "LMDeploy 会启动，每个会话最多 {tokens} 个 token"
+    ),
+    "it has this model": "它支持该模型",
+    "TurboMind does not have this model": "TurboMind 不支持该模型",
+    "buffers of a step have to fit into what the cache leaves": "一步所用的缓冲区须放得进缓存剩下的显存",
+    "a smaller cache_max_entry_count makes room": "调小 cache_max_entry_count 可腾出空间",
+    "buffers of the engine, tuned kernels": "引擎的缓冲区、调优的 kernel",
+    "graphs, and what PyTorch's allocator rounds up": "CUDA Graph，以及 PyTorch 分配器的取整",
+    "workspaces and graphs": "工作区与 CUDA Graph",
+    'LMDeploy refuses: "No enough gpu memory for kv cache."': (
+        "LMDeploy 拒绝启动：“No enough gpu memory for kv cache.”"
+    ),
+    "buffers of all-reduce": "all-reduce 的缓冲区",
+    "LMDeploy's table of GPUs": "LMDeploy 按 GPU 的取值",
+    "{key}: {file} is another file": "{key}：{file} 是另一个文件",
+    "give it as well": "请一并给出",
+    "{key} is not used: with flash attention TGI takes what the warmup leaves": (
+        "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
+    ),
+    "{count} graphs, in the tenth of the GPU that is left free": "{count} 个图，放在空出的十分之一显存中",
+    "{room} of cuda_memory_fraction {fraction}": "cuda_memory_fraction {fraction} 的 {room} 倍",
+    'TGI refuses: "Not enough memory to handle {tokens} prefill tokens. You need to decrease '
+    '`--max-batch-prefill-tokens`"': (
+        "TGI 拒绝启动：“Not enough memory to handle {tokens} prefill tokens. You need to decrease "
+        "`--max-batch-prefill-tokens`”"
+    ),
+    "fewer of them, a smaller weight format or more GPUs start": "减少该数值、改用更小的权重格式或增加 GPU 即可启动",
+    'TGI refuses: "Not enough memory to handle `max_total_tokens={asked}`. You should decrease it"': (
+        "TGI 拒绝启动：“Not enough memory to handle `max_total_tokens={asked}`. You should decrease it”"
+    ),
+    "at most {tokens} tokens start": "最多 {tokens} 个 token 可启动",
+    "TGI starts, and takes requests of at most {tokens} tokens": "TGI 会启动，每个请求最多 {tokens} 个 token",
+    "the launcher's rule from the GPU's and the model's FLOPs": "启动器按 GPU 与模型的 FLOPs 决定",
+    "TGI leaves a tenth of the GPU free (TGI_WIGGLE_ROOM=0.9) and captures graphs in it": (
+        "TGI 空出十分之一显存（TGI_WIGGLE_ROOM=0.9），并在其中捕获 CUDA Graph"
+    ),
+    "what the warmup leaves": "预热留下的部分",
+    "cached by PyTorch's allocator": "由 PyTorch 的分配器缓存",
+    "all that the allocator holds counts as used": "分配器持有的全部算作已用",
+    "no source fixes how much it rounds up": "没有来源说明其取整多少",
+    "FlashInfer's workspace": "FlashInfer 的工作区",
+    "no source fixes their size": "没有来源说明其大小",
+    "the server's default on such a GPU": "服务在这种 GPU 上的默认值",
+    "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
+        "`swift deploy` 和 `swift infer` 支持：vllm、sglang、lmdeploy"
+    ),
     "SGLang starts, and takes requests of at most {tokens} tokens": "SGLang 会启动，每个请求最多 {tokens} 个 token",
     "gpu_memory_utilization {share} starts": "gpu_memory_utilization {share} 即可启动",
     "max_model_len {length} starts": "max_model_len {length} 即可启动",
