@@ -136,7 +136,7 @@ def of_exports(given: Any) -> None:
             written = exported(config, name, taken)
         _parsed(tool.syntax, written.text)
         with never_refused("import of its own export"):
-            back = imported(written.text, config[Hardware.num_gpus])
+            back = imported(written.text, gpus_of(config))
         if not written.left_out:
             _comes_back(config, back, {**taken, "engine.type": engine})
         with suppress(MemcoreError):  # what is left out may be needed by what is not
@@ -183,9 +183,9 @@ def _bytes(found: Estimate | ServingEstimate) -> int:
 def _completed(config: Config, written: Exported, back: Imported) -> Config:
     """What is read of an export, with what it says to leave out and on which GPUs it runs."""
     again = Config.from_dict({**back.config, "model": config.model})
-    for path in {*written.left_out, Hardware.num_gpus, Hardware.gpus_per_node} - {"model"}:
+    for path in {*written.left_out} - {"model"}:
         again = again.replaced(path, config.get(path))
-    return again
+    return again.replaced(Hardware.num_gpus, gpus_of(config))
 
 
 def _comes_back(config: Config, back: Imported, taken: Mapping[str, object]) -> None:

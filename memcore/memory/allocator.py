@@ -31,7 +31,7 @@ Place = tuple[int, int]
 with small numbers."""
 
 
-class Room:
+class DeviceMemory:
     """What the GPU has for the pools of all streams."""
 
     def __init__(self, limit: int | None = None) -> None:
@@ -93,8 +93,8 @@ class Pool:
     from where free blocks start and end.
     """
 
-    def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
-        self.room = room or Room()
+    def __init__(self, room: DeviceMemory | None = None, *, expandable: bool = False) -> None:
+        self.room = room or DeviceMemory()
         self.room.enter(self)
         self._expandable = expandable
         self._take = self._grow if expandable else self._open
@@ -286,10 +286,10 @@ def reserved(
     around: Surroundings,
     *,
     expandable: bool = False,
-    room: Room | None = None,
+    room: DeviceMemory | None = None,
 ) -> int:
     """Bytes that the allocator holds after two steps; later ones find what they need."""
-    room = room or Room()
+    room = room or DeviceMemory()
     pools = {name: Pool(room, expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
     replay = _Replay(program, values, pools)
     default = pools["default"]

@@ -13,7 +13,7 @@ from memcore.memory.ledger import Entry, entry_of
 from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.networks.adapters import frozen_beside, frozen_rows, learns, shared_matrices
 from memcore.networks.network import Layer, Model
-from memcore.networks.quantized import beside
+from memcore.networks.quantized import quantization_states
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, State
 from memcore.symbols import Shape, measure, product, split_over
@@ -369,7 +369,7 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
     network = model.network
     for layer in network.kinds:
         for weight in layer.weights():
-            for each in beside(weight):
+            for each in quantization_states(weight):
                 yield Buffer(
                     rule=each.rule,
                     module=f"{network.path}.*.{weight.name}",
@@ -385,7 +385,7 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
     for name, shape, dtype in shared_matrices(model) if network.adapted else ():
         yield Buffer(rule="shared_adapter", module=name, shape=shape, dtype=dtype)
     for weight in network.ends.weights():
-        for each in beside(weight):
+        for each in quantization_states(weight):
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
 
 

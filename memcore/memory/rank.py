@@ -18,7 +18,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import turns
-from memcore.memory.allocator import Room, Surroundings, reserved
+from memcore.memory.allocator import DeviceMemory, Surroundings, reserved
 from memcore.memory.communicators import deep_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
@@ -302,13 +302,13 @@ class Rank:
 
     def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
         """Return what it holds in the room that the GPU has."""
-        room = Room(self._room)
+        room = DeviceMemory(self._room)
         found = self._held(around, room, hosts_wait=hosts_wait)
         if room.short and room.trimmed:
-            found = self._held(around, Room(), hosts_wait=hosts_wait)  # what it gave back was in vain
+            found = self._held(around, DeviceMemory(), hosts_wait=hosts_wait)  # what it gave back was in vain
         return max(found, self.peak.peak)
 
-    def _held(self, around: Surroundings, room: Room, *, hosts_wait: bool) -> int:
+    def _held(self, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool) -> int:
         expandable = bool(self.job.config[EngineSettings.expandable_segments])
         if turns.apply(self.job):
             return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, expandable=expandable)

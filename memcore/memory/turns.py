@@ -19,10 +19,10 @@ from itertools import pairwise
 from memcore.hardware import TERA, matmul_workspaces
 from memcore.memory.allocator import (
     SMALL,
+    DeviceMemory,
     Move,
     Place,
     Pool,
-    Room,
     Surroundings,
     alike,
     comes,
@@ -294,7 +294,9 @@ def assumed(job: Job) -> str | None:
     return joined("; ", said) or None
 
 
-def reserved(job: Job, around: Surroundings, room: Room, *, hosts_wait: bool = True, expandable: bool = False) -> int:
+def reserved(
+    job: Job, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool = True, expandable: bool = False
+) -> int:
     """The most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline
     warm = plan.warm + job.sizes.get(IN_FLIGHT, 0) if plan is not None else 0

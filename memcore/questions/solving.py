@@ -45,6 +45,8 @@ LIMIT = 2**30
 
 LARGEST_PART = 16
 """The same of settings that are counted in hundredths."""
+DENSE = 2**9
+"""As many values are tried one by one."""
 
 Value = int | float | str
 Found = Estimate | ServingEstimate
@@ -321,9 +323,9 @@ def _smallest(tries: Tries) -> Pieces[Solution]:
     while (yield from tries.fails(reach)):
         reached, reach = reach, reach * 2
         if reach > LIMIT or (reach > 2**12 and (yield from tries.refused(reach))):
-            return (yield from tries.solution(None, (yield from _last_allowed(tries, reached)), smallest=True))
+            return (yield from tries.solution(None, first, smallest=True))
     dense = range(reached + 1, reach)
-    if len(dense) <= 2**9:
+    if len(dense) <= DENSE:
         value = yield from _next(tries.fits, dense, reach)
     else:
         value = (yield from _last(tries.fails, reached, reach)) + 1
@@ -332,7 +334,10 @@ def _smallest(tries: Tries) -> Pieces[Solution]:
 
 
 def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
-    return (yield from _next(tries.allowed, range(value, 0, -1), value))
+    """The last value that is allowed, of the next below one and those that were tried."""
+    near = yield from _next(tries.allowed, range(value, max(value - DENSE, 0), -1), 0)
+    allowed = (int(each) for each, found in tries.known.items() if not isinstance(found, MemcoreError))
+    return near or max(each for each in allowed if each <= value)
 
 
 def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
