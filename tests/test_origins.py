@@ -77,3 +77,16 @@ def test_json_lists_every_key(tmp_path, capsys):
     assert {"file", "key", "line", "path", "value"} == set(found["read"][0])
     assert all({"path", "value", "because"} == set(each) for each in found["assumed"])
     assert any(each["path"] == "training.implementation" for each in found["assumed"])
+
+
+def test_dotted_keys_of_a_command_have_their_lines():
+    text = "python3 -m verl.trainer.main_ppo \\\n  algorithm.adv_estimator=grpo \\\n"
+    text += "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.model.path=gpt2\n"
+    read, _ = rows(text, "train.sh")
+    assert read["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "training.micro_batch_size"] == (3, 4)
+
+
+def test_a_key_that_says_what_holds_anyway_is_read():
+    text = "max_seq_len: 64\nmodel: {name: mpt_causal_lm, d_model: 64, n_heads: 2, n_layers: 2, vocab_size: 99}\n"
+    read, _ = rows(f"{text}precision: amp_bf16\ntrain_loader: {{name: text}}\n")
+    assert read["precision", "training.precision"] == (3, "bf16-mixed")

@@ -64,6 +64,13 @@ def test_layers_that_are_replaced_are_refused_by_name():
         imported(REGISTRY, 8, 3)
 
 
+def test_lengths_that_nobody_knows_are_asked_for():
+    with pytest.raises(ConfigError, match="3 commands"):
+        imported(REGISTRY.replace("max_context_length=4096", "max_context_length=LENGTH"))
+    found = imported(REGISTRY.replace("max_context_length=4096", "max_context_length=LENGTH"), 8, 1)
+    assert found.config["training"]["sequence_length"] == "$LENGTH"
+
+
 def test_a_module_without_such_functions_makes_nothing():
     assert built("x = 1") == {}
     assert built("def f(") == {}

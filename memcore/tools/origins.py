@@ -240,12 +240,18 @@ def _decided(
 
 
 def _needed(keys: Mapping[str, Any], key: str, again: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
-    """Return whether a file without a key is none."""
+    """Return whether a file without a key, or with another value of it, is none."""
+    less = {name: value for name, value in keys.items() if name != key}
+    return not (_reads(less, again) and _reads({**less, key: not keys[key]}, again))
+
+
+def _reads(keys: Mapping[str, Any], again: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
+    """Return whether these keys are a job."""
     try:
-        again({name: value for name, value in keys.items() if name != key})
+        again(keys)
     except MemcoreError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _akin(key: str, path: str) -> bool:
@@ -268,7 +274,10 @@ def _spoken(other: Imported, key: str, text: str) -> str:
 
 
 def _line(text: str, key: str) -> int | None:
-    """The line where a key stands: each part of a dotted one below the one before."""
+    """The line where a key stands: in one piece, or each part of a dotted one below the one before."""
+    whole = re.compile(rf"(?<![\w.-]){re.escape(key)}(?![\w-])").search(text)
+    if whole is not None:
+        return text.count("\n", 0, whole.start()) + 1
     at = 0
     for part in key.split("."):
         edge = r"(?<![\w-])" if part.startswith("-") else r"(?<![\w.-])[\"']?"

@@ -28,7 +28,7 @@ def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each config of a registry by its function's name, with the keys of torchtitan's files."""
     model = _MODEL.search(code)
     for name, config in built(code).items():
-        if str(config.get(CALLED, "")).endswith(TELLS.rstrip("(")):
+        if not name.startswith("_") and str(config.get(CALLED, "")).endswith(TELLS.rstrip("(")):
             family = _NAMES.get(model[1], model[1].lower()) if model else name.split("_")[0]
             yield name, _keys(config, family)
 
@@ -43,7 +43,8 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
     length = keys.pop(_LENGTH, None)
     if length is not None:
         tokens = keys.pop(_TOKENS, length)
-        keys |= {"training.seq_len": length, "training.local_batch_size": max(1, tokens // length)}
+        counted = isinstance(tokens, int) and isinstance(length, int) and length > 0
+        keys |= {"training.seq_len": length, "training.local_batch_size": max(1, tokens // length) if counted else None}
     checkpoints = config.get("activation_checkpoint")
     if isinstance(checkpoints, dict):
         kind = str(checkpoints.get(CALLED, "")).partition(".")[0]
