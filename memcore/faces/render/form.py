@@ -51,7 +51,7 @@ GROUPS: Mapping[str, str] = {
 """Groups, with the paths that they hold."""
 OPEN = ("Training", "Inference", "Engine")
 """Groups that are unfolded at first."""
-LISTED = 14
+LISTED = 16
 """Settings with more choices than this are typed with completion."""
 
 
