@@ -131,6 +131,9 @@ def test_their_own_parsers_read_it(name, engine):
         if tool.syntax == "argv":
             assert text.startswith(tool.program.split()[0])
             arguments_of(tool, text)
+        elif tool.syntax == "modelfile":
+            assert text.startswith("FROM ./")
+            assert read_file(text)[0] == tool.syntax
         else:
             content = flat(content_of(text, tool.syntax))
             assert content
@@ -427,6 +430,8 @@ FILES = {
     "vllm": ("vllm.sh", "text/x-shellscript"),
     "sglang": ("sglang.sh", "text/x-shellscript"),
     "tensorrt-llm": ("tensorrt-llm.sh", "text/x-shellscript"),
+    "tgi": ("tgi.sh", "text/x-shellscript"),
+    "lmdeploy": ("lmdeploy.sh", "text/x-shellscript"),
     "llama.cpp": ("llama.cpp.sh", "text/x-shellscript"),
 }
 """What a job's own file is called, by engine; a script of one's own has none."""

@@ -10,9 +10,10 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
 from memcore.errors import ConfigError
 from memcore.formats.settled import Settled
-from memcore.formats.shell import OUTSIDE
+from memcore.formats.shell import FILE, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
+from memcore.formats.yaml import read_yaml
 from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
@@ -74,6 +75,11 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
 
 def _vllm(found: Mapping[str, Any]) -> Settled:
     """vLLM's flags, whose words are separated by dashes or not (utils/argparse_utils.py, FlexibleArgumentParser)."""
+    text = found.get(f"{FILE}{str(found.get('--config')).removeprefix('./')}")
+    content = read_yaml(text) if isinstance(text, str) else None
+    if isinstance(content, Mapping):  # the script writes it; what the command says holds (load_config_file)
+        found = {**{f"--{name}": value for name, value in content.items()}, **found}
+        found = {name: value for name, value in found.items() if name != "--config"}
     settled = _named(found, "*", "--kv-cache-dtype")
     given = settled.pop("--speculative-config", settled.pop("-sc", None))
     try:

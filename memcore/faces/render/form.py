@@ -62,7 +62,7 @@ SIZES: Sequence[str] = (
     "num_experts_per_tok",
 )
 """Keys of a config.json that have a field each; the page writes the file from them."""
-LISTED = 14
+LISTED = 16
 """Settings with more choices than this are typed with completion."""
 
 

@@ -57,7 +57,7 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 def _keys(*, flags: bool) -> Iterator[Key]:
     for path, own, name in _NAMES:
         values = _VALUES.get(path)
-        names = (*own, name) if flags else (name,)
+        names = (*(own or (f"*{name}",)), name) if flags else (name,)  # what has no flag is read and not written
         yield Key(path=path, name=names[0], also=names[1:], values=values)
 
 
@@ -124,8 +124,16 @@ OPTIONS = Tool(
     title="TensorRT-LLM's LLM API",
     syntax="yaml",
     engines=("tensorrt-llm",),
-    tells=(_CACHE, "cuda_graph_config", "moe_config", "enable_attention_dp", "enable_iter_perf_stats"),
+    tells=(
+        _CACHE,
+        "cuda_graph_config",
+        "moe_config",
+        "enable_attention_dp",
+        "enable_iter_perf_stats",
+        "print_iter_log",
+    ),
     model="model",
+    always={"print_iter_log": False},  # a key of its own, by which the file is known
     keys=tuple(_keys(flags=False)),
     settled=_of_file,
     settles=(_LAYERS,),
