@@ -1,20 +1,25 @@
 """Derive what every `model_type` is made of, prove it on configurations it has not seen, and write it down.
 
-.venv-validation/bin/python -m deriver [TYPE ...] [--cache FOLDER] [--again] [--write]
+.venv-validation/bin/python -m deriver [TYPE or CLASS ...] [--cache FOLDER] [--again] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
+import inspect
 import json
+import re
 import sys
 import time
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
@@ -252,12 +257,23 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
     values = building.fields(building.make_config(row["type"], given))
     shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
     kept = {key: value for key, value in row.items() if key not in ("seconds", "proofs")}
-    kinds = building.CONFIG_MAPPING[row["type"]].sub_configs
+    kinds = CONFIG_MAPPING[row["type"]].sub_configs
     auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)
     names, others = building.older(row["type"], given)
     kept["fixed"] = {**dict.fromkeys(others), **kept["fixed"]}
     kept["names"] = {**names, **kept["names"]}
+    if _ties_always(row["type"], given):
+        kept["unties"] = True
     return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
+
+
+def _ties_always(model_type: str, given: building.Flat) -> bool:
+    """Whether the class of an encoder and decoder ties the head whatever a file says."""
+    try:
+        config = building.make_config(model_type, {**given, "tie_word_embeddings": False})
+    except Exception:  # transformers raises everything
+        return False
+    return bool(config.is_encoder_decoder and config.tie_word_embeddings)
 
 
 def write(rows: dict[str, dict[str, Any]]) -> None:
@@ -275,7 +291,7 @@ def write(rows: dict[str, dict[str, Any]]) -> None:
     TARGET.write_text(_text(types, classes), encoding="utf-8")
     derived.derived.cache_clear()
     for name, row in classes.items():
-        if name in proved and building.is_decoder(row["type"]) and types[row["type"]].get("class") == name:
+        if name in proved and types[row["type"]].get("class") == name:
             row["cache"] = caches.proved(row["type"], name)
     TARGET.write_text(_text(types, classes), encoding="utf-8")
 
@@ -284,7 +300,7 @@ def _text(types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]]) 
     """The file, one class a line."""
     others = sorted({*building.types()} - {*types, *FAMILIES, *COMPOSITES, *ALIASES})
     lines = [
-        f'"others": {json.dumps(others)},\n"parts": {_parts()},',
+        f'"others": {json.dumps(others)},\n"parts": {_parts()},\n"keys": {_keys(classes)},',
         f'"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
         '"classes": {',
     ]
@@ -322,6 +338,19 @@ def _parts() -> str:
     return json.dumps({key: each for key, each in found.items() if each}, separators=(",", ":"))
 
 
+def _keys(classes: Mapping[str, Mapping[str, Any]]) -> str:
+    """The keys that the configuration class of each type declares, and those that every class has."""
+    found = {}
+    for model_type in sorted({row["type"] for row in classes.values()} & {*CONFIG_MAPPING}):
+        kind = CONFIG_MAPPING[model_type]
+        names = {each.name for each in dataclasses.fields(kind)} | {*kind.attribute_map}
+        with contextlib.suppress(Exception):  # some classes have no defaults
+            names |= {*vars(kind())}
+        asked = set(re.findall(r"kwargs\.(?:pop|get)\(\s*[\"'](\w+)[\"']", inspect.getsource(kind)))
+        found[model_type] = " ".join(sorted(each for each in names | asked if not each.startswith("_")))
+    return json.dumps(found, separators=(",", ":"))
+
+
 def main(arguments: list[str]) -> int:
     """Derive and report."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -338,7 +367,7 @@ def main(arguments: list[str]) -> int:
     known = {*FAMILIES, *COMPOSITES, *ALIASES}
     names = [*wanted.types, *sorted({*building.types()} - {*wanted.types}, key=lambda each: (each in known, each))]
     names = wanted.types if wanted.types and not wanted.rest else names
-    todo = [(each, building.class_name(each)) for each in names]
+    todo = [(kind, each) if (kind := building.type_of(each)) else (each, building.class_name(each)) for each in names]
     if wanted.base:
         todo += [(each, name) for each, _ in list(todo) if (name := building.base_name(each))]
     rows = work(todo, wanted.cache, again=wanted.again, seconds=wanted.seconds)

@@ -67,11 +67,6 @@ def base_name(model_type: str) -> str | None:
     return found if found is None or isinstance(found, str) else found[0]
 
 
-def is_decoder(model_type: str) -> bool:
-    """Whether it has a decoder and no encoder, whose results are cached too."""
-    return not any(model_type in _table(name) for name in ("MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ"))
-
-
 def find(name: str) -> Any:
     """A class of transformers, also one that only its own module knows; None if there is none.
 
@@ -110,6 +105,11 @@ def own(config: Any) -> set[str]:
     return found
 
 
+def follows(config: Any) -> set[str]:
+    """Keys that its class declares without a value, which then follow from others."""
+    return {each.name for each in dataclasses.fields(config) if each.default is None}
+
+
 @lru_cache(maxsize=8)
 def asked(name: str) -> Flat:
     """Keys that a class's module asks for though its configuration class does not declare them, with their defaults."""
@@ -121,6 +121,8 @@ def asked(name: str) -> Flat:
             found[key] = ast.literal_eval(default.strip())
         except (ValueError, SyntaxError):
             found[key] = None
+    if "Classification" in name:
+        found["num_labels"] = 2
     for other in ("_attn_implementation", *find(name).config_class.attribute_map):
         found.pop(other, None)
     return {**found, **_older(inspect.getsource(find(name).config_class))}

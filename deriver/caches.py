@@ -1,29 +1,63 @@
-"""Whether memcore's reading of a derived decoder caches what the real one does, on the meta device."""
+"""Whether memcore's reading of a derived network caches what the real one does, on the meta device."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from deriver import building, sampling
 from deriver.starts import STARTS
 from memcore.errors import MemcoreError
 from memcore.networks.derived_model import derived_model
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention
 
 LENGTHS = (3, 7)
-NEEDED = 3
+NEEDED = 2
+TRIES = 6
+NONE = "none"
+"""A network without a cache."""
+KNOWN = ("DynamicLayer", "DynamicSlidingWindowLayer")
 
 
-def proved(model_type: str, name: str) -> bool:
-    """Whether keys and values are all that it caches, and as many as its recognized attention says."""
+class Cached(NamedTuple):
+    """Elements in the cache of layers that see everything, and of those that see a window."""
+
+    full: int
+    sliding: int
+
+
+class _Unknown(TorchDispatchMode):
+    """Asks what numbers on the meta device are are answered: one, true, every place."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [each for each in args if isinstance(each, torch.Tensor) and each.is_meta]
+        if tensors and str(func) == "aten._local_scalar_dense.default":
+            return True if args[0].dtype is torch.bool else 1
+        if tensors and str(func) == "aten.nonzero.default":
+            return torch.empty((args[0].numel(), args[0].dim()), dtype=torch.long, device="meta")
+        return func(*args, **(kwargs or {}))
+
+
+class _Other(Exception):
+    """It caches something else."""
+
+
+def proved(model_type: str, name: str) -> bool | str | None:
+    """Whether keys and values are all that it caches, as many as its recognized attention says; or that it has none.
+
+    None where nothing could be tried.
+    """
     given = dict(STARTS.get(model_type, {}))
     defaults = building.fields(building.make_config(model_type, given))
     base = {**given, **sampling.shrunk(defaults)}
     rng, seen = random.Random(f"cache {name}"), 0
-    for attempt in range(12):
+    for attempt in range(TRIES):
         changed = dict(base)
         for key in rng.sample(sorted(defaults), min(len(defaults), 6)) if attempt else ():
             if not sampling.NO_MATTER.fullmatch(key):
@@ -32,30 +66,63 @@ def proved(model_type: str, name: str) -> bool:
             config = building.make_config(model_type, changed)
             saved = json.loads(config.to_json_string(use_diff=True))
             model = building.build(name, config, 20)
-            real = [_cached(model, length) for length in LENGTHS]
+            with building.limit(20):
+                real = [_cached(model, length) for length in LENGTHS]
+        except _Other:
+            return False
         except Exception:  # transformers raises everything
-            if not attempt:
-                return False
             continue
+        if None in real:
+            return NONE
         try:
-            read = derived_model(saved, model_type, caches=True).cached_elements
+            read = _read(derived_model(saved, model_type, caches=True))
         except MemcoreError:
             continue
-        if real != [read * length for length in LENGTHS]:
+        if real != [Cached(read.full * length, read.sliding * length) for length in LENGTHS]:
             return False
-        seen += read > 0
+        seen += sum(read) > 0
         if seen == NEEDED:
             return True
-    return False
+    if not seen and "linear_attention" in sampling.literals(name):
+        return False
+    return NONE if name.endswith("ForMaskedLM") else True if seen else None
 
 
-def _cached(model: Any, length: int) -> int:
-    """Count the elements of the cache after a number of tokens."""
+def _read(model: Model) -> Cached:
+    found = {"full": 0, "sliding": 0}
+    for layer, count in model.layers:
+        for mixer in layer.mixers:
+            kind = mixer.mask if isinstance(mixer, Attention) else "full"
+            found[kind] += count * sum(map(model.size, mixer.cached))
+    return Cached(**found)
+
+
+def _inputs(model: Any, length: int) -> dict[str, torch.Tensor]:
+    """Tokens, and sounds for networks that hear."""
     ids = torch.zeros(1, length, dtype=torch.long, device="meta")
-    more = {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
-    with torch.no_grad():
-        cache = model.eval()(input_ids=ids, use_cache=True, **more).past_key_values
+    config, asked = model.config, inspect.signature(model.forward).parameters
+    found = {"decoder_input_ids": ids} if config.is_encoder_decoder else {}
+    if "input_ids" in asked:
+        return {"input_ids": ids, **found}
+    frames = 2 * getattr(config, "max_source_positions", 50)
+    sound = torch.zeros(1, getattr(config, "num_mel_bins", 80), frames, device="meta", dtype=torch.bfloat16)
+    return {"input_features": sound, **found}
+
+
+def _cached(model: Any, length: int) -> Cached | None:
+    """The elements of the cache after a number of tokens; None where there is no cache."""
+    # Grouped products of experts take 16 bits only.
+    model = model.to(torch.bfloat16).eval()
+    with torch.no_grad(), torch.device("meta"), _Unknown():
+        output = model(**_inputs(model, length), use_cache=True)
+    cache = getattr(output, "past_key_values", None)
+    if cache is None:
+        return None
     cache = getattr(cache, "self_attention_cache", cache)
-    if any(type(layer).__name__ != "DynamicLayer" for layer in cache.layers):
-        raise ValueError("another kind of cache")
-    return sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
+    kinds = [type(layer).__name__ for layer in cache.layers]
+    if any(kind not in KNOWN for kind in kinds):
+        raise _Other
+    sizes = [layer.keys.numel() + layer.values.numel() for layer in cache.layers]
+    slides = [kind != "DynamicLayer" for kind in kinds]
+    full = sum(size for size, slide in zip(sizes, slides, strict=True) if not slide)
+    return Cached(full, sum(sizes) - full)

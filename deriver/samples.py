@@ -10,6 +10,7 @@ from typing import Any
 
 from deriver import building, sampling
 from deriver.building import Flat
+from deriver.starts import HIDING
 
 SINGLE = 5
 """Other values tried for each key alone."""
@@ -121,7 +122,12 @@ def gather(model_type: str, name: str, start: Flat, count: int = 45) -> Samples:
     asked = building.asked(name)
     found.defaults = {**asked, **found.defaults}
     found.declared = sorted((building.own(config) | {*asked}) & {*found.defaults})
-    shrunk = {**start, **building.kinds(model_type, found.defaults), **sampling.shrunk(found.defaults)}
+    shrunk = {
+        **start,
+        **HIDING.get(model_type, {}),
+        **building.kinds(model_type, found.defaults),
+        **sampling.shrunk(found.defaults, building.follows(config)),
+    }
     try:
         found.base = take(model_type, shrunk, name)
     except Exception:

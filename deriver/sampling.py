@@ -6,6 +6,7 @@ import inspect
 import random
 import re
 import sys
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -29,13 +30,10 @@ SIZES = re.compile(
 FLAG = re.compile(r"(.*\.)?((use|is|has|with|add|tie|do|enable)_\w+|\w+_bias|bias)")
 
 
-def shrunk(defaults: Flat) -> Flat:
-    """A few layers each: nothing else makes a network slow to build."""
-    return {
-        key: min(value, 4)
-        for key, value in defaults.items()
-        if LAYERS.fullmatch(key) and isinstance(value, int) and not isinstance(value, bool) and value > 4
-    }
+def shrunk(defaults: Flat, follows: Collection[str] = ()) -> Flat:
+    """A few layers each, but for keys that follow from others: nothing else makes a network slow to build."""
+    counted = {key: value for key, value in defaults.items() if LAYERS.fullmatch(key) and key not in follows}
+    return {key: 4 for key, value in counted.items() if type(value) is int and value > 4}
 
 
 @lru_cache(maxsize=64)

@@ -36,3 +36,8 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "qwen4_exp_text": INDEXER,
 }
 """As keys with dots."""
+
+HIDING: Mapping[str, Mapping[str, Any]] = {
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+}
+"""Values without which other keys change nothing, where the class's own default is another."""

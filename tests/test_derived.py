@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.estimation import estimate_training
 from memcore.networks.catalog import catalog
 from memcore.networks.derived import derived
 from memcore.networks.formulas import evaluate, names
@@ -155,16 +156,78 @@ def test_heads_that_transformers_never_ties(family):
     assert tied == apart
 
 
-def test_a_derived_encoder_caches_nothing_that_is_known():
-    """Servers refuse it by name."""
+def test_layers_that_are_not_recognized_have_a_cache_that_is_not_known():
+    """Servers refuse it by name, and training by what lacks; others are answered from usual layers, with a range."""
     from memcore.networks.recognized import UNCACHED
     from memcore.serving.cache import kept
 
-    layer = read_model({"model_type": "bert"}).layers[0][0]
+    layer = read_model({"model_type": "rwkv"}).layers[0][0]
     assert layer.extra is not None
     assert layer.extra.variant == UNCACHED
     with pytest.raises(UnsupportedError):
         kept(layer, None)
+    with pytest.raises(UnsupportedError, match="attention or feed-forward"):
+        estimate_training({"model": {"model_type": "rwkv"}})
+
+
+@pytest.mark.parametrize(
+    ("model_type", "attention", "mixers"),
+    [
+        ("bert", "attention.self", 1),
+        ("t5", "layer.0.SelfAttention", 1),
+        ("whisper", "self_attn", 1),
+        ("codegen", "attn", 1),
+        ("youtu", "self_attn", 1),
+    ],
+)
+def test_layers_are_recognized_by_their_tensors(model_type, attention, mixers):
+    """Encoders, encoders with decoders, fused matrices, latent vectors; a layer that is known by its parts trains."""
+    model = read_model({"model_type": model_type})
+    assert model.layers[0][0].mixers[0].module == attention
+    found = estimate_training({"model": {"model_type": model_type}, "training": {"adapter": "lora"}})
+    assert found.allocated.high > 1.1 * found.allocated.expected
+    assert "line by line" in str(found.allocated.range_because)
+
+
+LABELLED = {"id2label": {"0": "bad", "1": "fair", "2": "good"}}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "architecture", "others"),
+    [
+        ("llama", "LlamaForSequenceClassification", 3 * 4096 - 32000 * 4096),
+        ("llama", "LlamaModel", -32000 * 4096),
+        ("bert", "BertForSequenceClassification", 768 * 768 + 768 + 3 * 769 - (768 * 768 + 768 + 2 * 768 + 30522)),
+        ("bert", "BertModel", 768 * 768 + 768 - (768 * 768 + 768 + 2 * 768 + 30522)),
+    ],
+)
+def test_the_class_that_a_file_names_decides_the_head(model_type, architecture, others):
+    """Labels instead of words, or none; a pooler is part of the class."""
+    whole = {"model_type": model_type, **LABELLED}
+    found = read_model({**whole, "architectures": [architecture]})
+    assert found.parameters - read_model(whole).parameters == others
+    assert not found.network.ends.predicts
+
+
+def test_a_t5_that_says_so_has_a_head_of_its_own():
+    """Its class ties it whatever the file says, and checkpoints of T5 1.1 hold it."""
+    tied, apart = (read_model({"model_type": "t5", "tie_word_embeddings": each}).parameters for each in (True, False))
+    assert apart - tied == 32128 * 512
+    assert read_model({"model_type": "t5", "num_layers": 9}).num_layers == 18
+
+
+def test_a_size_that_nothing_reads_is_said():
+    """Unless it is another name of one that is read."""
+    said = read_model({"model_type": "bert", "router_width": 100}).warnings
+    assert any("router_width" in str(each) for each in said)
+    assert not any("n_embd" in str(each) for each in read_model({"model_type": "bert", "n_embd": 768}).warnings)
+
+
+def test_keys_of_the_language_model_that_stand_on_top():
+    """As GLM-4.1V was published."""
+    flat = {"hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 1024}
+    found = read_model({"model_type": "glm4v", **flat, "vision_config": {"out_hidden_size": 512}})
+    assert found.num_layers == 2
 
 
 PUBLISHED = [

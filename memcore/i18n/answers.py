@@ -210,6 +210,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     # Ranges
     "spread of published runs (other library versions)": "已发布任务的离散范围（其他库版本）",
     "workspace sizes": "工作区大小",
+    "layers that are not described line by line": "未逐行描述的层",
     "spread of published jobs": "已发布任务的实测分布",
     "from no fragmentation to the most seen in simulated jobs": "从无碎片到模拟任务中出现的最多碎片",
     "the ranges of reserved memory and of memory outside the allocator": "reserved 的范围，加上分配器之外部分的范围",

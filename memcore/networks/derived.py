@@ -91,6 +91,8 @@ class Keys(Mapping[str, Any]):
         """What the file itself says."""
         if name in self.row.get("ignored", ()):
             return None
+        if name == "num_labels" and isinstance(labels := self.config.get("id2label"), Mapping):
+            return len(labels)
         for key in (name, *(other for other, own in self.row["names"].items() if own == name)):
             found: Any = self.config
             for part in key.split("."):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.limits import of_model
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.networks.derived import PUBLISHED, Keys, Tensor, derived, tensors
 from memcore.networks.network import Ends, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
-from memcore.networks.recognized import Symbols, kind_of, plain, recognize
+from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, kind_of, plain, recognize
 from memcore.networks.weights import Linear, Weight
 from memcore.units import shown
 
@@ -32,7 +32,10 @@ _TEXT = ("text_config.", "llm_config.", "language_config.", "thinker_config.text
 """Where a configuration may describe the language model."""
 
 
+UNPROVED = "what this family caches was read from its attention's tensors alone"
 TOWERS = "only the parameters of this family's towers and encoders are counted; their activations are not"
+ASSUMED = (UNPROVED, TOWERS)
+"""What is said of networks with parts that no row describes."""
 
 
 def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
@@ -90,20 +93,29 @@ def derived_model(
         _put(each, stacks, ends)
     row = derived()["classes"][name]
     keys = Keys(config, row)
-    if caches is None:
-        caches = bool(row.get("cache")) and not _windowed(keys)
+    known = row.get("cache") if caches is None else caches
+    cached = None if known == "none" else bool(known)
     symbol = Symbols(sizes)
     main = _main(stacks)
     order = {path: [layers.get(number, {}) for number in range(max(layers) + 1)] for path, layers in stacks.items()}
-    heads, chosen = _integer(keys, HEADS), _integer(keys, CHOSEN)
-    path, runs, repeats = (
-        main,
-        *_runs([recognize(each, heads, chosen, symbol, caches=caches) for each in order.pop(main, [])]),
-    )
-    found = [_tower(model_type, beside, layers, symbol) for beside, layers in order.items()]
-    network = Network(model_type, path, runs, _ends(ends, keys, symbol), towers=tuple(tower for tower, _ in found))
-    window = _integer(keys, WINDOW)
+    layers = order.pop(main, [])
+    window = _window(keys)
+    rotary = "none" if any(kind_of(each) == "position" for each in ends) else "full"
+    # Where its cache is another one, its attention is not what its tensors look like.
+    heads = None if known is False else _integer(keys, HEADS)
+    facts = Facts(heads, _integer(keys, CHOSEN), cached, rotary=rotary, latent=_turned(keys))
+    masks = _masks(keys, len(layers)) if window and cached else ["full"] * len(layers)
+    if masks is None:
+        cached, masks = False, ["full"] * len(layers)
+    read = [recognize(each, facts._replace(mask=mask), symbol) for each, mask in zip(layers, masks, strict=True)]
+    read = [*_encoder(order, main, facts._replace(cached=None), symbol), *read]
+    if _repeats(row, main, keys, len(layers)):
+        read = [replace(each, residual=REPEATED) for each in read]
+    runs, repeats = _runs(read)
+    found = [_tower(beside, layers, symbol) for beside, layers in order.items()]
+    network = Network(model_type, main, runs, _ends(ends, keys, symbol, name), towers=tuple(each for each, _ in found))
     symbol("P", _integer(keys, LENGTHS) or 4096)
+    said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
     return Model(
         name="",
         network=network,
@@ -111,8 +123,90 @@ def derived_model(
         sizes=symbol.sizes,
         tower_repeats=tuple(times for _, times in found),
         window=window,
-        warnings=(*_named(config, name), *((TOWERS,) if caches and found else ())),
+        warnings=(*_named(config, name), *_said_of(sorted({*_unread(config, name)})), *said),
     )
+
+
+def _encoder(
+    order: dict[str, list[dict[str, tuple[int, ...]]]],
+    main: str,
+    facts: Facts,
+    symbol: Symbols,
+) -> list[Layer]:
+    """The layers of an encoder in front of a decoder of the same width; it is one network with it."""
+    path = re.sub(r"(^|\.)decoder(\.|$)", r"\1encoder\2", main)
+    if path == main or path not in order:
+        return []
+    return [recognize(each, facts, symbol) for each in order.pop(path)]
+
+
+def _window(keys: Keys) -> int | None:
+    """Tokens that layers with a window see."""
+    off = any(keys[f"{path}use_sliding_window"] is False for path in _TEXT)
+    return None if off else _integer(keys, WINDOW)
+
+
+def _masks(keys: Keys, count: int) -> list[str] | None:
+    """Which tokens each layer sees, where there is a window; None where only its class says which layers have it.
+
+    Source: transformers 5.23, cache_utils.py (`DynamicCache.__init__`: `layer_types`, else `sliding_window`).
+    """
+    kinds = next((found for path in _TEXT if (found := keys[f"{path}layer_types"]) is not None), None)
+    if not isinstance(kinds, list):
+        table = derived()
+        types = [keys.row["type"], *(table["classes"].get(cls, {}).get("type") for *_, cls in keys.row["inner"])]
+        chooses = any("layer_types" in table["keys"].get(each, "").split() for each in types)
+        return None if chooses else ["sliding"] * count
+    named = ["sliding" if str(kind).startswith("sliding") else "full" for kind in kinds]
+    return (named + ["full"] * count)[:count]
+
+
+def _turned(keys: Keys) -> tuple[int, int] | None:
+    """Elements of a head that are rotated, and the width of a value, of latent attention."""
+    turned, wide = _integer(keys, ("qk_rope_head_dim",)), _integer(keys, ("v_head_dim",))
+    return (turned, wide) if turned and wide else None
+
+
+def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
+    """Whether layers run more often than there are of them: nothing of their number says how many layers there are."""
+    length = row["lists"].get(main, "")
+    often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers"))
+    return often is not None and often > count and not re.search(r"layers|blocks|depth", length)
+
+
+_SIZED = re.compile(
+    r"(?!.*(_id|_ids|_index|_token|length|version|beams?|ngram|top_k|seed|label|_tp|n_positions|rotary|_size_per|rope|drop)).*"
+)
+_PART = re.compile(r"norm|bias|gate|expert|moe|shared|adapter")
+
+
+def _unread(config: Mapping[str, Any], name: str, path: str = "") -> Iterator[str]:
+    """Keys with sizes, or of parts, that the class of this part of a configuration does not know."""
+    row = derived()["classes"].get(name)
+    known = derived()["keys"].get(row["type"]) if row is not None else None
+    if row is None or known is None:
+        return
+    others = (each for key in (*row["names"], *row["absent"], *row["fixed"]) for each in (key, key.partition(".")[0]))
+    names = {*known.split(), *others}
+    keys = Keys(config, row)
+    sizes = [keys[key] for key in row["absent"]]
+    for key, value in config.items():
+        if key not in names and _SIZED.fullmatch(key):
+            # Another name of a size that is read says nothing new.
+            sized = type(value) is int and value > 1 and value not in sizes
+            listed = isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
+            if sized or listed or (value is True and _PART.search(key)):
+                yield f"{path}{key}"
+    for _, _, where, cls in row["inner"]:
+        inside = keys.stated(where)
+        if isinstance(inside, Mapping):
+            yield from _unread(inside, cls, f"{path}{where}.")
+
+
+def _said_of(unread: Sequence[str]) -> tuple[str, ...]:
+    if not unread:
+        return ()
+    return (Message("found {}, which this family's class in transformers does not know", joined(", ", unread[:8])),)
 
 
 def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -142,19 +236,16 @@ def _integer(keys: Keys, names: Sequence[str]) -> int | None:
     return None
 
 
-def _windowed(keys: Keys) -> bool:
-    """Whether some layers see a window only, whose caches are not derived."""
-    kinds = next((found for path in _TEXT if (found := keys[f"{path}layer_types"]) is not None), None)
-    if isinstance(kinds, list):
-        return any(kind != "full_attention" for kind in kinds)
-    return _integer(keys, WINDOW) is not None and not any(keys[f"{path}use_sliding_window"] is False for path in _TEXT)
-
-
 def _main(stacks: Mapping[str, Mapping[int, Mapping[str, tuple[int, ...]]]]) -> str:
     """The largest list of layers that is not a tower or an encoder, where there are others."""
 
-    def size(path: str) -> tuple[bool, int]:
-        return (_BESIDE.search(path) is None, sum(prod(s) for layer in stacks[path].values() for s in layer.values()))
+    def size(path: str) -> tuple[bool, bool, int]:
+        seen = re.search(r"vision|visual|image|audio|speech", path)
+        return (
+            _BESIDE.search(path) is None,
+            seen is None,
+            sum(prod(s) for layer in stacks[path].values() for s in layer.values()),
+        )
 
     return max(stacks, key=size, default="")
 
@@ -167,37 +258,50 @@ def _runs(layers: Sequence[Layer]) -> tuple[tuple[tuple[Layer, ...], ...], tuple
 
 
 def _tower(
-    model_type: str, path: str, layers: Iterable[Mapping[str, tuple[int, ...]]], symbol: Symbols
+    path: str, layers: Iterable[Mapping[str, tuple[int, ...]]], symbol: Symbols
 ) -> tuple[Tower, tuple[int, ...]]:
     """A stack next to the decoder."""
     kind = "tower" if not re.search(r"(^|\.)(encoder|decoder)\.", f"{path}.") or "vision" in path else None
-    found = [replace(recognize(each, None, None, symbol, caches=True), kind=kind) for each in layers]
+    found = [replace(recognize(each, Facts(), symbol), kind=kind) for each in layers]
     runs, repeats = _runs(found)
-    return Tower(variant=model_type, path=path, runs=runs, taps=(len(runs) - 1,)), repeats
+    return Tower(variant=RESIDUAL, path=path, runs=runs, taps=(len(runs) - 1,)), repeats
 
 
-def _ends(ends: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols) -> Ends:
+_HEADLESS = re.compile(r"(?<!LMHead)(?<!Decoder)Model$|Encoder$|Classification$|QuestionAnswering$|MultipleChoice$")
+"""Classes whose results are no words."""
+
+
+def _ends(ends: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str) -> Ends:
     """What is outside of layers: the embedding, the head, and the rest."""
     rows = _integer(keys, VOCABULARY)
     tables = [name for name, shape in ends.items() if len(shape) == 2 and name.endswith("weight")]
     embeds = [name for name in tables if re.search(r"embed|wte|shared|tok", name) and "position" not in name]
-    first = next((name for name in embeds if ends[name][0] == rows), next(iter(embeds or tables), None))
+    wide = [name for name in (*embeds, *tables) if ends[name][0] == rows]
+    first = next(iter(wide or embeds or tables), None)
     if first is None:
         raise ConfigError.at("model.model_type", "the network has no token embedding")
     shape = ends.pop(first)
     v, h = symbol("V", shape[0]), symbol("h", shape[1])
-    heads = [name for name in ends if re.search(r"lm_head|head|decoder|generator|predictions", name) and name in tables]
+    predicts = _HEADLESS.search(cls.partition("@")[0]) is None
+    heads = [
+        name
+        for name in ends
+        if predicts and re.search(r"lm_head|head|decoder|generator|predictions", name) and name in tables
+    ]
     head = next((name for name in heads if ends[name] == shape), None)
     linear = Linear("lm_head", (v,), (h,))
     if head is not None:
         module = head.removesuffix(".weight")
         del ends[head]
         linear = replace(linear, name=module, bias=ends.pop(f"{module}.bias", None) is not None)
+    # T5's class ties the head whatever a file says; checkpoints of T5 1.1 that say otherwise have one of their own.
+    apart = predicts and keys.row.get("unties") and keys.stated("tie_word_embeddings") is False
     return Ends(
         embedding=Weight(first, ((v,), (h,)), "embedding"),
         final_norm=None,
         head=linear,
-        tied=head is None,
+        tied=head is None and not apart,
+        predicts=predicts,
         others=tuple(
             replace(plain(name, size), kind="tower")
             if _BESIDE.search(name) and kind_of(name) != "projector"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,8 +11,8 @@ from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
 from memcore.networks.derived import completed, derived
-from memcore.networks.derived_model import TOWERS, class_of, derived_model, known_types, text_within
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, Composite, Family, renamed
+from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
+from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, REMOTE, Composite, Family, beside, renamed
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
@@ -31,13 +32,14 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
 
     Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
     """
-    config = renamed(config)
+    more, config = beside(config), renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
     elif known in FAMILIES:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
+        model = model if known in REMOTE else _of_class(model, config)
     elif known in registry.MODEL_TYPES:
         model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
@@ -46,8 +48,34 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _derived(config, model_type)
     else:
         model = _unknown(config)
+    if more:
+        ends = replace(model.network.ends, others=(*model.network.ends.others, *more))
+        model = replace(model, network=replace(model.network, ends=ends))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
+
+
+_LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling)$")
+_BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
+
+
+def _of_class(model: Model, config: Mapping[str, object]) -> Model:
+    """The network of the class that a file names: of one without words as results, with a score for each label.
+
+    Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`).
+    """
+    named = config.get("architectures")
+    name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+    labelled = _LABELLED.search(name)
+    if not labelled and not _BARE.search(name):
+        return model
+    labels, ends = config.get("id2label"), model.network.ends
+    count = len(labels) if isinstance(labels, Mapping) and labels else 2
+    score: tuple[Weight, ...] = (Weight("score.weight", ((count,), ("h",)), "head"),)
+    if "Token" in name:
+        score += (Weight("score.bias", ((count,),), "head"),)
+    ends = replace(ends, predicts=False, others=(*ends.others, *(score if labelled else ())))
+    return replace(model, network=replace(model.network, ends=ends))
 
 
 def _short(config: Mapping[str, object]) -> Model:
@@ -81,9 +109,18 @@ def _unknown(config: Mapping[str, object]) -> Model:
 
 def _derived(config: Mapping[str, object], model_type: str) -> Model:
     """A derived network, its decoder by that one's own row if it has one and both have the same parameters."""
-    config, added = completed(config)
+    config, added = completed(_nested(config, model_type))
     found = _with_decoder(config, model_type)
     return replace(found, warnings=(_left_out(added), *found.warnings)) if added else found
+
+
+def _nested(config: Mapping[str, object], model_type: str) -> Mapping[str, object]:
+    """Keys of a language model that an older file has on top, where its class expects them."""
+    part = derived()["parts"].get(model_type, {}).get("text_config")
+    if part is None or "text_config" in config or not config.keys() >= _SIZES:
+        return config
+    inside = {key: value for key, value in config.items() if not isinstance(value, Mapping) or key.startswith("rope")}
+    return {**config, "text_config": {**inside, "model_type": part["model_type"]}}
 
 
 def _left_out(parts: Sequence[str]) -> Message:
@@ -122,7 +159,7 @@ def _beside(text: Model, found: Model) -> Model | None:
         ends=replace(moved.ends, tied=ends.tied, others=(*moved.ends.others, *rest)),
         towers=found.network.towers,
     )
-    warnings = (*text.warnings, *(each for each in found.warnings if each != TOWERS), TOWERS)
+    warnings = (*text.warnings, *(each for each in found.warnings if each not in ASSUMED), TOWERS)
     whole = replace(
         text,
         network=network,

@@ -7,31 +7,61 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, islice
+from typing import NamedTuple
 
 from memcore.networks.network import Layer
-from memcore.networks.parts import Attention, Experts, Extra, Feed, FeedForward, Heads, Mixer
-from memcore.networks.weights import Linear, Weight
+from memcore.networks.parts import (
+    Attention,
+    Experts,
+    Extra,
+    Feed,
+    FeedForward,
+    Heads,
+    LatentAttention,
+    Mixer,
+    SpecialMixer,
+)
+from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Shape
 
 RESIDUAL = "derived"
-"""How the parts of a derived layer are wired is not known."""
+"""Layers wired in the usual order, each part behind a norm: how they really are is not known."""
+REPEATED = "derived-repeated"
+"""Layers that run more often than there are of them, which nothing says how often."""
 UNCACHED = "derived-uncached"
 """The rest of a layer of which it is not known what it caches."""
 _ATTENTION = (
-    ("q_proj", "k_proj", "v_proj", "o_proj"),
-    ("q_proj", "k_proj", "v_proj", "out_proj"),
-    ("q_proj", "k_proj", "v_proj", "dense"),
-    ("q", "k", "v", "o"),
-    ("query", "key", "value", "out"),
+    *((f"q{end}", f"k{end}", f"v{end}") for end in ("_proj", "", "_lin", "_linear")),
+    *((f"query{end}", f"key{end}", f"value{end}") for end in ("", "_proj")),
+    *(("linear_q", "linear_k", "linear_v"), ("wq", "wk", "wv"), ("to_q", "to_k", "to_v")),
 )
-_GATED = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("wi_0", "wi_1", "wo"))
+_FUSED = ("qkv_proj", "qkv", "query_key_value", "Wqkv", "wqkv", "c_attn", "in_proj", "att_proj", "W_pack")
+_LATENT = ("kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
+_OUTPUTS = (
+    *("o_proj", "out_proj", "output.dense", "dense", "o", "out", "out_lin", "output", "wo", "linear_out", "c_proj"),
+    *("Wo", "proj", "attn_out", "to_out.0", "projection"),
+)
+_GATED = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("wi_0", "wi_1", "wo"), ("fc12", "fc11", "fc2"))
 _PLAIN = (
     ("up_proj", "down_proj"),
     ("fc1", "fc2"),
     ("c_fc", "c_proj"),
     ("dense_h_to_4h", "dense_4h_to_h"),
     ("wi", "wo"),
+    ("intermediate.dense", "output.dense"),
+    ("lin1", "lin2"),
+    ("linear1", "linear2"),
+    ("linear_1", "linear_2"),
+    ("fc_in", "fc_out"),
+    ("w_1", "w_2"),
+    ("dense_in", "dense_out"),
+    ("ffn", "ffn_output"),
+    ("intermediate_dense", "output_dense"),
 )
+_WIDE = (("gate_up_proj", "down_proj"), ("up_gate_proj", "down_proj"), ("Wi", "Wo"), ("fc1", "fc2"), ("wi", "wo"))
+"""Gate and up in one matrix."""
 _KINDS = (
     ("norm", re.compile(r"norm|(^|\.|_)ln(_|\d|\.|$)|layernorm", re.IGNORECASE)),
     ("router", re.compile(r"router|(^|\.)gate\.(weight|bias)|e_score")),
@@ -45,6 +75,12 @@ _KINDS = (
     ("head", re.compile(r"lm_head|(^|\.)head\.|cls\.|predictions")),
     ("feed-forward", re.compile(r"mlp|ffn|feed|fc\d?|dense|intermediate|w[io123_]", re.IGNORECASE)),
 )
+
+
+_BETWEEN = re.compile(r"^(?!.*(^|[._])[qk]_?(norm|layernorm)).*(norm|ln)", re.IGNORECASE)
+"""Norms of a layer, not of queries and keys."""
+_NORMS = 6
+"""As many norms as a layer's parts may have."""
 
 
 class Symbols:
@@ -70,24 +106,50 @@ def plain(name: str, shape: tuple[int, ...]) -> Weight:
     return Weight(name, tuple((size,) for size in shape), kind_of(name))
 
 
-def recognize(
-    tensors: Mapping[str, tuple[int, ...]], heads: int | None, chosen: int | None, symbol: Symbols, *, caches: bool
-) -> Layer:
-    """The parts of one layer; `heads`: query heads, `chosen`: experts of a token, `caches`: what it caches is known."""
+class Facts(NamedTuple):
+    """What a configuration says of the layers of a stack."""
+
+    heads: int | None = None
+    """Query heads."""
+    chosen: int | None = None
+    """Experts of a token."""
+    cached: bool | None = True
+    """What it caches is what its attention says; None: that it caches nothing; False: that is not known."""
+    mask: str = "full"
+    rotary: str = "full"
+    latent: tuple[int, int] | None = None
+    """Elements of a head that are rotated, and the width of a value."""
+
+
+def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Layer:
+    """The parts of one layer."""
     left = dict(tensors)
-    mixers = list(_mixers(left, heads, symbol)) if caches else []
-    feeds: list[Feed] = [*_experts(left, chosen, symbol), *_dense(left, symbol)]
+    mixers = list(islice(_mixers(left, facts, symbol), 2))
+    feeds: list[Feed] = list(islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol)), 2))
+    width = next((each.output.outer for each in mixers if not isinstance(each, SpecialMixer)), ("h",))
+    norms = tuple(_norms(left, symbol.sizes.get(str(width[0])), width))
     others = tuple(plain(name, shape) for name, shape in left.items())
-    extra = Extra("derived" if caches else UNCACHED, others) if others else None
+    unknown = facts.cached is False and not mixers
+    extra = Extra(UNCACHED if unknown else "derived", others) if others else None
     return Layer(
         mixer=mixers[0] if mixers else None,
         feed_forward=feeds[0] if feeds else None,
         residual=RESIDUAL,
-        norms=(),
+        norms=norms,
         second_mixer=mixers[1] if len(mixers) > 1 else None,
         second_feed_forward=feeds[1] if len(feeds) > 1 else None,
         extra=extra,
     )
+
+
+def _norms(left: dict[str, tuple[int, ...]], width: int | None, axes: Shape) -> Iterator[Norm]:
+    """Norms over the width of the layer, as many as its parts may have."""
+    names = [name for name, shape in left.items() if shape == (width,) and _BETWEEN.search(name)]
+    for name in [each for each in names if each.endswith(".weight")][:_NORMS]:
+        del left[name]
+        module = name.removesuffix(".weight")
+        biased = left.pop(f"{module}.bias", None) is not None
+        yield Norm(module, "layer" if biased else "rms", axes, bias=biased)
 
 
 def _modules(left: Mapping[str, tuple[int, ...]], names: tuple[str, ...]) -> Iterator[str]:
@@ -100,72 +162,156 @@ def _modules(left: Mapping[str, tuple[int, ...]], names: tuple[str, ...]) -> Ite
                 yield before
 
 
-def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Shape) -> Linear:
-    """A matrix taken from the tensors that are left, with its bias."""
+def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Shape, *, turned: bool = False) -> Linear:
+    """A matrix taken from the tensors that are left, with its bias; `turned`: stored as (in, out)."""
     del left[f"{name}.weight"]
-    return Linear(name, outer, inner, left.pop(f"{name}.bias", None) is not None)
+    return Linear(name, outer, inner, left.pop(f"{name}.bias", None) is not None, turned)
 
 
-def _mixers(left: dict[str, tuple[int, ...]], heads: int | None, symbol: Symbols) -> Iterator[Mixer]:
-    for names in _ATTENTION:
+def _mixers(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Iterator[Mixer]:
+    heads = facts.heads
+    for before in list(_modules(left, _LATENT))[:1] if heads and facts.latent else ():
+        latent = _latent(left, before, facts, symbol)
+        yield from [latent] if latent is not None else []
+    for names in _ATTENTION if heads else ():
         for before in list(_modules(left, names))[:2]:
-            shapes = [left[f"{before}{each}.weight"] for each in names]
-            (queries, width), (keys, source), (values, _), (into, joined) = shapes
-            many = heads if heads and queries == joined and queries % heads == 0 else None
-            size = queries // many if many else 0
-            if many is None or keys != values or not size or keys % size or source != width or into != width:
+            (queries, width), (keys, source), values = (left[f"{before}{each}.weight"] for each in names)
+            output = _output(left, before, queries)
+            size = queries // (heads or 1)
+            if output is None or values != (keys, source) or queries % (heads or 1) or not size or keys % size:
                 continue
-            yield _attention(left, before, names, (many, keys // size, size, width), symbol)
+            if source != width or left[f"{output}.weight"][0] != width:
+                continue
+            inputs = tuple(f"{before}{each}" for each in names)
+            yield _attention(left, before, (inputs, output), (keys // size, size, width), facts, symbol)
+    for name in _FUSED if heads else ():
+        for before in list(_modules(left, (name,)))[:2]:
+            found = _fused(left, before, f"{before}{name}", heads or 1)
+            if found is not None:
+                output, numbers = found
+                yield _attention(left, before, ((f"{before}{name}",), output), numbers, facts, symbol)
+
+
+def _output(left: Mapping[str, tuple[int, ...]], before: str, queries: int | None) -> str | None:
+    """The module that leads out of attention: next to its queries, or one level above."""
+    parent = before.rstrip(".").rpartition(".")[0]
+    for near in dict.fromkeys((before, f"{parent}." if parent else "")):
+        for name in _OUTPUTS:
+            shape = left.get(f"{near}{name}.weight", ())
+            if len(shape) == 2 and (queries is None or queries == shape[1]):
+                return f"{near}{name}"
+    return None
+
+
+def _fused(
+    left: Mapping[str, tuple[int, ...]], before: str, name: str, heads: int
+) -> tuple[str, tuple[int, int, int]] | None:
+    """The way out of a fused attention, and its key heads, their size, and the layer's width."""
+    output = _output({key: shape for key, shape in left.items() if key != f"{name}.weight"}, before, None)
+    if output is None:
+        return None
+    (width, queries), (rows, source) = left[f"{output}.weight"], left[f"{name}.weight"]
+    rows = source if rows == width and source != width else rows
+    size = queries // heads
+    keys = (rows // size - heads) // 2 if size else 0
+    fits = keys > 0 and queries == heads * size and rows == (heads + 2 * keys) * size and heads % keys == 0
+    return (output, (keys, size, width)) if fits and {rows, width} == {*left[f"{name}.weight"]} else None
 
 
 def _attention(
     left: dict[str, tuple[int, ...]],
     before: str,
-    names: tuple[str, ...],
-    numbers: tuple[int, int, int, int],
+    names: tuple[tuple[str, ...], str],
+    numbers: tuple[int, int, int],
+    facts: Facts,
     symbol: Symbols,
 ) -> Attention:
-    many, keys, size, width = numbers
+    (inputs, output), (keys, size, width), many = names, numbers, facts.heads or 1
     a, k, d, h = symbol("a", many), symbol("k", keys), symbol("d", size), symbol("h", width)
     groups = symbol("g", many // keys)
-    query, key, value, output = (f"{before}{each}" for each in names)
-    crosses = re.search(r"cross|encoder_attn|EncDec", before) is not None
+    crosses = re.search(r"cross|encoder_attn|EncDec|encoder_attention", before) is not None
+    cached: tuple[Shape, ...] = () if crosses or facts.cached is None else ((k, d), (k, d))
+    turned = left[f"{inputs[0]}.weight"][0] == width and left[f"{inputs[0]}.weight"][1] != width
+    outer: tuple[Shape, ...] = ((a, d), (k, d), (k, d))
+    if len(inputs) == 1:
+        outer = ((symbol("n", many + 2 * keys), d),)
     return Attention(
         module=before.rstrip("."),
-        inputs=(
-            _linear(left, query, (a, d), (h,)),
-            _linear(left, key, (k, d), (h,)),
-            _linear(left, value, (k, d), (h,)),
-        ),
-        output=_linear(left, output, (h,), (a, d)),
-        heads=Heads(a, k, groups, d, d, d),
+        inputs=tuple(_linear(left, name, axes, (h,), turned=turned) for name, axes in zip(inputs, outer, strict=True)),
+        output=_linear(left, output, (h,), (a, d), turned=turned),
+        heads=Heads(a, k, groups, d, d, d, size % 8 != 0, size > 256),
         grouped=many != keys,
-        rotary="none",
+        rotary="none" if size % 2 else facts.rotary,
         variant="derived",
+        fused="grouped" if len(inputs) == 1 else "no",
+        mask="full" if crosses else facts.mask,
+        bidirectional=facts.cached is None,
         crosses=crosses,
-        cached=() if crosses else ((k, d), (k, d)),
+        cached=cached,
+    )
+
+
+def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol: Symbols) -> LatentAttention | None:
+    """Keys and values that are expanded from one vector: DeepSeek's names."""
+    many, (turned, wide) = facts.heads or 1, facts.latent or (0, 0)
+    (both, width), (rows, latent) = (left[f"{before}{each}.weight"] for each in _LATENT[:2])
+    names = ("q_a_proj", "q_b_proj") if f"{before}q_a_proj.weight" in left else ("q_proj",)
+    last = left.get(f"{before}{names[-1]}.weight", ())
+    norms = [f"{before}{each}" for each in ("q_a_layernorm", "kv_a_layernorm")[2 - len(names) :]]
+    size, expanded = (last[0] // many if len(last) == 2 else 0), rows // many
+    fits = both == latent + turned and size > turned > 0 and expanded == size - turned + wide
+    if not fits or any(f"{each}.weight" not in left for each in norms):
+        return None
+    h, a, d, u = symbol("h", width), symbol("a", many), symbol("d", size), symbol("u", expanded)
+    c, lk, r = symbol("c", both), symbol("lk", latent), symbol("r", turned)
+    v = d if wide == size else symbol("v", wide)
+    symbol("p", size - turned)
+    queries = [_linear(left, f"{before}{names[-1]}", (a, d), (h,))]
+    if len(names) == 2:
+        lq = symbol("lq", last[1])
+        queries = [_linear(left, f"{before}q_a_proj", (lq,), (h,)), replace(queries[0], inner=(lq,))]
+    for each in norms:
+        del left[f"{each}.weight"]
+    return LatentAttention(
+        module=before.rstrip("."),
+        queries=tuple(queries),
+        query_norm=Norm(norms[0], "rms", queries[-1].inner) if len(norms) == 2 else None,
+        compress=_linear(left, f"{before}{_LATENT[0]}", (c,), (h,)),
+        latent_norm=Norm(norms[-1], "rms", (lk,)),
+        expand=_linear(left, f"{before}{_LATENT[1]}", (a, u), (lk,)),
+        output=_linear(left, f"{before}{_LATENT[2]}", (h,), (a, v)),
+        heads=Heads(a, a, 1, d, v, r, size % 8 != 0),
+        rotary="interleaved",
+        variant="deepseek_v3",
+        mask=facts.mask,
+        cached=((lk,), (r,)),
     )
 
 
 def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols) -> Iterator[FeedForward]:
-    for names in (*_GATED, *_PLAIN):
+    for names in (*_GATED, *_PLAIN, *_WIDE):
         for before in list(_modules(left, names))[:1]:
             if "expert" in before and "shared" not in before:
                 continue
             *first, last = (left[f"{before}{each}.weight"] for each in names)
-            width, wide = last
-            if any(each != (wide, width) for each in first):
+            turned = len(first) == 1 and first[0] == last[::-1] and first[0][0] < first[0][1]
+            turned = turned and names[0] == "c_fc"
+            width, wide = last[::-1] if turned else last
+            double = len(first) == 1 and first[0] == (2 * wide, width) and names in _WIDE
+            if any(each != ((width, wide) if turned else (wide, width)) for each in first) and not double:
                 continue
             kind = "shared-expert" if "shared_expert" in before else "feed-forward"
             f, h = symbol("w" if kind == "shared-expert" else "f", wide), symbol("h", width)
             *inputs, down = (f"{before}{each}" for each in names)
-            matrices = [_linear(left, each, (f,), (h,)) for each in inputs]
+            outer: Shape = (2, f) if double else (f,)
+            matrices = [_linear(left, each, outer, (h,), turned=turned) for each in inputs]
             yield FeedForward(
                 module=before.rstrip("."),
                 gate=matrices[0] if len(matrices) == 2 else None,
                 up=matrices[-1],
-                down=_linear(left, down, (h,), (f,)),
-                activation="silu",
+                down=_linear(left, down, (h,), (f,), turned=turned),
+                activation="silu" if double or len(matrices) == 2 else "gelu",
+                fused=double,
                 kind=kind,
             )
 
@@ -207,7 +353,7 @@ def _sparse(
         ),
         activation="silu",
         gated=True,
-        variant="derived",
+        variant="mixtral" if shared is None else "hunyuan",
         shared=shared,
         routed=e,
     )

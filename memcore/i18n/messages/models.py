@@ -92,6 +92,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (
         "该系列的代码随 checkpoint 提供：激活按 transformers 中相同的层计算"
     ),
+    "found {keys}, which this family's class in transformers does not know": (
+        "发现 {keys:s}，transformers 中该系列的类没有这些键"
+    ),
+    "what this family caches was read from its attention's tensors alone": "该系列缓存的内容仅由其注意力的张量得出",
+    "layers whose attention or feed-forward layer is not described": "未描述注意力或前馈层的层",
     "only the language model is counted: this family's vision and audio towers are not supported yet": (
         "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
     ),

@@ -39,6 +39,7 @@ MIXERS: Mapping[str, Mix] = {
     "gptj": attend_gptj,
     "mpt": attend_mpt,
     "crossing": attend_across,
+    "derived": attend,
     "deepseek_v4": attend_compressed,
     "gated": attend_gated,
     "gemma": attend_gemma,

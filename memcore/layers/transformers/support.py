@@ -14,6 +14,7 @@ from memcore.layers.transformers.wiring import WIRINGS
 from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention
+from memcore.networks.recognized import RESIDUAL
 
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
 _WITHOUT_FLASH = ("sdpa", "efficient", "cudnn", "math")
@@ -47,6 +48,8 @@ def check(network: Network) -> None:
 def _missing(layer: Layer) -> Iterator[str]:
     if layer.residual not in WIRINGS:
         yield Message("layers wired as {!r}", layer.residual)
+    if layer.residual == RESIDUAL and not (layer.mixers and layer.feeds):
+        yield "layers whose attention or feed-forward layer is not described"
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:
             yield Message("mixer {!r}", mixer_kind(mixer))

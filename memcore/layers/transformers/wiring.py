@@ -10,16 +10,17 @@ from dataclasses import replace
 
 from memcore.layers import compiled
 from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.feeds import feed, run_feed
 from memcore.layers.transformers.gemma import GEMMA
 from memcore.layers.transformers.hyper import hyper_connected
-from memcore.layers.transformers.mixers import mix
+from memcore.layers.transformers.mixers import mix, run_mixer
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.recurrent_wiring import RECURRENT_WIRINGS
 from memcore.layers.transformers.residuals import RESIDUALS
 from memcore.layers.transformers.unpacked import UNPACKED
 from memcore.layers.transformers.vision_wiring import VISION
 from memcore.networks.network import Layer
+from memcore.networks.recognized import RESIDUAL
 from memcore.tensors.operations import add, dropout
 from memcore.tensors.tensor import Tensor
 
@@ -85,6 +86,24 @@ def _parallel_shared(hidden_states: Tensor, weights: Weights, layer: Layer, cont
     return add(add(attn_outputs, mlp_outputs), residual)
 
 
+def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """A layer of which only the parts are known: one after the other, each behind a norm, as most layers are."""
+    norms = list(layer.norms)
+    for mixer in layer.mixers:
+        residual = hidden_states
+        hidden_states = norm(hidden_states, weights, norms.pop(0)) if norms else hidden_states
+        hidden_states, _scores = run_mixer(hidden_states, weights, mixer, context)
+        hidden_states = add(residual, hidden_states)
+    for part in layer.feeds:
+        residual = hidden_states
+        hidden_states = norm(hidden_states, weights, norms.pop(0)) if norms else hidden_states
+        hidden_states = run_feed(hidden_states, weights, part, context)
+        hidden_states = add(residual, hidden_states)
+    for each in norms:
+        hidden_states = norm(hidden_states, weights, each)
+    return hidden_states
+
+
 WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     "sequential": _sequential,
     **VISION,
@@ -97,4 +116,5 @@ WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     **UNPACKED,
     "hyper-connections": hyper_connected,
     **GEMMA,
+    RESIDUAL: _usual,
 }

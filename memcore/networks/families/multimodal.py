@@ -114,6 +114,32 @@ def _internvl(whole: Reader, vision: Reader) -> Tensors:
     ]
 
 
+def _phi3(whole: Reader, vision: Reader) -> Tensors:
+    """Four patches side by side become one (`image_embedding_phi3_v.py`)."""
+    vision.symbol("mt", 4 * vision.sizes["ht"])
+    p = "model.vision_embed_tokens."
+    return [
+        tensor(f"{p}glb_GN", 1, 1, "mt", kind="projector"),
+        tensor(f"{p}sub_GN", 1, 1, 1, "mt", kind="projector"),
+        *linear(f"{p}img_projection.0", "h", "mt", "projector"),
+        *linear(f"{p}img_projection.2", "h", "h", "projector"),
+    ]
+
+
+def _resampler(whole: Reader, vision: Reader) -> Tensors:
+    """Learned queries attend to patches (`resampler.py` of openbmb/MiniCPM-V-2_6)."""
+    queries, p = vision.symbol("mt", whole.integer("query_num", 64)), "resampler."
+    return [
+        tensor(f"{p}query", queries, "h", kind="projector"),
+        *linear(f"{p}kv_proj", "h", "ht", "projector", bias=False),
+        tensor(f"{p}attn.in_proj_weight", (3, "h"), "h", kind="projector"),
+        tensor(f"{p}attn.in_proj_bias", (3, "h"), kind="projector"),
+        *linear(f"{p}attn.out_proj", "h", "h", "projector"),
+        *(each for name in ("ln_q", "ln_kv", "ln_post") for each in affine(f"{p}{name}", "h", "projector")),
+        tensor(f"{p}proj", "h", "h", kind="projector"),
+    ]
+
+
 def _shrunk(reader: Reader, name: str = "downsample_ratio") -> int:
     """Return how many patches along one side become one."""
     ratio = reader.number(name)
@@ -237,6 +263,19 @@ COMPOSITES: Mapping[str, Composite] = {
         images=_kimi_images,
         moved=("model.", "language_model.model."),
         head="language_model.lm_head",
+    ),
+    "phi3_v": Composite(
+        text="phi3",
+        towers=_towers("clip_vision_model", "model.vision_embed_tokens.img_processor.vision_model.", _phi3),
+        moved=("model.", "model."),
+        tied_by="either",
+    ),
+    "minicpmv": Composite(
+        text="qwen2",
+        towers=_towers("siglip_vision_model", "vpm.", _resampler),
+        moved=("model.", "llm.model."),
+        head="llm.lm_head",
+        tied_by="either",
     ),
     "mistral3": Composite(text="mistral", towers=_towers("pixtral", _TOWER, _mistral3), images=_mistral3_images),
     "gemma3": Composite(

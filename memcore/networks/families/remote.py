@@ -12,12 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.errors import ConfigError
+from memcore.messages import joined
 from memcore.networks import patterns
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
-from memcore.networks.patterns import Place, typed
+from memcore.networks.patterns import Place, first_dense, typed
 from memcore.networks.reader import Reader
+from memcore.networks.recognized import RESIDUAL
+from memcore.networks.routed import Routed, shared_expert
 from memcore.networks.rows import Dense
+from memcore.networks.weights import Weight
 from memcore.units import shown
 
 Config = Mapping[str, object]
@@ -50,11 +54,27 @@ def _nas_wiring(reader: Reader, place: Place) -> str:
     return ("sequential", "single", "empty")[alone]
 
 
+def _half(reader: Reader) -> int:
+    """Qwen's file gives the width of gate and up together."""
+    return reader.integer("intermediate_size") // 2
+
+
+def _baichuan_positions(reader: Reader) -> str:
+    """The larger model, whose file has no length, biases scores by distance (ALiBi) instead."""
+    return "full" if reader.states("max_position_embeddings") else "none"
+
+
+def _chatglm_heads(reader: Reader) -> int:
+    """Key heads."""
+    grouped = reader.flag("multi_query_attention")
+    return reader.integer("multi_query_group_num" if grouped else "num_attention_heads")
+
+
 REMOTE: Mapping[str, Family] = {
     "internlm2": Family(
         mixers={
             "attention": replace(
-                UNBIASED, module="attention", inputs=("wqkv",), output="wo", fused="per-group", bias="bias",
+                UNBIASED, module="attention", inputs=("wqkv",), output="wo", fused="grouped", bias="bias",
                 output_bias="bias",
             )
         },
@@ -72,6 +92,90 @@ REMOTE: Mapping[str, Family] = {
         feed_plan=_nas_feeds,
         norms=_nas_norms,
         residual=_nas_wiring,
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "internlm": Family(
+        mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")}, like="llama", warning=_OUTSIDE
+    ),
+    "baichuan": Family(
+        mixers={"attention": replace(UNBIASED, inputs=("W_pack",), fused="grouped", rotary=_baichuan_positions)},
+        keys={"max_position_embeddings": "model_max_length"},
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "qwen": Family(
+        mixers={"attention": replace(
+            UNBIASED, module="attn", inputs=("c_attn",), output="c_proj", fused="thirds", bias=True, kv_heads=None,
+            width="kv_channels",
+        )},
+        feeds={"dense": Dense(gate="w2", up="w1", down="c_proj", width=_half,
+                              fixed_activation="silu")},
+        norms=("ln_1", "ln_2"),
+        path="transformer.h",
+        embedding="transformer.wte",
+        final_norm="transformer.ln_f",
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "chatglm": Family(
+        mixers={"attention": replace(
+            UNBIASED, module="self_attention", inputs=("query_key_value",), output="dense", fused="grouped",
+            bias="add_qkv_bias", output_bias="add_bias_linear", kv_heads=_chatglm_heads, width="kv_channels",
+            rotary="partial", share=0.5,
+        )},
+        feeds={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", fused=True,
+                              bias="add_bias_linear", fixed_activation="silu")},
+        keys={
+            "num_hidden_layers": "num_layers", "vocab_size": "padded_vocab_size",
+            "intermediate_size": "ffn_hidden_size", "max_position_embeddings": "seq_length",
+        },
+        path="transformer.encoder.layers",
+        embedding="transformer.embedding.word_embeddings",
+        final_norm="transformer.encoder.final_layernorm",
+        head="transformer.output_layer",
+        like="llama",
+        warning=_OUTSIDE,
+        only={"rmsnorm": True, "post_layer_norm": True},
+    ),
+    "minicpm": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
+    "grok-2": Family(
+        mixers={"attention": UNBIASED},
+        feeds={
+            "sparse": Routed(
+                variant="mixtral",
+                module="block_sparse_moe",
+                count="num_local_experts",
+                fixed_activation="gelu_pytorch_tanh",
+            )
+        },
+        feed_plan=patterns.sparse,
+        second_feed=Dense(fixed_activation="gelu_pytorch_tanh"),
+        second_if="residual_moe",
+        norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
+        residual=RESIDUAL,
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "bailing_moe": Family(
+        mixers={"attention": replace(
+            UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="grouped",
+            bias="use_qkv_bias", output_bias="use_bias", norms=("query_layernorm", "key_layernorm"),
+            norm_if="use_qk_norm", rotary="partial",
+        )},
+        feeds={
+            "dense": Dense(bias="use_bias"),
+            "sparse": Routed(
+                variant="deepseek_v3",
+                shared=shared_expert("mlp.shared_experts", times="num_shared_experts"),
+                shared_if="num_shared_experts",
+                correction="gate.expert_bias",
+                correction_if="moe_router_enable_expert_bias",
+            ),
+        },
+        feed_plan=first_dense(),
+        embedding="model.word_embeddings",
+        ties=True,
         like="llama",
         warning=_OUTSIDE,
     ),
@@ -172,8 +276,181 @@ def _keys(config: Config, names: Mapping[str, str]) -> Config:
     return {names.get(key, key): value for key, value in config.items()}
 
 
+_MINICPM = {"2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
+"""Whose language model each version of MiniCPM-V has (`modeling_minicpmv.py`); files before 2.6 name none."""
+_VISION = ("vision_config", "slice_config", "auto_map", "architectures", "model_type")
+
+
+def _minicpm(config: Config) -> Config:
+    """MiniCPM-V: the language model's keys are on top."""
+    version = str(config.get("version", "2.5"))
+    if version not in _MINICPM:
+        raise ConfigError.at("model.version", "found {}; allowed: {}", shown(version), joined(", ", _MINICPM))
+    text = {key: value for key, value in config.items() if key not in _VISION}
+    vision = config.get("vision_config")
+    tower = {**(vision if isinstance(vision, Mapping) else {}), "model_type": "siglip_vision_model"}
+    return {
+        **config,
+        "text_config": {**text, "model_type": _MINICPM[version]},
+        "vision_config": {"vision_use_head": False, **tower},
+        "vision_feature_layer": None,
+    }
+
+
+def _deepseek_ocr(config: Config) -> Config:
+    """DeepSeek-OCR, whose code transformers has under a fork's name; the older DeepSeek-VL2 has other towers."""
+    text = config.get("language_config")
+    if config.get("architectures") != ["DeepseekOCRForCausalLM"] or not isinstance(text, Mapping):
+        return config
+    kept = {key: value for key, value in text.items() if key not in ("architectures", "auto_map")}
+    return {"model_type": "unlimited_ocr", "text_config": {**kept, "model_type": "unlimited_ocr_text"}}
+
+
+_NOMIC = {
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size",
+    "n_layer": "num_hidden_layers",
+    "n_positions": "max_position_embeddings",
+}
+_DAVIT = {"dim_embed": "embed_dim"}
+
+
+def _florence(config: Config) -> Config:
+    """Florence-2 as Microsoft publishes it: its tower's keys have other names, its language model is BART."""
+    text, vision = config.get("text_config"), config.get("vision_config")
+    if not isinstance(vision, Mapping) or "dim_embed" not in vision or not isinstance(text, Mapping):
+        return config
+    inside = {**text, "model_type": "bart"}
+    return {
+        **config,
+        "text_config": inside,
+        "vision_config": {**_keys(vision, _DAVIT), "model_type": "florence_vision"},
+    }
+
+
+def _phi3(config: Config) -> Config:
+    """Phi-3-vision: CLIP's large tower, which the file only names (`image_embedding_phi3_v.py`, `CLIP_VIT_LARGE_…`)."""
+    clip = {"hidden_size": 1024, "image_size": 336, "intermediate_size": 4096, "num_attention_heads": 16}
+    tower = {**clip, "num_hidden_layers": 24, "patch_size": 14, "model_type": "clip_vision_model"}
+    inside = {key: value for key, value in config.items() if key not in _PHI4}
+    return {**config, "text_config": {**inside, "model_type": "phi3"}, "vision_config": tower}
+
+
+_PHI4 = ("img_processor", "audio_processor", "embd_layer", "vision_lora", "speech_lora", "auto_map", "architectures")
+
+
+def _phi4(config: Config) -> Config:
+    """Phi-4-multimodal, whose converted checkpoint is transformers' `phi4_multimodal`."""
+    distance = _within(config, "audio_processor", "config", "relative_attention_bias_args", "t5_bias_max_distance")
+    audio = {"bias_max_distance": distance} if _size(distance) else {}
+    kept = {key: value for key, value in config.items() if key not in _PHI4}
+    return {
+        **kept,
+        "model_type": "phi4_multimodal",
+        "audio_config": {**audio, "model_type": "phi4_multimodal_audio"},
+        "vision_config": {"model_type": "phi4_multimodal_vision"},
+    }
+
+
+def _within(config: object, *names: str) -> object:
+    for name in names:
+        config = config.get(name) if isinstance(config, Mapping) else None
+    return config
+
+
+def _named(model_type: str, cls: str | None = None) -> Callable[[Config], Config]:
+    """The same keys under another `model_type`, where the file names that class."""
+
+    def change(config: Config) -> Config:
+        named = config.get("architectures")
+        one = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+        changed = [one.replace("New", "Gte", 1)] if one.startswith("New") else named
+        fits = cls is None or one == cls
+        return {**config, "model_type": model_type, "architectures": changed} if fits else config
+
+    return change
+
+
+def _xlm(config: Config) -> Config:
+    """Jina's embeddings are XLM-RoBERTa with rotations and an adapter for each task."""
+    own = isinstance(config.get("lora_adaptations"), list)
+    return {**config, "model_type": "jina_embeddings_v3", "architectures": ["JinaEmbeddingsV3Model"]} if own else config
+
+
 _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "nemotron-nas": _blocks,
     "internvl_chat": _intern,
     "kimi_k25": _kimi,
+    "minicpmv": _minicpm,
+    "minicpm": lambda config: {"tie_word_embeddings": True, **config},
+    "deepseek_vl_v2": _deepseek_ocr,
+    "florence2": _florence,
+    "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
+    "phi3_v": _phi3,
+    "phi4mm": _phi4,
+    "new": _named("gte"),
+    "git": _named("grok-2", "Grok1ForCausalLM"),
+    "xlm-roberta": _xlm,
+}
+
+
+def beside(config: Config) -> tuple[Weight, ...]:
+    """What a published checkpoint holds besides the network that `renamed` says it is: its code builds it too."""
+    found = _BESIDE.get(str(config.get("model_type")))
+    return found(config) if found else ()
+
+
+def _unused_patches(config: Config) -> tuple[Weight, ...]:
+    """CLIP's patches, in whose place those of SAM are read (`deepencoder.py`)."""
+    if config.get("architectures") != ["DeepseekOCRForCausalLM"]:
+        return ()
+    return (Weight("model.vision_model.embeddings.patch_embedding.weight", ((1024,), (3, 14, 14)), "tower"),)
+
+
+def _phi4_adapters(config: Config) -> tuple[Weight, ...]:
+    """A LoRA for images and one for speech on every matrix of the decoder, and the statistics of sounds."""
+    sizes = [_size(config.get(key)) for key in ("hidden_size", "intermediate_size", "num_hidden_layers")]
+    heads, keys = _size(config.get("num_attention_heads")), _size(config.get("num_key_value_heads"))
+    ranks = [_size(_within(config, f"{each}_lora", "r")) for each in ("vision", "speech")]
+    if not heads or not all(sizes) or sum(ranks) > sizes[0]:
+        return ()
+    hidden, wide, layers = sizes
+    attention = hidden // heads * (heads + 2 * (keys or heads)) + 3 * hidden
+    count = sum(ranks) * layers * (attention + 2 * wide + wide + 2 * hidden)
+    statistics = 2 * (_size(_within(config, "audio_processor", "config", "input_size")) or 80)
+    return (Weight("lora", ((count,),), "other"), Weight("audio_embed.statistics", ((statistics,),), "tower"))
+
+
+_GEMMA3N_TOWERS = 983_281_504
+"""Parameters of MobileNet v5 (300M), the audio encoder and what leads out of both: the published checkpoints of E2B
+(5,439,438,272) and E4B (7,849,978,192) less their language models and the keys and values of layers that share them."""
+
+
+def _gemma3n_towers(config: Config) -> tuple[Weight, ...]:
+    """Both sizes have the same towers, whose network is timm's."""
+    vision = _within(config, "vision_config", "architecture") or "mobilenetv5_300m_enc"
+    whole = isinstance(config.get("vision_config"), Mapping) and isinstance(config.get("audio_config"), Mapping)
+    if not whole or vision != "mobilenetv5_300m_enc":
+        return ()
+    return (Weight("model.towers", ((_GEMMA3N_TOWERS,),), "tower"),)
+
+
+def _jina_adapters(config: Config) -> tuple[Weight, ...]:
+    """A LoRA for each task on every matrix, the embeddings' too (`modeling_lora.py`)."""
+    tasks, rank = config.get("lora_adaptations"), _size(config.get("lora_rank"))
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")
+    hidden, wide, layers, words = (_size(config.get(name)) for name in names)
+    if not isinstance(tasks, list) or not layers or rank > hidden:
+        return ()
+    inside = layers * (6 * hidden + 2 * (hidden + wide))
+    around = words + hidden + _size(config.get("type_vocab_size")) + hidden + 2 * hidden
+    return (Weight("lora", ((len(tasks) * rank * (inside + around),),), "other"),)
+
+
+_BESIDE: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
+    "deepseek_vl_v2": _unused_patches,
+    "gemma3n": _gemma3n_towers,
+    "phi4mm": _phi4_adapters,
+    "xlm-roberta": _jina_adapters,
 }

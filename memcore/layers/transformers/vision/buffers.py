@@ -40,5 +40,5 @@ def tower_buffers(network: Network) -> Sequence[Buffer]:
 
 def root_of(path: str) -> str:
     """The module of a tower given where its layers are, with the dot that ends it."""
-    marks = ("vision_tower.", "vision_model.", "visual.")
+    marks = ("vision_tower.", "vision_model.", "visual.", "vpm.")
     return next(f"{path.partition(mark)[0]}{mark}" for mark in marks if mark in path)
