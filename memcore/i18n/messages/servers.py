@@ -118,8 +118,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "multi-token-prediction layers of {family} are not supported yet": "暂不支持 {family} 的多 token 预测层",
     "the model card's number of parameters": "模型卡给出的参数量",
     "its layers are not known": "其各层未知",
-    "observed -4.8 to +12.2 GiB: what else runs on the host, and its cache of files, count as well": (
-        "实测 -4.8 至 +12.2 GiB：主机上运行的其他程序及其文件缓存也计入"
+    "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well": (
+        "实测 -4.8 至 +20.1 GiB：主机上运行的其他程序及其文件缓存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
     "NCCL is opened before the first measurement": "NCCL 在首次测量之前已打开",
