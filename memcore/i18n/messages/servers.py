@@ -169,16 +169,22 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "multi-token-prediction layers of {family} are not supported yet": "暂不支持 {family} 的多 token 预测层",
     "the model card's number of parameters": "模型卡给出的参数量",
     "its layers are not known": "其各层未知",
-    "observed -4.8 to +12.2 GiB: what else runs on the host, and its cache of files, count as well": (
-        "实测 -4.8 至 +12.2 GiB：主机上运行的其他程序及其文件缓存也计入"
+    "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well": (
+        "实测 -4.8 至 +20.1 GiB：主机上运行的其他程序及其文件缓存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
     "NCCL is opened before the first measurement": "NCCL 在首次测量之前已打开",
     "{count} graphs × ({each} + {layer} × layers) MiB, and more with experts": (
         "{count} 个图 × （{each} + {layer} × 层数）MiB，有专家时更多"
     ),
-    "fitted to 30 logs of 102 graphs each": "按 30 份日志拟合，每份 102 个图",
-    "logs of other GPUs have a quarter to all of it": "其他 GPU 的日志为其四分之一至全部",
+    "logs of other GPUs and releases have a quarter to all of it": "其他 GPU 和版本的日志为其四分之一至全部",
+    "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json)": (
+        "vLLM 0.10.1 至 0.29 的公开启动日志（tests/truth/logs.json）"
+    ),
+    "100 MiB, and 5 for each sequence of the largest graph": "100 MiB，最大图的每条序列另加 5 MiB",
+    "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
+    "observed 0 beside the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
+    "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个图，实测 0.40 至 1.85 GiB",
     # Entries
     "{tower}'s table of rotations": "{tower} 的旋转表",

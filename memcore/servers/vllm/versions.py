@@ -59,6 +59,8 @@ class Facts:
     """FlashInfer's sampler runs where it is installed, and sorts nothing (v1/sample/ops/topk_topp_sampler.py)."""
     profiles_graphs: bool = False
     """Graphs are captured once before the cache is sized, with a small cache: a block for each captured sequence."""
+    times_kernels: bool = False
+    """Combined kernels are timed when they are compiled (`benchmark_combo_kernel`)."""
     checks_states: bool = False
     """It refuses to start with fewer blocks than `max_num_seqs`, where layers have recurrent states."""
     profiles_few: bool = False
@@ -95,7 +97,7 @@ _TWO_MODES = replace(
 _WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
 _WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True)
 _TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True, checks_free=True)
-_PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True)
+_PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
 _GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True)
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
 _FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
