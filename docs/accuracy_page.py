@@ -323,7 +323,7 @@ def report() -> Report:
 
 
 def blocks(found: Report) -> Iterator[Block]:
-    """What the page says, from top to bottom."""
+    """Yield what the page says, from top to bottom."""
     shown = points(found.results)
     done = [each for each in found.results if each.error is not None]
     judged = [each for each in found.results if each.error is not None or each.verdict is not None]
@@ -361,7 +361,7 @@ SERVERS = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers")
 
 
 def served(found: Report) -> Iterator[Block]:
-    """How well servers are predicted, by how far a case is to be trusted, and their verdicts."""
+    """Yield how well servers are predicted, by how far a case is to be trusted, and their verdicts."""
     yield Heading("Servers by confidence")
     yield (
         "A case is `high` where its source states everything or fixes it by a pinned release, `medium` where one or two "
@@ -421,7 +421,7 @@ def _within(case: Result, width: float) -> bool:
 
 
 def simulated(found: Report) -> Iterator[Block]:
-    """How well steps without libraries are reproduced."""
+    """Yield how well steps without libraries are reproduced."""
     right, named = found.phases()
     rows = [
         (

@@ -127,7 +127,7 @@ def reference() -> str:
 
 
 def values(kind: Kind[Any]) -> str:
-    """What a setting can be."""
+    """Return what a setting can be."""
     match kind:
         case Flag():
             return "`true`, `false`"

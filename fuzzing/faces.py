@@ -146,7 +146,7 @@ def of_exports(given: Any) -> None:
 
 
 def _without(path: str) -> object:
-    """What a setting is by default, where its text says it."""
+    """Return what a setting is by default, where its text says it."""
     try:
         return SETTINGS[path].kind.parse(SETTINGS[path].default)
     except ValueError:
@@ -219,7 +219,7 @@ def of_command(given: Any) -> None:
 
 
 def command(arguments: list[str], typed: str = "") -> tuple[int, str]:
-    """What a command prints to a terminal, and its status.
+    """Return what a command prints to a terminal, and its status.
 
     Raises CrashError where it says that the mistake is memcore's.
     """

@@ -150,6 +150,13 @@ SCHEMAS: Mapping[str, Schema] = {
         classes=("JobConfig", "*Config"), nested=True, flags=True, bare=True,
     ),
     "torchtune": Schema(files=("recipes/configs/*.yaml", "recipes/configs/*/*.yaml"), yaml=True),
+    "nemo-automodel": Schema(
+        files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml"), yaml=True,
+    ),
+    "verl": Schema(files=("verl/trainer/config/_generated_*_trainer.yaml",), yaml=True),
+    "llm-foundry": Schema(files=("scripts/train/yamls/*/*.yaml",), yaml=True),
+    "verl-sft": Schema(files=("verl/trainer/config/sft_trainer.yaml",), yaml=True),
+    "openrlhf": Schema(files=("openrlhf/cli/train_*.py",), flags=True),
     "megatron": Schema(
         files=("megatron/training/arguments.py", "megatron/training/config/*.py", "megatron/arguments.py",
                "megatron/core/transformer/transformer_config.py", "megatron/core/model_parallel_config.py",

@@ -456,17 +456,30 @@ ACCELERATORS: Sequence[Accelerator] = (
 """The catalog."""
 
 BY_ID: Mapping[str, Accelerator] = {each.id: each for each in ACCELERATORS}
+_AS_DRIVERS: Mapping[str, Sequence[str]] = {
+    "h100-sxm-80gb": ("NVIDIA H100 80GB HBM3",),
+    "h200-sxm-141gb": ("NVIDIA H200", "NVIDIA H200 141GB"),
+}
+"""Names that `nvidia-smi -L` prints and that are unlike the row's; seen in public logs."""
+SPELLINGS: Mapping[str, Sequence[str]] = {
+    each.id: (
+        *(f"{name}{size}" for name in (each.id, each.name) for size in ("", f" {each.nominal_gb}GB")),
+        *_AS_DRIVERS.get(each.id, ()),
+    )
+    for each in ACCELERATORS
+}
+"""How people write each accelerator's name."""
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """A row by its id.
+    """A row by its id, or by a name that can mean no other.
 
     Raises ConfigError with the nearest id.
     """
-    found = BY_ID.get(name.strip().lower())
-    if found is None:
-        meant = meaning(name, BY_ID)
-        several = Message("; it may be {}", joined(", ", meant)) if len(meant) > 1 else ""
+    given = name.strip().lower()
+    meant = [given] if given in BY_ID else meaning(name, SPELLINGS)
+    if len(meant) != 1:
+        several = Message("; it may be {}", joined(", ", meant)) if meant else ""
         message = Message("found {!r:.80}, which is not in the catalog of {} accelerators{}", name, len(BY_ID), several)
         raise ConfigError([Problem("hardware.accelerator", message, nearest(name, BY_ID))])
-    return found
+    return BY_ID[meant[0]]

@@ -71,6 +71,8 @@ FILES = (
 )
 """Modules that describe the files and command lines of engines that have their own; each has such tools."""
 ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
+_FACE = "memcore.faces.notebook"
+"""How an answer shows itself in Python and in notebooks."""
 
 
 def room(engine: str, name: str) -> Any:
@@ -107,6 +109,11 @@ def row(name: str, table: str, key: str) -> Any:
 def merged(name: str, table: str) -> dict[Any, Any]:
     """The rows of a table that some rooms of this name have, in one."""
     return {key: found for each in rooms(name) for key, found in getattr(each, table, {}).items()}
+
+
+def face() -> Any:
+    """The words and pictures of an answer, which is made without them."""
+    return _module(_FACE)
 
 
 def tools() -> Iterator[Any]:

@@ -46,7 +46,7 @@ class Assumption:
 
 
 def value_of(config: Config, assumptions: Iterable[Assumption], path: str) -> Any:
-    """What a job has of a setting: given, or taken instead; None where it has none."""
+    """Return what a job has of a setting: given, or taken instead; None where it has none."""
     given = config.get(path)
     return given if given is not None else next((each.value for each in assumptions if each.path == path), None)
 

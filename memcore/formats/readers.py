@@ -61,7 +61,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     start = first.end() if first else 0
     if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
-    if _FLAGS.search(text) and not _KEY.match(text, start):
+    if (_FLAGS.search(text) or _OVERRIDING in text) and not _KEY.match(text, start):
         return of_command(read_command(text))
     content = _documents(text, notes)
     script = commands(content) if isinstance(content, Mapping) else None
@@ -130,7 +130,12 @@ def _documents(text: str, notes: list[str] | None) -> Any:
 
 def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The flags of a command with their syntax: arguments of the Trainer's scripts are keys of its files."""
-    return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
+    return ("yaml", _as_file(found)) if _of_trainer(found) or _overridden(found) else ("argv", found)
+
+
+def _overridden(found: Mapping[str, Any]) -> bool:
+    """Whether a command overrides keys of a file, which are all that it says."""
+    return any(name[:1].isalpha() and "." in name for name in found)
 
 
 def _of_trainer(found: Mapping[str, Any]) -> bool:
@@ -153,8 +158,18 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
 
 def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
-    gpus = next((found[name] for name in _PROCESSES if name in found), None)
-    named = {name[2:]: value for name, value in found.items() if name.startswith("--") and name not in _PROCESSES}
+    gpus = next(
+        (
+            found[name]
+            for name in _PROCESSES
+            if isinstance(found.get(name), int) or OUTSIDE.search(str(found.get(name, "")))
+        ),
+        None,
+    )
+    named = {name.removeprefix("--"): value for name, value in found.items()
+             if name[:1].isalpha() or (name.startswith("--") and name not in _PROCESSES)}  # fmt: skip
+    if _overridden(found):  # whatever else stands there is the launcher's
+        named = {name: value for name, value in named.items() if f"--{name}" not in found or name == "config-name"}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
     keys[""] = found.get("", "")
     return keys if gpus is None else {**keys, GPUS: gpus}
@@ -253,8 +268,12 @@ _LISTED = 12
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
     r"|llama-server|llama-cli|\b(?:swift|megatron) (?:sft|pt|rlhf)\b|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf)\.py"
+    r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
+_OVERRIDING = "verl.trainer."
+"""Where programs are that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
+_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli")
 _ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$")
 """Programs behind which a model stands, even one whose name has no owner."""
@@ -283,7 +302,7 @@ def _jobs(words: list[str]) -> list[list[str]]:
         if len({" ".join(each) for each in trained}) < 2:
             return [words]
         launched = trained
-    kept = [word for each in commands if each and _FLAG.match(each[0]) for word in each]
+    kept = [word for each in commands if each and (_FLAG.match(each[0]) or _OVERRIDE.match(each[0])) for word in each]
     different: dict[str, list[str]] = {}
     for each in launched:
         different.setdefault(" ".join(word for word in each if "@" not in word), [*_program_on(each), *kept])
@@ -315,11 +334,16 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     """Flags with their values; programs under an empty name, and what one is run on under `*`."""
     programs: list[str] = []
     at = 0
+    overrides = any(_OVERRIDING in word for word in words)
     while at < len(words):
+        override = _OVERRIDE.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")
         at += 1
+        if override is not None:
+            yield override[1], _overriding(value)
+            continue
         values = [value] if equals else []
-        while not equals and at < len(words) and not _ends(words[at]):
+        while not equals and at < len(words) and not (_ends(words[at]) or (overrides and _OVERRIDE.match(words[at]))):
             values.append(words[at])
             at += 1
         known = [each for each in values if not OUTSIDE.fullmatch(each)]
@@ -334,6 +358,12 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         else:
             yield name, plain(values[0]) if len(values) == 1 else [plain(each) for each in values]
     yield "", " ".join(programs)
+
+
+def _overriding(text: str) -> Any:
+    """The value of a key that a command overrides; null is none."""
+    text = text.strip("'\"")
+    return None if text in ("null", "None", "") else _SAID.get(text, plain(text))
 
 
 def _ends(word: str) -> bool:

@@ -126,6 +126,21 @@ _REASONS: Mapping[str, str] = {
 LABELS_IN_CHINESE: Mapping[str, str] = {**SETTINGS_IN_CHINESE, **_REASONS}
 
 WORDS_OF_LABELS: Mapping[str, tuple[str, str]] = {
+    # Units of settings
+    "unit-in": ("({unit})", "（{unit}）"),
+    "unit tokens": ("tokens", "token"),
+    "unit GPUs": ("GPUs", "个 GPU"),
+    "unit sequences": ("sequences", "个序列"),
+    "unit layers": ("layers", "层"),
+    "unit chunks": ("chunks", "块"),
+    "unit stages": ("stages", "级"),
+    "unit blocks": ("blocks", "块"),
+    "unit elements": ("elements", "元素"),
+    "unit bytes": ("bytes", "字节"),
+    "unit images": ("images", "张图像"),
+    "unit adapters": ("adapters", "个适配器"),
+    "unit micro-batches": ("micro-batches", "个微批次"),
+    "unit pixels": ("pixels", "像素"),
     "label model": ("Model", "模型"),
     "label hardware.accelerator": ("Accelerator", "加速器"),
     "label hardware.num_gpus": ("GPUs", "GPU 数"),

@@ -49,7 +49,7 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-where-each-of": ("On each GPU of {name}", "在 {name} 的每个 GPU 上"),
     "serves-where-each": ("On each GPU", "在每个 GPU 上"),
     "serves-where": ("On the GPU", "在该 GPU 上"),
-    "serves-step-heading": ("How many users, how long a context", "多少用户，多长上下文"),
+    "serves-step-heading": ("What this server holds", "该服务的容量"),
     "serves-step-note": (
         "All sequences use one pool, so shorter ones leave room for more.",
         "所有序列共用一个池，序列越短，能容纳的越多。",

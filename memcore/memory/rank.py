@@ -55,27 +55,27 @@ class Keeps(Protocol):
 
     @property
     def before_step(self) -> int:
-        """What is there before every step but the first."""
+        """Return what is there before every step but the first."""
 
     @property
     def clipping(self) -> int:
-        """What clipping gradients needs for a moment."""
+        """Return what clipping gradients needs for a moment."""
 
     @property
     def stepping(self) -> int:
-        """What the optimizer's step needs for a moment."""
+        """Return what the optimizer's step needs for a moment."""
 
     def resident(self) -> Iterator[Entry]:
-        """What is there before the first step."""
+        """Return what is there before the first step."""
 
     def optimizer_states(self) -> Iterator[Entry]:
-        """What the first optimizer step adds."""
+        """Return what the first optimizer step adds."""
 
     def workspace_entries(self) -> Iterator[Entry]:
         """Workspaces."""
 
     def receive_buffers(self) -> Iterator[Entry]:
-        """What a pipeline's stage keeps of its neighbours' results."""
+        """Return what a pipeline's stage keeps of its neighbours' results."""
 
     def clipping_entries(self) -> Iterator[Entry]:
         """Temporaries of clipping."""
@@ -84,7 +84,7 @@ class Keeps(Protocol):
         """Temporaries of the optimizer's step."""
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Rank:
 
     @property
     def because(self) -> str:
-        """What is in flight at the peak, where several micro-batches can be."""
+        """Return what is in flight at the peak, where several micro-batches can be."""
         return ""
 
     @property
@@ -205,7 +205,7 @@ class Rank:
 
     @cached_property
     def host(self) -> tuple[Entry, ...]:
-        """What one process keeps in host memory."""
+        """Return what one process keeps in host memory."""
         return tuple(host_entries(self.job))
 
     @cached_property
@@ -214,7 +214,7 @@ class Rank:
         return ledger(self.persistent.resident())
 
     def kept_entries(self) -> Iterator[Entry]:
-        """What stays from one step to the next."""
+        """Yield what stays from one step to the next."""
         keeps = self.persistent
         yield from keeps.resident()
         yield from keeps.optimizer_states()
@@ -277,7 +277,7 @@ class Rank:
 
     @cached_property
     def _ways(self) -> Sequence[tuple[float, int]]:
-        """What it holds if hosts wait and if not, each with its share.
+        """Return what it holds if hosts wait and if not, each with its share.
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
@@ -296,12 +296,12 @@ class Rank:
 
     @property
     def _room(self) -> int | None:
-        """What the GPU has for the allocator."""
+        """Return what the GPU has for the allocator."""
         capacity = None if self.job.recipe.fake else self.job.capacity
         return None if capacity is None else capacity - sum(each.overhead.expected for each in outside(self))
 
     def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
-        """What it holds in the room that the GPU has."""
+        """Return what it holds in the room that the GPU has."""
         room = Room(self._room)
         found = self._held(around, room, hosts_wait=hosts_wait)
         if room.short and room.trimmed:
@@ -316,7 +316,7 @@ class Rank:
 
     @property
     def most_reserved(self) -> int:
-        """The same where something that is left open needs more for a moment."""
+        """Return the bytes reserved at most, whichever way the job runs that its config leaves open."""
         return max(held for _, held in self._ways)
 
     @cached_property
@@ -332,7 +332,7 @@ class Rank:
 
 
 def outside(rank: Rank) -> tuple[Outside, ...]:
-    """What the driver shows beyond the allocator."""
+    """Return what the driver shows beyond the allocator."""
     job, paged = rank.job, rank.persistent.paged
     found = [Outside("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
@@ -351,7 +351,7 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
 
 
 def _deep_ep(job: Job) -> Overhead:
-    """What DeepEP sends through; its first version had less."""
+    """Return what DeepEP sends through; its first version had less."""
     sizes = job.sizes
     near = node(job.accelerator, job.config[Hardware.gpus_per_node])
     size = deep_ep(sizes["b"] * sizes["s"], sizes["h"], sizes["e"], sizes["ep"], near)

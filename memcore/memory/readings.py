@@ -65,7 +65,7 @@ def reserved(rank: Rank) -> Reading:
 
 
 def device(rank: Rank, held: Reading) -> Reading:
-    """What nvidia-smi shows for the GPU."""
+    """Return what nvidia-smi shows for the GPU."""
     found = [each.overhead for each in outside(rank)]
     beyond = sum(each.expected for each in found)
     more = sum(each.high for each in found) - beyond + (0 if rank.job.recipe.fake else OTHERS)

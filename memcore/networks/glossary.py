@@ -135,6 +135,6 @@ marks a second value of the same kind (`f′`)."""
 
 
 def meaning(symbol: str) -> str:
-    """What a symbol means."""
+    """Return what a symbol means."""
     plain = symbol.rstrip("′")
     return SYMBOLS[plain] if plain == symbol else f"{SYMBOLS[plain]}, in other layers"

@@ -37,7 +37,7 @@ class Storage:
 
     @property
     def dtype(self) -> str:
-        """What bytes of it are, on one GPU."""
+        """Return what bytes of it are, on one GPU."""
         return "fp8" if self.floating else "int32" if self.grouped else "int8" if self.bits == 8 else "uint8"
 
 
@@ -111,7 +111,7 @@ def _quantized(part: Any, how: _How) -> Any:
 
 
 def beside(weight: Weight) -> Iterator[Beside]:
-    """What a quantized weight keeps besides: maxima, the sixteen numbers that four bits stand for, offsets."""
+    """Yield what a quantized weight keeps besides: maxima, the sixteen numbers that four bits stand for, offsets."""
     if weight.quantized is None:
         return
     row = STORAGES[weight.quantized]

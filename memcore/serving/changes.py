@@ -76,7 +76,7 @@ def larger_share(how: Share | Utilization) -> ServerChange:
 
 
 def fewer_tokens(path: str, least: int = 512) -> ServerChange:
-    """What the server calls the tokens of a step, and the least that is advised."""
+    """Return what the server calls the tokens of a step, and the least that is advised."""
     return ServerChange(
         title="Half the tokens per step",
         kind="latency",

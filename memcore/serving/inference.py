@@ -55,6 +55,8 @@ class Inference(Section, path="inference"):
         "Sequences at once",
         "Sequences in memory at the same time: a batch, or concurrent users of a server.",
         flag="batch",
+        aliases=("users",),
+        common=True,
         default="1",
     )
     prompt_length = setting(
@@ -72,6 +74,7 @@ class Inference(Section, path="inference"):
         "Longest sequence",
         "Longest sequence that the server accepts: prompt plus output.",
         flag="max-len",
+        aliases=("context",),
         common=True,
         default="prompt plus output, otherwise the model's maximum",
     )

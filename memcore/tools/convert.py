@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -14,8 +14,9 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
-from memcore.formats.python import code_of
+from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
 from memcore.formats.settled import GPUS, PER_NODE
@@ -23,7 +24,7 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
-from memcore.networks.catalog import full_name
+from memcore.networks.catalog import catalog, full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
@@ -50,6 +51,8 @@ class Imported:
     """What became of the other keys."""
     notes: tuple[str, ...] = ()
     """What else was taken or left out, and why."""
+    found: Mapping[str, Any] = field(default_factory=dict)
+    """The keys of the text."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -88,26 +91,49 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     another network of it.
     """
     said: list[str] = []
-    script = _script(text)
-    if script is not None:
-        syntax, found, notes = script
-        return _read(_recognized(syntax, found), found, gpus, notes)
     try:
+        script = _script(text)
+        if script is not None:
+            syntax, found, notes = script
+            return of_keys(_recognized(syntax, found), found, gpus, notes)
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
     syntax, found = _with_dashes(syntax, found)
     tool = _recognized(syntax, found)
-    return _read(tool, {**_started(tool, text), **found}, gpus, said)
+    return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
 
 
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     """What a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
+    if code is not None and _PARSED.search(code) and not _TOLD.search(code):
+        return _documented(code)
     found = of_script(code) if code is not None and _CALLS.search(code) else None
     if found is None and code is not None and text.lstrip().startswith("{"):
         raise ConfigError.at("the file", "is a notebook in which nothing of a supported library is trained or served")
     return found
+
+
+_PARSED = re.compile(r"\b(?:HfArgumentParser|TrlParser)\(")
+"""Calls that take the configs of a script from its command line."""
+_TOLD = re.compile(r"\b(?:TrainingArguments|\w+Config)\([^)]*\w+=")
+"""Calls of such configs in the script itself."""
+_COMMAND = re.compile(
+    r"^[ \t]*(?:python3?|accelerate launch|torchrun|deepspeed|trl) (?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE
+)
+
+
+def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
+    """The command that a script's own text begins with, where its arguments come from a command line.
+
+    Raises SeveralJobs for several, and ConfigError for none.
+    """
+    said = [each for each in _COMMAND.findall(docstring_of(code)) if "--" in each]
+    if not said:
+        raise ConfigError.at("the file", "takes its arguments from a command line; give the command, in a file or as -")
+    note = "the script's arguments come from its command line: read are those of the command in its own text"
+    return (*of_command(read_command("\n".join(said))), (note,))
 
 
 _CALLS = re.compile(r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|LLM)\(")
@@ -119,9 +145,9 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported
     if job is not None and job > len(several.jobs):
         raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
     if job is not None:
-        return _read(*_tool_and_keys(several.jobs[job - 1]), gpus)
+        return of_keys(*_tool_and_keys(several.jobs[job - 1]), gpus)
     try:
-        read = [_read(*_tool_and_keys(each), gpus) for each in several.jobs]
+        read = [of_keys(*_tool_and_keys(each), gpus) for each in several.jobs]
     except MemcoreError:
         raise several from None
     first = read[0]
@@ -136,9 +162,11 @@ def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
     return _recognized(syntax, found), found
 
 
-def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
+def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
     """What a tool's keys say of a job, behind what was `said` of the text."""
-    notes = tuple(said)
+    notes, keys = tuple(said), found
+    if gpus and any(key.name == GPUS for key in tool.keys):
+        found = {GPUS: gpus, **found}
     if tool.settled is not None:
         found, settled = tool.settled(found)
         notes += tuple(settled)
@@ -150,19 +178,52 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
     for name, path, value in derived(tool, found, flat, gpus):
         flat[path] = value
         read[name] = path
-    notes += tuple(unread(tool, found, flat, gpus))
+    notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine: Mapping[str, Any] = {} if tool.engines[0] == "none" else {EngineSettings.type: tool.engines[0]}
     config = nested({**engine, **assumed, **_unscaled(tool, flat)})
-    model = _model(tool, found)
+    model, folder = _at_home(_model(tool, found))
+    notes += folder
     if model is not None:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     silent = [name for name in rest if _ignored(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
+    _whose(tool, len(read), sorted_out)
     unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
-    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes)
+    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+_STRANGE = 8
+"""Keys that nobody knows, from which on they have to be fewer than those that somebody does."""
+
+
+def _whose(tool: Tool, read: int, accounts: Accounts) -> None:
+    """Raise ConfigError for a file of which most keys are none of the tool's."""
+    strange, known = accounts.unknown, read + len(accounts.of_no_account) + len(accounts.left_out)
+    if len(strange) >= _STRANGE and len(strange) > known:
+        raise ConfigError.at(
+            "the file",
+            "looks like a file of {}, which lacks {} of its keys: {}; give the job with flags",
+            tool.title,
+            len(strange),
+            joined(", ", strange[:_STRANGE]),
+        )
+
+
+_ADAPTER, _TYPE = "training.adapter.", Training.adapter.type
+
+
+def _without_adapter(read: dict[str, str], flat: dict[str, Any]) -> Iterator[str]:
+    """Leave out what is said of an adapter that nobody asks for, and say so."""
+    if flat.get(_TYPE) is not None:
+        return
+    lone = [name for name, path in read.items() if path.startswith(_ADAPTER)]
+    for name in lone:
+        flat.pop(read[name], None)
+    if lone:
+        yield Message("no adapter is asked for: {} has no effect", joined(", ", lone))
 
 
 def _is_bare(text: str) -> bool:
@@ -286,6 +347,20 @@ def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
     return found.get(tool.model) if tool.model else None
 
 
+_FOLDER = re.compile(r"[~./$]|(?:[^/]*/){2}")
+"""How a model's folder begins, which no hub id does."""
+
+
+def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
+    """The model of the catalog that a folder on a disk is called after, and a note on it."""
+    if not isinstance(model, str) or not _FOLDER.match(model):
+        return model, ()
+    known = full_name(model.rstrip("/").rpartition("/")[2])
+    if known not in catalog():
+        return model, ()
+    return known, (Message("{} is taken for {}, by the folder's name", model, known),)
+
+
 def flag(config: Config, path: str, value: Any = None) -> str | None:
     """A setting as the tool of a config writes it: its key's name, or with a value the key that is set.
 
@@ -353,14 +428,14 @@ def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
     plain = {name: value for name, value in told.keys.items() if not name.startswith("*")}
     if tool.syntax == "argv":
         text = as_command(told.command, plain)
-        return text, _read(tool, read_command(text))
+        return text, of_keys(tool, read_command(text))
     content = nested(plain)
     run = f"{_RUN}{told.command}\n" if told.command else ""
     known = {key.name for key in tool.keys}
     started = {name: count for name, count in told.started.items() if name in known and run}
     if tool.syntax == "json":
-        return as_json(content), _read(tool, flattened(content))
-    back = _read(tool, {**started, **flattened(content)})
+        return as_json(content), of_keys(tool, flattened(content))
+    back = of_keys(tool, {**started, **flattened(content)})
     return run + (as_toml(content) if tool.syntax == "toml" else as_yaml(content)), back
 
 

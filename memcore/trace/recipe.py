@@ -87,6 +87,10 @@ class Objective:
     """The first half of the batch is compared with the second."""
     measures: bool = False
     """Entropies are measured, for which the logits are copied."""
+    flash: bool = False
+    """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
+    in_place: bool = False
+    """It writes gradients over the logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +279,7 @@ class Recipe:
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 
     def plan(self, of: type[PlanT]) -> PlanT | None:
-        """What a trainer told its hooks and layers; None where it is another trainer's step."""
+        """Return what a trainer told its hooks and layers; None where it is another trainer's step."""
         return next((each for each in self.plans if isinstance(each, of)), None)
 
     def planned(self, plan: Hashable) -> Recipe:

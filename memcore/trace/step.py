@@ -255,7 +255,7 @@ class Step:
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
 
     def _keep(self, checkpoints: Checkpoints) -> Callable[[Tensor], Saved] | None:
-        """How a checkpoint keeps its inputs; None: as they are."""
+        """Return how a checkpoint keeps its inputs; None: as they are."""
         if checkpoints.partitioned:
             return partial(partitioned, hosted=checkpoints.hosted)
         return self._hosted.keep if checkpoints.hosted else None

@@ -42,7 +42,7 @@ def _batch(job: Job) -> str:
 
 
 def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
-    """What `memcore estimate` prints; a picture comes after the verdict."""
+    """Return what `memcore estimate` prints; a picture comes after the verdict."""
     found: Verdict = verdict(estimate)
     warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
     lines = [title(estimate.job), "", found.headline, found.reason, *warnings, "", *picture]
@@ -135,7 +135,7 @@ def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
 
 
 def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
-    """What was taken that somebody should look at, and how much else; `usual` says whose defaults that is."""
+    """Yield what was taken that somebody should look at, and how much else; `usual` says whose defaults that is."""
     for each in found.assumptions:
         if each.notable:
             yield each.path, spelled(each.path, each.value), each.reason
@@ -145,7 +145,7 @@ def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
 
 
 def explanation(estimate: Estimate, moment: Moment) -> str:
-    """What `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
+    """Return what `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
     ledger = estimate.rank.ledger(moment)
     lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} in tensors", ""]
     lines += section(

@@ -19,7 +19,7 @@ KERNELS = frozenset({"rms_norm", "rope", "swiglu"})
 
 
 def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
-    """The same kernels; refuses families whose layers Liger does not patch like Llama's."""
+    """Return Liger's kernels; refuses families whose layers Liger does not patch like Llama's."""
     layers = network.kinds
     wanted = {
         "rms_norm": ("RMSNorm", all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms)),
@@ -45,7 +45,7 @@ def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
-    """The same with other kernels."""
+    """Run the forward pass with Liger's kernels."""
     step.tape.liger = step.recipe.liger
     return model.forward(step, batch)
 

@@ -147,7 +147,7 @@ class Tally:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def progress(self, *, done: bool) -> Progress:
-        """What is known now."""
+        """Return what is known now."""
         seen = self.pruned + self.measured + self.refused
         new, self.new = tuple(self.new), []
         self.best.sort(key=lambda each: order(each, self.headroom))

@@ -57,7 +57,7 @@ class Space:
 
     @property
     def row(self) -> Row:
-        """What the engine can be searched for."""
+        """Return what the engine can be searched for."""
         return ROWS[self.engine]
 
     @property
@@ -132,7 +132,7 @@ class Space:
                     yield Layout(*sizes, micro_batch, micro_batches, number)
 
     def _has(self, policy: Policy, tensor: int, stages: int, experts: int, micro_batches: int) -> bool:
-        """Whether a policy is one of this division."""
+        """Return whether a policy is one of this division."""
         if policy.schedule != "1f1b" and policy.schedule not in self.tried.schedules:
             return False
         if policy.schedule == "1f1b" and stages > 1 and "1f1b" not in self.tried.schedules:
@@ -224,7 +224,7 @@ def sequences_of(job: Job) -> int:
 
 
 def plan(space: Space, layout: Layout, computes: int, sums: int) -> Plan:
-    """What the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`."""
+    """Return what the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`."""
     policy, count = space.row.policies[layout.policy], layout.micro_batches
     sharded = space.row.sharded == "parameters"
     gathers, reduces = (count * (1 + policy.resharded), count) if sharded else (1, 1)
@@ -318,7 +318,7 @@ _SIZE = 2
 
 
 def floor_of(job: Job) -> Floor:
-    """What the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
+    """Return what the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
     model, sizes = job.model, job.model.sizes
     routed = sum(
         count * sum(model.size(weight.shape) for weight in feed.experts)

@@ -51,7 +51,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
     groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]

@@ -29,7 +29,7 @@ _NORMED = 250_000_000
 
 
 def plan_of(recipe: Recipe) -> ZeroPlan:
-    """What ZeRO was told."""
+    """Return what ZeRO was told."""
     plan = recipe.plan(ZeroPlan)
     if plan is None:
         raise TypeError(recipe)
@@ -286,7 +286,7 @@ def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
 
 
 def host(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
-    """What one process keeps in host memory, pinned; states on NVMe are read in parts."""
+    """Return what one process keeps in host memory, pinned; states on NVMe are read in parts."""
     plan = plan_of(recipe)
     part: Shape = (_total(weights, recipe, shared=True),)
     dtype, found = recipe.precision.parameter, []

@@ -71,7 +71,7 @@ def zero_engine(read: Defaults) -> str:
 
 
 def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
-    """What ZeRO does."""
+    """Return what ZeRO does."""
     stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))
     optimizer, parameters = read.take(_OPTIMIZER, "none"), read.take(_PARAM, "none")
     if optimizer != "none" and stage == 0:
@@ -100,7 +100,10 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
 
 
 def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
-    """Whether gradients accumulate in another dtype than the model's: `BF16_Optimizer` takes those of stage 1."""
+    """Return whether gradients accumulate in another dtype than the model's.
+
+    `BF16_Optimizer` takes those of stage 1.
+    """
     path = Training.gradient_dtype
     given = read.given(path)
     if given is None or given == precision.parameter:
@@ -205,7 +208,7 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
 
 
 def _masters(config: Config) -> Iterator[Problem]:
-    """Whether there is a separate copy of the parameters in fp32.
+    """Yield whether there is a separate copy of the parameters in fp32.
 
     Source: deepspeed/runtime/zero/stage_1_and_2.py and stage3.py (`.clone().float()`), fp16/fused_optimizer.py.
     """

@@ -10,8 +10,11 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.formats.settled import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Settled
 from memcore.formats.tool import Key, Meaning, Share, Tool
+from memcore.trainers.pytorch.automodel import AUTOMODEL
+from memcore.trainers.pytorch.foundry import FOUNDRY
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
+from memcore.trainers.pytorch.verl import VERL, VERL_SFT
 
 _CHECKPOINTS = Training.activation_checkpointing
 
@@ -168,7 +171,7 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT)
 SHARES: Mapping[str, Share] = {
     "settled": Share(
         keys=(

@@ -107,13 +107,19 @@ def _half(dtype: str) -> str:
 
 
 def _prepared(read: Defaults) -> bool:
-    """Whether PEFT casts the rest of a quantized model to fp32; of GPTQ's it casts nothing (peft/utils/other.py)."""
+    """Return whether PEFT casts the rest of a quantized model to fp32.
+
+    Of GPTQ's it casts nothing (peft/utils/other.py).
+    """
     asked = bool(read.given(TorchSettings.prepare_model_for_kbit_training))
     return asked and not STORAGES[str(read.given(Training.quantization))].grouped
 
 
 def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
-    """How frozen matrices are computed with. What is prepared for few bits was loaded in the dtype of the products."""
+    """Return how frozen matrices are computed with.
+
+    What is prepared for few bits was loaded in the dtype of the products.
+    """
     storage = read.given(Training.quantization)
     if storage is None:
         return None
@@ -189,7 +195,7 @@ def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: 
 
 
 def _shift(read: Defaults, code: LayerCode, word: str) -> str:
-    """Who shifts the labels; what the loss then cannot be is refused."""
+    """Return who shifts the labels; what the loss then cannot be is refused."""
     outside = pipelined(read)
     shift = read.take(Training.loss_shift, "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
@@ -253,7 +259,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
 
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
-    """Whose layers run, if they can."""
+    """Return whose layers run, if they can."""
     path, reason = Training.implementation, "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
@@ -265,7 +271,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
 
 
 def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -> frozenset[str]:
-    """Which of Liger's kernels run."""
+    """Return which of Liger's kernels run."""
     given = read.given(Training.liger_kernels)
     if given is not None and implementation != "liger":
         read.refuse(
@@ -371,7 +377,7 @@ def recipe_of(
 
 
 def _padded(read: Defaults, kernel: str) -> bool:
-    """Whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
+    """Return whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
     padded = read.take(Training.attention_mask, "none") == "padded"
     packed = bool(read.take(Training.packed_sequences, False))
     if padded and kernel in ("flash", "cudnn"):
@@ -452,7 +458,7 @@ def unit_axes(sizes: Mapping[str, int]) -> Iterator[Axis]:
 
 
 def _prefixed(model: Model) -> bool:
-    """Whether learned keys and values are in a cache."""
+    """Return whether learned keys and values are in a cache."""
     return any(has_prefix(mixer) for layer in model.network.kinds for mixer in layer.mixers)
 
 

@@ -125,14 +125,14 @@ def _nccl(
     stages: int,
     accelerator: Accelerator | None,
 ) -> Overhead:
-    """What communicators take outside of the allocator."""
+    """Return what communicators take outside of the allocator."""
     if extension.opened is None:
         return communicators(engine.communicators)
     return extension.opened(recipe, sizes, stages, node(accelerator, config[Hardware.gpus_per_node]), accelerator)
 
 
 def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bool:
-    """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
+    """Return whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
     path = Training.zero_grad
     keeps = bool(read.take(path, "set-to-none") == "keep")
     if keeps and extension.partitions:
