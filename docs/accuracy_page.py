@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from statistics import median
 
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.faces.render.svg import standalone
@@ -125,6 +126,42 @@ NOTES = {
         ("fms-santacoder-full-1g-b4-smi", "fms-santacoder-full-fsdp2-b4"),
         "One more copy of the logits in 16 bits and the keys and values that GPTBigCodeModel returns under checkpoints would "
         "explain it, as if the loop held the model's output; why it would is not known.",
+    ),
+    **dict.fromkeys(
+        (
+            "fms-2024-santacoder-full-1g-b8",
+            "fms-2024-santacoder-full-1g-b8-smi",
+            "fms-2024-santacoder-full-2g-b2-smi",
+            "fms-2024-santacoder-full-2g-b4",
+            "fms-2024-santacoder-full-2g-b4-smi",
+        ),
+        "As the two runs of santacoder above: one more copy of the logits in 16 bits, and keys and values.",
+    ),
+    **dict.fromkeys(
+        (
+            "fms-2024-mistral-7b-lora-2g-b2-smi",
+            "fms-2024-mistral-7b-lora-2g-b4-smi",
+            "fms-2024-mistral-7b-qlora-1g-b4-smi",
+            "fms-2024-mistral-7b-qlora-1g-b8-smi",
+            "fms-2024-mistral-7b-qlora-2g-b2-smi",
+            "fms-2024-mistral-7b-qlora-2g-b4-smi",
+            "fms-2024-mistral-7b-gptq-lora-1g-b4-smi",
+            "fms-2024-llama-2-70b-qlora-2g-b2-smi",
+            "fms-granite-powerlm-3b-lora-1g-b4-smi",
+            "fms-granite-powerlm-3b-qlora-1g-b4-smi",
+        ),
+        "Tensors are exact. nvidia-smi shows 1.2 to 1.6 GiB more on this machine whatever the batch, and as much again with FSDP; "
+        "on the machine of the benchmark with Liger's kernels it does not.",
+    ),
+    **dict.fromkeys(
+        (
+            "fms-2024-mixtral-8x7b-lora-2g-b2-smi",
+            "fms-2024-mixtral-8x7b-lora-2g-b4-smi",
+            "fms-2024-mixtral-8x7b-qlora-2g-b2-smi",
+            "fms-2024-mixtral-8x7b-qlora-2g-b4",
+            "fms-2024-mixtral-8x7b-qlora-2g-b4-smi",
+        ),
+        "What FSDP1 reserves for experts of an early transformers, module by module, is 5 to 7 GiB more than its replay says.",
     ),
     **dict.fromkeys(
         (
@@ -408,6 +445,7 @@ def blocks(found: Report) -> Iterator[Block]:
     yield Table(
         ("Source", "Kind of job", "Cases", "Median", "90th percentile", "Worst", "Inside"), [*map(row, found.regimes())]
     )
+    yield from calibrated(found)
     yield Heading("Simulated steps")
     yield from simulated(found)
     yield from served(found)
@@ -450,6 +488,39 @@ def served(found: Report) -> Iterator[Block]:
         ("Case", "Verdict", "Confidence", "Note"),
         [(each.id, each.verdict or "", each.confidence, NOTES.get(each.id, UNKNOWN)) for each in wrong],
     )
+
+
+READINGS = ("max_allocated", "max_reserved", "device_used")
+WIDTHS = (0.5, 1.0, 1.5, 2.0)
+
+
+def calibrated(found: Report) -> Iterator[Block]:
+    """How many measured runs lie within the range of a reading, and within parts and multiples of it."""
+    yield Heading("Ranges")
+    yield (
+        "A range is meant to hold nine of ten runs: it is the root of the sum of squares of what is in doubt about a job "
+        "(memcore/memory/doubts.py), and `memcore estimate` says which setting would narrow it most. Widths are halves of the "
+        "range, as shares of what is expected."
+    )
+    rows = []
+    for quantity in READINGS:
+        own = [
+            each for each in found.results
+            if each.kind == "hardware" and each.quantity == quantity and each.moment == "peak" and each.range is not None
+        ]  # fmt: skip
+        inside = [f"{100 * sum(_within(each, width) for each in own) / len(own):.0f}%" for width in WIDTHS]
+        half = median((each.range[1] - each.range[0]) / 2 / (each.predicted or 1) for each in own if each.range)
+        rows.append((quantity, str(len(own)), f"{100 * half:.1f}%", *inside))
+    yield Table(("Reading", "Cases", "Median width", *(f"Within {width:g} ×" for width in WIDTHS)), rows)
+
+
+def _within(case: Result, width: float) -> bool:
+    """Whether what was measured lies in a multiple of the range."""
+    if case.range is None or case.measured is None or case.predicted is None:
+        return False
+    low, high = case.range
+    least, most = case.predicted - width * (case.predicted - low), case.predicted + width * (high - case.predicted)
+    return least <= case.measured <= most
 
 
 def simulated(found: Report) -> Iterator[Block]:

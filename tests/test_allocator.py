@@ -102,6 +102,8 @@ def test_whole_segments_go_back_where_there_is_no_room():
     assert not room.short
     pool.release(used)
     pool.allocate(71 * MiB)
+    assert not room.short
+    pool.allocate(40 * MiB)
     assert room.short
 
 

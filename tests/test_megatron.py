@@ -406,7 +406,7 @@ def test_the_load_of_experts_is_a_range():
     assert found.allocated.expected < worst.allocated.expected <= found.allocated.high
     capped = estimate(changed(job, engine={"moe_expert_capacity_factor": 1.25}))
     assert capped.job.worst_imbalance == 1.25
-    assert worst.worst_routing is None
+    assert worst.skewed_routing is None
 
 
 def test_recipes_of_megatron_bridge():

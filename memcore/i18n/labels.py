@@ -89,6 +89,7 @@ _REASONS: Mapping[str, str] = {
     "the Hugging Face Trainer's and torchtitan's choice": "Hugging Face Trainer 和 torchtitan 的选择",
     "half of the longest sequence": "最长序列的一半",
     "Megatron Bridge's recipe for this model": "Megatron Bridge 对该模型的配方",
+    "Megatron Bridge's performance recipe for this model and GPU count": "Megatron Bridge 对该模型与 GPU 数的性能配方",
     "experts evenly loaded": "专家负载均匀",
     "TransformerEngine's usual choice": "TransformerEngine 通常的选择",
     "TransformerEngine's choice since Hopper": "TransformerEngine 自 Hopper 起的选择",

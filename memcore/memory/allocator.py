@@ -43,11 +43,6 @@ class DeviceMemory:
         """There was not enough; from then on there is whatever is asked for."""
         self.trimmed = False
         """Unused segments went back."""
-        self.stepping = False
-        """The optimizer steps: unused segments go back where there is no room (`release_cached_blocks`).
-
-        They would in passes too, but in each of them again, and be asked for again: that is taken as too little.
-        """
         self._pools: list[Pool] = []
 
     def enter(self, pool: Pool) -> None:
@@ -59,9 +54,9 @@ class DeviceMemory:
         return self.limit is None or self.reserved + size <= self.limit
 
     def take(self, size: int) -> None:
-        """A new segment."""
+        """A new segment; where there is no room, unused ones go back first (`release_cached_blocks`)."""
         if self.limit is not None and self.reserved + size > self.limit:
-            for pool in self._pools if self.stepping and not self.short else ():
+            for pool in self._pools if not self.short else ():
                 given = pool.trim()
                 self.reserved -= given
                 self.trimmed = self.trimmed or given > 0
@@ -306,10 +301,8 @@ def reserved(
 
 def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> None:
     """The optimizer's step: what it adds, and what it needs for a moment."""
-    pool.room.stepping = True
     pool.allocate_all(large(states))
     pool.release_all(pool.allocate_all(large(temporaries))[::-1])
-    pool.room.stepping = False
 
 
 def small_segments(size: int) -> int:

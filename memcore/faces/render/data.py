@@ -101,6 +101,10 @@ def _reading(reading: Reading) -> dict[str, Any]:
         "bytes": reading.expected,
         "high_bytes": reading.high,
         "range_because": reading.range_because,
+        "parts": [
+            {"title": each.title, "low_bytes": each.low, "high_bytes": each.high, "settled_by": each.settled_by or None}
+            for each in reading.parts
+        ],
     }
 
 

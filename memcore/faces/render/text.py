@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from memcore.columns import table
 from memcore.memory.answer import Answer
+from memcore.memory.doubts import narrowing, together
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
@@ -46,7 +47,7 @@ def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
     warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
     lines = [title(estimate.job), "", found.headline, found.reason, *warnings, "", *picture]
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
-    lines += section("Readings", table(readings(estimate), right=(1,)))
+    lines += section("Readings", [*table(readings(estimate), right=(1,)), *_narrower(estimate)])
     lines += section("One step", table(_phases(estimate), right=(1,)))
     lines += section("From start to end", table(_whole(estimate), right=(1,)))
     if len(estimate.ranks) > 1:
@@ -110,6 +111,15 @@ def readings(found: Answer) -> Iterator[Sequence[str]]:
         yield each.name, format_bytes(each.expected), between, each.instrument
     if found.capacity is not None and found.job.accelerator is not None:
         yield "capacity", format_bytes(found.capacity), "", found.job.accelerator.name
+
+
+def _narrower(estimate: Estimate) -> Iterator[str]:
+    """The setting that would narrow the device's range most."""
+    found, device = narrowing(estimate.device.parts), estimate.device
+    if found is not None:
+        low, high = together(tuple(each for each in device.parts if each is not found))
+        between = f"{format_bytes(max(device.expected - low, 0))} to {format_bytes(device.expected + high)}"
+        yield f"{found.settled_by} would narrow the device's range most: to {between}"
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
