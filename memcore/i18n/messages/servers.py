@@ -26,7 +26,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {name}, which needs flash attention": "值为 {name}，需要启用 flash attention",
     "llama.cpp caches in {types}": "llama.cpp 的缓存可用 {types:s}",
     "the indexer of sparse attention": "稀疏注意力的索引器",
-    "{name}'s further parts of a layer": "{name} 层的其他部分",
+    "{name}'s additional parts of a layer": "{name} 层的其他部分",
     "{kind} mixers": "{kind} 混合层",
     # Where settings come from
     "the most usual server": "最常用的推理服务",
@@ -127,7 +127,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "{count} 个图 × （{each} + {layer} × 层数）MiB，有专家时更多"
     ),
     "fitted to 30 logs of 102 graphs each": "按 30 份日志拟合，每份 102 个图",
-    "logs of other GPUs have a quarter to all of it": "其他 GPU 的日志为其四分之一至全部",
+    "logs of other GPUs and releases have a quarter to all of it": "其他 GPU 与版本的日志为其四分之一至全部",
+    "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json)": (
+        "vLLM 0.10.1 至 0.29 的公开启动日志（tests/truth/logs.json）"
+    ),
     "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个图，实测 0.40 至 1.85 GiB",
     # Entries
     "{tower}'s table of rotations": "{tower} 的旋转表",
