@@ -154,6 +154,7 @@ SCHEMAS: Mapping[str, Schema] = {
         files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml"), yaml=True,
     ),
     "verl": Schema(files=("verl/trainer/config/_generated_*_trainer.yaml",), yaml=True),
+    "llm-foundry": Schema(files=("scripts/train/yamls/*/*.yaml",), yaml=True),
     "verl-sft": Schema(files=("verl/trainer/config/sft_trainer.yaml",), yaml=True),
     "openrlhf": Schema(files=("openrlhf/cli/train_*.py",), flags=True),
     "megatron": Schema(

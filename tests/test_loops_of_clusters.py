@@ -1,4 +1,4 @@
-"""Files of NeMo Automodel, and commands of verl and OpenRLHF: what their keys mean together, and what is refused."""
+"""Files of NeMo Automodel and LLM Foundry, and commands of verl and OpenRLHF: what their keys mean together, and what is refused."""
 
 import pytest
 
@@ -65,6 +65,35 @@ python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_n
    --pretrain meta-llama/Llama-3.2-1B --micro_train_batch_size 2 --train_batch_size 64 --prompt_max_len 512 \\
    --generate_max_len 512 --zero_stage 3 --bf16 --advantage_estimator reinforce --vllm_enable_sleep --flash_attn
 """
+FOUNDRY = """\
+variables:
+  max_seq_len: 1024
+max_seq_len: ${variables.max_seq_len}
+model:
+  name: mpt_causal_lm
+  d_model: 256
+  n_heads: 4
+  n_layers: 4
+  expansion_ratio: 4
+  max_seq_len: ${variables.max_seq_len}
+  vocab_size: 50368
+  attn_config:
+    attn_impl: flash
+optimizer:
+  name: decoupled_adamw
+  lr: 6.0e-4
+algorithms:
+  gradient_clipping:
+    clipping_type: norm
+    clipping_threshold: 1.0
+global_train_batch_size: 64
+device_train_microbatch_size: 4
+precision: amp_bf16
+fsdp_config:
+  sharding_strategy: FULL_SHARD
+  mixed_precision: PURE
+  activation_checkpointing: true
+"""
 
 
 def read(text, gpus=8):
@@ -110,6 +139,17 @@ WANTED = {
         "training.precision": "bf16-mixed",
         "training.attention": "flash",
         "training.gradient_accumulation_steps": 16,
+    },
+    FOUNDRY: {
+        "model.n_positions": 1024,
+        "model.n_inner": 1024,
+        "engine.type": "fsdp",
+        "engine.version": 1,
+        "training.precision": "bf16-mixed",
+        "training.reduce_dtype": "bf16",
+        "training.gradient_accumulation_steps": 2,
+        "training.attention": "flash",
+        "training.activation_checkpointing.policy": "full",
     },
     FORMER: {
         "hardware.num_gpus": 4,

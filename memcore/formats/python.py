@@ -68,6 +68,16 @@ def code_of(text: str) -> str | None:
     return text if _IMPORTS.search(text) and not page else None
 
 
+def docstring_of(code: str) -> str:
+    """The texts between a script's statements, which say what it is for and how it is started."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    alone = (node.value for node in body if isinstance(node, ast.Expr))
+    return "\n".join(each.value for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
 def _cells(cells: Iterable[Any]) -> Iterator[str]:
     """The cells of code in Python; those in other languages, and those that are none and say nothing, are left out."""
     for each in cells:

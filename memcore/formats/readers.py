@@ -61,7 +61,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     start = first.end() if first else 0
     if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
-    if (_FLAGS.search(text) or _OVERRIDES.search(text)) and not _KEY.match(text, start):
+    if (_FLAGS.search(text) or _OVERRIDING in text) and not _KEY.match(text, start):
         return of_command(read_command(text))
     content = _documents(text, notes)
     script = commands(content) if isinstance(content, Mapping) else None
@@ -271,8 +271,8 @@ _LAUNCHED = re.compile(
     r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
-_OVERRIDES = re.compile(r"\bverl\.trainer\.")
-"""Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
+_OVERRIDING = "verl.trainer."
+"""Where programs are that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli")
 _ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$")
@@ -334,7 +334,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     """Flags with their values; programs under an empty name, and what one is run on under `*`."""
     programs: list[str] = []
     at = 0
-    overrides = any(_OVERRIDES.search(word) for word in words)
+    overrides = any(_OVERRIDING in word for word in words)
     while at < len(words):
         override = _OVERRIDE.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")

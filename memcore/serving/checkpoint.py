@@ -119,6 +119,26 @@ def own_dtype(raw: Raw) -> str | None:
     return None
 
 
+def own_cache(raw: Raw) -> str | None:
+    """The dtype of the KV cache that the checkpoint has scales for.
+
+    >>> own_cache({"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}})
+    'fp8'
+    """
+    found = raw.get("quantization_config") or text_config(raw).get("quantization_config")
+    if not isinstance(found, Mapping):
+        return None
+    inner = found.get("quantization")
+    for section in (found, inner if isinstance(inner, Mapping) else {}):
+        scheme = section.get("kv_cache_scheme")
+        algorithm = scheme if isinstance(scheme, str) else section.get("kv_cache_quant_algo")
+        if str(algorithm).lower() == "fp8":
+            return "fp8"
+        if isinstance(scheme, Mapping) and scheme.get("num_bits") == 8 and scheme.get("type") == "float":
+            return "fp8"
+    return None
+
+
 def own_format(raw: Raw) -> Stored | None:
     """The format that the checkpoint is quantized in, if it is.
 

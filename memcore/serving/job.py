@@ -19,10 +19,10 @@ from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
-from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, text_config
+from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
-from memcore.serving.recipes import recipe
+from memcore.serving.recipes import CACHES_IN_FP8, recipe
 from memcore.serving.repositories import OBSERVED_TOWERS, published, whole_model
 from memcore.serving.settings import ServerSettings
 from memcore.serving.speculation import Speculation, predicts, speculation
@@ -62,6 +62,8 @@ class Server:
     """The weights that it reports are the target's; what proposes tokens has a line of its own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
+    reads_cache_format: bool = False
+    """The cache is in fp8 without being asked for where the checkpoint has scales for it."""
     loads_towers: bool = False
     """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
@@ -196,7 +198,7 @@ def resolve(config: Config) -> ServingJob:
     served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
-    basics, recipes = _basics(read, config, served, layout)
+    basics, recipes = _basics(read, config, served, layout, server)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)
     if read.problems:
@@ -299,7 +301,9 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
         )
 
 
-def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> tuple[Basics, tuple[Stored, ...]]:
+def _basics(
+    read: Defaults, config: Config, served: _Served, layout: Layout, server: Server
+) -> tuple[Basics, tuple[Stored, ...]]:
     model, raw = served.model, served.raw
     stored, recipes = _format(read, served)
     given = own_dtype(raw)
@@ -308,6 +312,8 @@ def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> 
     longest = _longest(read, model)
     accelerator, capacity = _capacity(read)
     cache = read.take(Inference.kv_cache_dtype, "auto")
+    if cache == "auto" and server.reads_cache_format:
+        cache = _own_cache(served, stored) or cache
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
     basics = Basics(
@@ -328,6 +334,12 @@ def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> 
         tower=OBSERVED_TOWERS.get(served.name),
     )
     return basics, recipes
+
+
+def _own_cache(served: _Served, stored: Stored | None) -> str | None:
+    """The dtype that the checkpoint, or whoever made it, stores scales of the cache for."""
+    makers = CACHES_IN_FP8.get(stored.format.name if stored else "", frozenset())
+    return own_cache(served.raw) or ("fp8" if served.maker.lower() in makers else None)
 
 
 def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None) -> Speculation | None:

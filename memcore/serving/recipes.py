@@ -89,6 +89,8 @@ RedHatAI's is llm-compressor's: with linear attention in 16 bits Qwen3.6-35B-A3B
 """
 
 
+CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"unsloth"})}
+"""Who stores scales for a KV cache in fp8 along with a format: 32 KiB for each token of unsloth/Qwen3.8-27B-NVFP4."""
 _INT4_OF = frozenset({"cyankiwi"})
 """Who quantizes every matrix of a block to int4 in groups of 32, whatever the repository's name says: of Qwen3.5-9B
 7.55 GiB are loaded, of each half of Qwen3-Next-80B-A3B 22.53 GiB."""

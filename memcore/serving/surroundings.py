@@ -7,6 +7,7 @@ from math import hypot
 
 from memcore.hardware import Accelerator, communicators, context
 from memcore.memory.ledger import Entry, Range
+from memcore.serving.devices import switched
 from memcore.serving.entries import observed
 
 CATEGORY = "outside the allocator"
@@ -34,5 +35,8 @@ def surroundings(accelerator: Accelerator | None, gpus: int) -> list[Entry]:
     if gpus > 1:
         nccl = communicators(1)
         bounds = Range(nccl.low, nccl.expected, nccl.high)
+        if not switched(accelerator):
+            # Without NVLink it has few channels: none of a start of SGLang on four L4 sees any.
+            bounds = Range(0, nccl.low, 2 * nccl.expected)
         found.append(observed("NCCL buffers", CATEGORY, bounds, nccl.source, "channels × connections"))
     return found

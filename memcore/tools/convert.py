@@ -16,7 +16,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
-from memcore.formats.python import code_of
+from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
 from memcore.formats.settled import GPUS, PER_NODE
@@ -91,11 +91,11 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     another network of it.
     """
     said: list[str] = []
-    script = _script(text)
-    if script is not None:
-        syntax, found, notes = script
-        return of_keys(_recognized(syntax, found), found, gpus, notes)
     try:
+        script = _script(text)
+        if script is not None:
+            syntax, found, notes = script
+            return of_keys(_recognized(syntax, found), found, gpus, notes)
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
@@ -107,10 +107,33 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     """What a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
+    if code is not None and _PARSED.search(code) and not _TOLD.search(code):
+        return _documented(code)
     found = of_script(code) if code is not None and _CALLS.search(code) else None
     if found is None and code is not None and text.lstrip().startswith("{"):
         raise ConfigError.at("the file", "is a notebook in which nothing of a supported library is trained or served")
     return found
+
+
+_PARSED = re.compile(r"\b(?:HfArgumentParser|TrlParser)\(")
+"""Calls that take the configs of a script from its command line."""
+_TOLD = re.compile(r"\b(?:TrainingArguments|\w+Config)\([^)]*\w+=")
+"""Calls of such configs in the script itself."""
+_COMMAND = re.compile(
+    r"^[ \t]*(?:python3?|accelerate launch|torchrun|deepspeed|trl) (?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE
+)
+
+
+def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
+    """The command that a script's own text begins with, where its arguments come from a command line.
+
+    Raises SeveralJobs for several, and ConfigError for none.
+    """
+    said = [each for each in _COMMAND.findall(docstring_of(code)) if "--" in each]
+    if not said:
+        raise ConfigError.at("the file", "takes its arguments from a command line; give the command, in a file or as -")
+    note = "the script's arguments come from its command line: read are those of the command in its own text"
+    return (*of_command(read_command("\n".join(said))), (note,))
 
 
 _CALLS = re.compile(r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|LLM)\(")
@@ -142,6 +165,8 @@ def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
 def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
     """What a tool's keys say of a job, behind what was `said` of the text."""
     notes, keys = tuple(said), found
+    if gpus and any(key.name == GPUS for key in tool.keys):
+        found = {GPUS: gpus, **found}
     if tool.settled is not None:
         found, settled = tool.settled(found)
         notes += tuple(settled)
@@ -165,8 +190,26 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     silent = [name for name in rest if _ignored(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
+    _whose(tool, len(read), sorted_out)
     unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+_STRANGE = 8
+"""Keys that nobody knows, from which on they have to be fewer than those that somebody does."""
+
+
+def _whose(tool: Tool, read: int, accounts: Accounts) -> None:
+    """Raise ConfigError for a file of which most keys are none of the tool's."""
+    strange, known = accounts.unknown, read + len(accounts.of_no_account) + len(accounts.left_out)
+    if len(strange) >= _STRANGE and len(strange) > known:
+        raise ConfigError.at(
+            "the file",
+            "looks like a file of {}, which lacks {} of its keys: {}; give the job with flags",
+            tool.title,
+            len(strange),
+            joined(", ", strange[:_STRANGE]),
+        )
 
 
 _ADAPTER, _TYPE = "training.adapter.", Training.adapter.type

@@ -58,6 +58,29 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "序列被拼到 --train.max_tokens_per_gpu 个 token 为止：按一个序列处理"
     ),
     "{folder} is taken for {model}, by the folder's name": "按文件夹名，{folder} 视为 {model}",
+    "found {value}: the command generates, and does not train": "值为 {value}：此命令用于生成，不做训练",
+    "of patterns, only names of modules are supported": "模式中只支持模块名",
+    "takes its arguments from a command line": "从命令行取参数",
+    "give the command, in a file or as -": "请给出命令：写在文件里，或用 -",
+    "the script's arguments come from its command line: read are those of the command in its own text": (
+        "脚本的参数来自命令行：读取的是脚本自身文字中的命令"
+    ),
+    "looks like a file of {tool}, which lacks {count} of its keys: {keys}": (
+        "看似 {tool} 的文件，但其中 {count} 个键它并没有：{keys}"
+    ),
+    "give the job with flags": "请用选项给出任务",
+    "found {value}, which the file does not say": "值为 {value}，文件中没有说明",
+    "write the value there": "请在那里写上值",
+    "adapters of {names} are taken for those of {together}, which are one matrix in transformers": (
+        "{names} 的适配器按 {together} 的处理：在 transformers 中它们是一个矩阵"
+    ),
+    "device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` finds it": (
+        "device_train_microbatch_size 为 auto，即放得下的最大值：`memcore solve --for micro-batch` 可求出"
+    ),
+    "1 is taken": "按 1 计",
+    "MPT is taken for a GPT-2 of its sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
+    "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
+    "this value is not supported yet": "暂不支持这个值",
     # Methods
     "prompts of {tokens} tokens are assumed": "假定提示为 {tokens} 个 token",
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",

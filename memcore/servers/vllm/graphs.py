@@ -41,6 +41,8 @@ class _Cost:
 
 _HOPPER = _Cost(0, 4.54, 0.146, 0.091, _LOGS)
 """Least squares over the logs' `cuda_graphs`."""
+_HOPPER_BEFORE = _Cost(0, 1.5, 0.04, 0.025, _PUBLIC)
+"""From 0.11 to 0.18: 0.66 GiB for 48 layers with experts, 0.51 for 61, 0.08 for 40 without and 0 for 80."""
 _COSTS: Mapping[int, _Cost] = {
     7: _Cost(60, 0, 0.17, 0.05, _PUBLIC),
     8: _Cost(60, 0, 0.17, 0.05, _PUBLIC),
@@ -78,7 +80,8 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     if not count:
         return []
     major = job.accelerator.major if job.accelerator else None
-    cost = _COSTS.get(major or 9, _HOPPER)
+    former = (0, 11) <= chosen.facts.since < (0, 19)
+    cost = _COSTS.get(major or 9, _HOPPER_BEFORE if former else _HOPPER)
     routed = sum(any(isinstance(feed, Experts) for feed in layer.feeds) for layer in stage.layers)
     layer = cost.layer + (_REDUCED if _with_nccl(job) else 0)
     each = cost.graph + layer * len(stage.layers) + cost.routed * routed

@@ -194,6 +194,7 @@ MEGATRON_SWIFT = Tool(
              "packing_length", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
              "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
+    ignored=("ENV.*",),
     closed=True,
     read_only=True,
     source="ms-swift, swift/megatron/arguments/",

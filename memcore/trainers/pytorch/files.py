@@ -11,6 +11,7 @@ from memcore.config.training import Training
 from memcore.formats.settled import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Settled
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.automodel import AUTOMODEL
+from memcore.trainers.pytorch.foundry import FOUNDRY
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
 from memcore.trainers.pytorch.verl import VERL, VERL_SFT
@@ -170,7 +171,7 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, VERL, VERL_SFT)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT)
 SHARES: Mapping[str, Share] = {
     "settled": Share(
         keys=(
