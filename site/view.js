@@ -181,12 +181,13 @@ function askForWays(whole, send) {
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 function whereIn(home, element) {
   if (!home.contains(element) || element === home) return null;
-  return { part: element.dataset.part, number: [...home.querySelectorAll(FOCUSABLE)].indexOf(element) };
+  const fold = element.tagName === "SUMMARY" ? element.parentElement.id : "";
+  return { part: element.dataset.part, fold, number: [...home.querySelectorAll(FOCUSABLE)].indexOf(element) };
 }
 
-function again(home, { part, number }) {
+function again(home, { part, fold, number }) {
   const all = [...home.querySelectorAll(FOCUSABLE)];
-  const same = part && home.querySelector(`[data-part="${CSS.escape(part)}"]`);
+  const same = (part && home.querySelector(`[data-part="${CSS.escape(part)}"]`)) || (fold && byId(fold)?.firstElementChild);
   return same || all[Math.min(number, all.length - 1)] || home.closest("[tabindex]") || document.querySelector("[data-do=pin]");
 }
 

@@ -290,7 +290,7 @@ class Training(Section, path="training"):
         "Run feed-forward layers tile by tile of the sequence, forward and again backward, as ArcticTraining (ALST), "
         "axolotl and Unsloth do for very long sequences; a number is the number of tiles.",
         flag="tiled-mlp",
-        default="false; where true, tiles of as many tokens as the hidden size, or the framework's own",
+        default="false; if true, tiles of hidden_size tokens, or the framework's default",
         advanced=True,
     )
     attention = setting(

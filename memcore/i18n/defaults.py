@@ -40,7 +40,7 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "none, the parameter dtype": "none：以参数的 dtype",
     "op; layer if every is given": "op；给出间隔时为 layer",
     "2, as in torchtitan": "2，与 torchtitan 相同",
-    "false; where true, tiles of as many tokens as the hidden size, or the framework's own": (
+    "false; if true, tiles of hidden_size tokens, or the framework's default": (
         "false；为 true 时每块的 token 数等于隐藏维度，或按框架自身的设定"
     ),
     "true, as in torch.utils.checkpoint": "true，与 torch.utils.checkpoint 相同",

@@ -124,7 +124,7 @@ SYMBOLS_IN_CHINESE: Mapping[str, str] = {
     "elements prefetched by stage 3": "第 3 阶段预取的元素数",
     "extra bytes for 8-bit gathers": "8 位 all-gather 另需的字节数",
     "bytes for reducing the largest gradient in 4 bits": "以 4 位归约最大梯度所需的字节数",
-    "elements updated by a rank, experts and others": "一个 rank 更新的元素数，含专家与其他参数",
+    "elements updated by a rank: experts and the rest": "一个 rank 更新的元素数，含专家与其他参数",
     "elements of a reduce bucket": "归约 bucket 的元素数",
     "elements of a reduce bucket, at most all trainable ones": "归约 bucket 的元素数，不超过全部可训练元素",
     "elements of the largest parameter": "最大参数的元素数",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from memcore.config.engine import EngineSettings
+from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.memory.rank import Rank
 from memcore.networks.recognized import RESIDUAL
@@ -50,7 +51,7 @@ class Part:
     """The setting that settles it, if one does."""
 
 
-def _open(rank: Rank, path: str) -> bool:
+def _open(rank: Rank, path: Setting[str]) -> bool:
     """The config says nothing of a setting, and a loop of the user's choice drives models that compute their loss."""
     return rank.job.config[path] is None and code_of(rank.job.recipe.implementation).has_cache
 
@@ -115,8 +116,11 @@ def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:
     """Yield the doubts about a reading of a rank; simulated steps have none but for layers taken for the usual ones."""
     if any(layer.residual == RESIDUAL for layer in rank.job.recipe.network.kinds):
         activations = max(expected - rank.persistent.before_step, 0)
-        low, high = (int(share * activations) for share in NEAREST)
-        yield Part(title="layers that are not described line by line", low=low, high=high)
+        yield Part(
+            title="layers that are not described line by line",
+            low=int(NEAREST[0] * activations),
+            high=int(NEAREST[1] * activations),
+        )
     for doubt in () if rank.job.recipe.fake else DOUBTS:
         if doubt.applies(rank):
             shares = [doubt.tensors, doubt.held] if held else [doubt.tensors]

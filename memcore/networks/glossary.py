@@ -118,7 +118,7 @@ SYMBOLS: Mapping[str, str] = {
     "za": "elements prefetched by stage 3",
     "zq": "extra bytes for 8-bit gathers",
     "zy": "bytes for reducing the largest gradient in 4 bits",
-    "zw": "elements updated by a rank, experts and others",
+    "zw": "elements updated by a rank: experts and the rest",
     "zr": "elements of a reduce bucket",
     "zf": "elements of a reduce bucket, at most all trainable ones",
     "zx": "elements of the largest parameter",

@@ -94,7 +94,7 @@ NO_DRAFT = ServerChange(
 SHORTER = ServerChange(
     title="Sequences half as long",
     kind="job",
-    note="prompt and answer together get half the tokens",
+    note="prompt plus answer have half the tokens",
     how=Halved(Inference.max_model_len, 512),
     ladder=False,
 )

@@ -156,7 +156,7 @@ def _stored(
     model = whose(listed)
     if model is None and alone:
         raise ConfigError.at(
-            name, "{}; no model of the catalog has as many: add its config.json behind this file", described(listed)
+            name, "{}; no catalog model has that many: add its config.json after this file", described(listed)
         )
     if model is None:
         return {}, None, (described(listed),)

@@ -142,7 +142,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "two all-reduces per layer and token": "每层每个 token 两次 all-reduce",
     "Half the sequences per step": "每步序列数减半",
     "more users wait for their turn": "更多用户需要排队",
-    "prompt and answer together get half the tokens": "提示与回答的总长度减半",
+    "prompt plus answer have half the tokens": "提示与回答的总长度减半",
     # In a tool's words
     "{value} GPUs in the launcher": "启动器中设 {value} 个 GPU",
     "del outputs before loss.backward()": "在 loss.backward() 之前 del outputs",

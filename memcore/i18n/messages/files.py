@@ -11,11 +11,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "max_length is not given: the model's longest sequence": "未给出 max_length：取模型的最长序列",
     "training towers alone is not supported yet": "暂不支持只训练视觉塔",
-    "only towers and projector together can learn": "视觉塔与投影层只能一起训练",
+    "only towers and projector together can be trained": "视觉塔与投影层只能一起训练",
     "other methods are not supported yet with Megatron-Core": "暂不支持 Megatron-Core 的其他方法",
     "only `megatron sft` and `megatron pt` train": "只有 `megatron sft` 与 `megatron pt` 用于训练",
     # NeMo Automodel, verl, OpenRLHF
-    "distributed.dp_replicate_size is {count}: set the number of ranks that share with --dp-shard": (
+    "distributed.dp_replicate_size is {count}: set the number of sharding ranks with --dp-shard": (
         "distributed.dp_replicate_size 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
     ),
     "peft.exclude_modules: {names} has adapters here, which needs more": (
@@ -29,8 +29,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "model.use_liger_kernel is not given: families without code of Automodel's own get Liger's kernels, which are not "
     "counted": "未给出 model.use_liger_kernel：Automodel 没有自有代码的模型族会用上 Liger 的内核，此处未计",
     "set them with --implementation liger": "请用 --implementation liger 指定",
-    "attention, norms and feed-forward layers are checkpointed apart, which keeps up to four inputs of a layer: taken "
-    "as whole layers, which keep one": (
+    "attention, norms and feed-forward layers are checkpointed separately, which keeps up to four inputs of a layer: "
+    "taken as whole layers, which keep one": (
         "注意力、归一化与前馈层分别做 checkpoint，每层最多保留四个输入：按整层处理，只保留一个"
     ),
     "supported: true, false, 'full' and 'selective'": "支持 true、false、'full' 与 'selective'",
@@ -49,12 +49,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "暂不支持在 actor 更新期间留在 GPU 上的 critic"
     ),
     "true is, and so is algorithm.adv_estimator=grpo": "支持 true，也支持 algorithm.adv_estimator=grpo",
-    "a critic beside the actor is not supported yet": "暂不支持 actor 之外的 critic",
+    "a critic model is not supported yet": "暂不支持 actor 之外的 critic",
     "nearest is group_norm": "最接近的是 group_norm",
-    "sequences are put together up to ppo_max_token_len_per_gpu tokens: taken as one sequence": (
+    "sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence": (
         "序列被拼到 ppo_max_token_len_per_gpu 个 token 为止：按一个序列处理"
     ),
-    "sequences are put together up to --train.max_tokens_per_gpu tokens: taken as one sequence": (
+    "sequences are packed up to --train.max_tokens_per_gpu tokens: taken as one sequence": (
         "序列被拼到 --train.max_tokens_per_gpu 个 token 为止：按一个序列处理"
     ),
     "{folder} is taken for {model}, by the folder's name": "按文件夹名，{folder} 视为 {model}",
@@ -111,7 +111,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 'none'": "支持：'none'",
     "lists {count} tensors of {bytes} bytes": "列出 {count} 个张量，共 {bytes} 字节",
     "lists {count} tensors of {bytes} bytes ({dtypes})": "列出 {count} 个张量，共 {bytes} 字节（{dtypes}）",
-    "no model of the catalog has as many: add its config.json behind this file": (
+    "no catalog model has that many: add its config.json after this file": (
         "目录中没有模型与之相符：请在此文件后加上其 config.json"
     ),
     "to {bytes} bytes those of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，按该模型计算",

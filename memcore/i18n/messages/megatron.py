@@ -62,7 +62,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "给出的专家模块已由 training.activation_checkpointing 整体重计算"
     ),
     # Jobs
-    "with layers that predict further tokens Megatron allows 1": "有多 token 预测层时 Megatron 只允许 1",
+    "Megatron allows only 1 with multi-token-prediction layers": "有多 token 预测层时 Megatron 只允许 1",
     "found {sequence}, which is not divisible by the ranks that split it": (
         "值为 {sequence}，无法在切分序列的 rank 间均分"
     ),

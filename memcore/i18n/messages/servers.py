@@ -26,7 +26,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {name}, which needs flash attention": "值为 {name}，需要启用 flash attention",
     "llama.cpp caches in {types}": "llama.cpp 的缓存可用 {types:s}",
     "the indexer of sparse attention": "稀疏注意力的索引器",
-    "{name}'s further parts of a layer": "{name} 层的其他部分",
+    "{name}'s additional parts of a layer": "{name} 层的其他部分",
     "{kind} mixers": "{kind} 混合层",
     # Where settings come from
     "the most usual server": "最常用的推理服务",

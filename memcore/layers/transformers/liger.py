@@ -24,7 +24,7 @@ def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
     wanted = {
         "rms_norm": ("RMSNorm", all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms)),
         "rope": (
-            "attention with whole rotary embeddings",
+            "attention with full rotary embeddings",
             all(isinstance(layer.mixer, Attention) and layer.mixer.rotary == "full" for layer in layers),
         ),
         "swiglu": (

@@ -216,7 +216,7 @@ def plan_by_piece(
     asked = config if isinstance(config, Config) else Config.from_dict(config)
     tiers = _tiers(goal, quality)
     if not 0 <= headroom < 1:
-        raise ConfigError.at("headroom", "found {!r}; allowed: a share from 0 to below 1, such as 0.1", headroom)
+        raise ConfigError.at("headroom", "found {!r}; allowed: a fraction from 0 to below 1, such as 0.1", headroom)
     bench = Bench(MOST, headroom)
     found = yield from bench.at(asked)
     if isinstance(found, MemcoreError):

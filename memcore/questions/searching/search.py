@@ -79,7 +79,7 @@ def search(
     """
     base = config if isinstance(config, Config) else Config.from_dict(config)
     if not 0 <= headroom < 1:
-        raise ConfigError.at("headroom", "found {!r}; allowed: a share from 0 to below 1, such as 0.1", headroom)
+        raise ConfigError.at("headroom", "found {!r}; allowed: a fraction from 0 to below 1, such as 0.1", headroom)
     tried = _tried(micro_batches, schedules, offload=offload)
     questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
     pool = executor if every else None

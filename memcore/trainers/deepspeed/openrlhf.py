@@ -102,7 +102,7 @@ def _generating(settled: dict[str, Any], notes: list[str]) -> None:
     key = "--algo.advantage.estimator"
     estimator = str(settled.pop(key, "gae"))
     if estimator == "gae":
-        raise _refuse(key, estimator, "a critic beside the actor is not supported yet; nearest is group_norm")
+        raise _refuse(key, estimator, "a critic model is not supported yet; nearest is group_norm")
     if estimator not in _GROUPS and not estimator.startswith("$"):
         raise _refuse(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
     each, nodes = settled.pop("--actor.num_gpus_per_node", 8), settled.pop("--actor.num_nodes", 1)
@@ -128,7 +128,7 @@ def _batch(settled: dict[str, Any], notes: list[str], *, generating: bool) -> No
             settled["--data.max_len"] = prompt + answer
     if settled.pop("--train.dynamic_batch_enable", False):
         settled |= {"--data.max_len": settled.pop("--train.max_tokens_per_gpu", 16192), _BATCH: 1}
-        notes.append("sequences are put together up to --train.max_tokens_per_gpu tokens: taken as one sequence")
+        notes.append("sequences are packed up to --train.max_tokens_per_gpu tokens: taken as one sequence")
     else:
         settled[_BATCH] = settled.pop("--train.micro_batch_size", 1 if generating else 8)
     if generating:

@@ -234,7 +234,7 @@ def _in_groups(model: Model, layers: int) -> Model:
     if predicting(model):
         raise ConfigError.at(
             Training.activation_checkpointing.num_layers,
-            "found {}; with layers that predict further tokens Megatron allows 1",
+            "found {}; Megatron allows only 1 with multi-token-prediction layers",
             layers,
         )
     every = (pattern * repeats for pattern, repeats in zip(model.network.runs, model.repeats, strict=True))

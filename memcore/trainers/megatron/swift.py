@@ -128,7 +128,7 @@ def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("freeze_llm") is True:
         raise _refuse("freeze_llm", True, "training towers alone is not supported yet")
     if any(learn) and not all(learn):
-        raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can learn")
+        raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can be trained")
     return {_TRAINABLE: "all"} if all(learn) else {}
 
 

@@ -122,7 +122,7 @@ def _shards(settled: dict[str, Any], notes: list[str]) -> None:
     if copies != 1 and isinstance(ranks, int) and isinstance(copies, int) and ranks % copies == 0:
         settled[_SHARDS] = ranks // copies
     elif copies != 1:
-        notes.append(Message("distributed.dp_replicate_size is {}: set the number of ranks that share with --dp-shard",
+        notes.append(Message("distributed.dp_replicate_size is {}: set the number of sharding ranks with --dp-shard",
                              copies))  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def _checkpoints(settled: dict[str, Any], notes: list[str]) -> None:
     if said in (True, "full"):
         settled[_POLICY] = "full"
         if "distributed.ep_size" not in settled:
-            notes.append("attention, norms and feed-forward layers are checkpointed apart, which keeps up to four "
+            notes.append("attention, norms and feed-forward layers are checkpointed separately, which keeps up to four "
                          "inputs of a layer: taken as whole layers, which keep one")  # fmt: skip
     elif said == "selective":
         settled[_POLICY] = "selective"

@@ -138,7 +138,7 @@ def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
         settled[_BATCH] = 1
         if isinstance(tokens, int) and isinstance(ranks, int):
             settled[_LENGTH] = tokens * ranks
-            notes.append("sequences are put together up to ppo_max_token_len_per_gpu tokens: taken as one sequence")
+            notes.append("sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence")
     else:
         settled[_LENGTH] = whole
         notes.append("each sequence is counted with max_prompt_length + max_response_length tokens")

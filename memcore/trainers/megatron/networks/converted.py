@@ -130,7 +130,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
 
 def _of_experts(feed: Experts) -> Iterator[str]:
     if feed.routing or feed.table:
-        yield "routers with further parameters"
+        yield "routers with additional parameters"
     if not any(weight.split == "inner" for weight in feed.experts):
         yield "experts that are stacked in one matrix"
 

@@ -243,7 +243,7 @@ def _times(order: Sequence[int], start: int, period: int) -> int:
 
 
 def prediction(style: Style, depths: int) -> Extra:
-    """Return what joins a layer's input with the embedding of a further token; `depths` share it (repeated layer)."""
+    """Return what joins a layer's input with an additional token's embedding; `depths` share it (repeated layer)."""
     norms = [style.normed(f"mtp.{name}") for name in ("enorm", "hnorm", "final_layernorm")]
     return Extra(
         "megatron-mtp",
