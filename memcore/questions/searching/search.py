@@ -96,18 +96,23 @@ def _searched(
     every: bool,
     headroom: float,
 ) -> Iterator[Progress]:
-    """Price all layouts, measure what may be among the best, and yield the progress."""
-    priced = [
-        (number, layout, question.cost(layout))
-        for number, question in enumerate(questions)
-        for layout in question.space.layouts()
-    ]
-    tally = Tally(len(priced), left_out, headroom=headroom)
+    """Price all layouts that may fit, measure what may be among the best, and yield the progress."""
+    total, possible = 0, []
+    for number, question in enumerate(questions):
+        for layout in question.space.layouts():
+            total += 1
+            least = 0 if every else question.least(layout)
+            if every or _may_fit(question, layout, least):
+                possible.append((number, layout, least))
+    priced = [(number, layout, questions[number].cost(layout)) for number, layout, _ in possible]
+    tally = Tally(total, left_out, headroom=headroom)
     yield tally.progress(done=False)
+    tally.pruned = total - len(priced)
     if every:
         tasks = _sweep(questions, priced, tally, known)
     else:
-        priced.sort(key=lambda each: (each[2].per_token, questions[each[0]].least(each[1]), each[1]))
+        bounds = {(number, layout): least for number, layout, least in possible}
+        priced.sort(key=lambda each: (each[2].per_token, bounds[each[:2]], each[1]))
         tasks = _candidates(questions, priced, tally, known, keep)
     prices = {(number, layout): price for number, layout, price in priced}
     for task, answers in performed(tasks, executor):
@@ -164,24 +169,32 @@ def _candidates(
             yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
 
 
-def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
-    """Return whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
-
-    Where nobody knows what fits, the cheapest are as good as any.
+def _may_fit(question: Question, layout: Layout, least: int) -> bool:
+    """Return whether a layout is worth its price: a bound does not say that it cannot fit.
 
     Several sequences that are shared among ranks are passed over: half of both are as many tokens, and less traffic.
     """
     if question.ceiling is None:
-        return len(tally.best) >= keep
-    if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
         return True
+    if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
+        return False
+    return least <= question.ceiling
+
+
+def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
+    """Return whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
+
+    Where nobody knows what fits, the cheapest are as good as any.
+    """
+    if question.ceiling is None:
+        return len(tally.best) >= keep
     roomy = tally.roomy
     if len(roomy) >= keep and (
         tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in roomy)
     ):
         return True
     left = question.ceiling - question.least(layout)
-    if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
+    if any(_needs_no_less(layout, each, question.space) for each in question.failed):
         return True
     needed = _needed(question, layout, tally, keep)
     if left < needed:

@@ -65,7 +65,7 @@ def _answer(
     if total is not None and (answer := task.unasked(total)) is not None:
         return answer
     try:
-        found = estimate(config_of(base, layout, policies))
+        found = estimate(config_of(base, layout, policies, task.space.divided(layout)))
     except MemcoreError as error:
         return str(error)
     if not isinstance(found, Estimate):
