@@ -66,7 +66,7 @@ def test_simulated_steps_are_exact():
     assert found.low == found.expected == found.high
 
 
-def test_ranges_hold_for_runs_that_made_none_of_them():
+def test_ranges_hold_for_a_whole_benchmark():
     """Of the jobs of FMS Acceleration's benchmark, 85 to 95 percent lie within."""
     found = accuracy(truth("fms")).results
     assert all(each.predicted is not None for each in found)
