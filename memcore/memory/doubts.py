@@ -1,10 +1,10 @@
 """Why a run may need more or less than expected: what a config leaves open, and what no config says.
 
 Each doubt has a share of the reading below and above what is expected. The shares are such that nine of ten published
-runs lie within: they were read off the runs of tests/truth (hardware.json, runs.json, megatron.json, nanotron.json), by
-what their configs leave open, with the 65 jobs of FMS Acceleration's benchmark (fms.json) in view: how many lie within is
-no blind figure (tests/test_ranges.py holds it). Doubts are taken to be independent: the root of the sum of their squares
-is a reading's range.
+runs lie within: they were read off the runs of tests/truth (hardware.json, runs.json, megatron.json, nanotron.json),
+by what their configs leave open, with the 65 jobs of FMS Acceleration's benchmark (fms.json) in view: how many lie
+within is no blind figure (tests/test_ranges.py holds it). Doubts are taken to be independent: the root of the sum of
+their squares is a reading's range.
 """
 
 from __future__ import annotations
