@@ -51,7 +51,7 @@ PYSCRIPT_PARTS = ("core", "error")
 
 PLAIN_FILES = (
     "accuracy.html", "app.js", "controls.js", "early.js", "files.js", "icon.svg", "main.py", "manifest.webmanifest",
-    "own.js", "start.js", "timeline.js", "tracks.js", "trouble.js", "view.js", "waiting.js", "zip.js",
+    "own.js", "sizes.js", "start.js", "timeline.js", "tracks.js", "trouble.js", "view.js", "waiting.js", "zip.js",
 )  # fmt: skip
 """Files of the page that are published as they are."""
 
@@ -216,7 +216,7 @@ def locked(stock: Path, wheels: Sequence[Path]) -> dict[str, Any]:
 
 
 def home(wheel: Path) -> str:
-    """Where the wheel is published: a folder for each content, so that no cache mixes versions."""
+    """Return where the wheel is published: a folder for each content, so that no cache mixes versions."""
     return f"wheels/{sha256(wheel).hex()[:12]}"
 
 
@@ -272,12 +272,12 @@ def write_notices(wheel: Path) -> None:
 
 
 def packages() -> Path:
-    """Where the environment has its packages."""
+    """Return where the environment has its packages."""
     return next(ENVIRONMENT.glob("[Ll]ib/**/site-packages"))
 
 
 def render(wheel: Path) -> dict[str, Any]:
-    """What the very wheel that the page loads says about the example, so that page and Python cannot disagree."""
+    """Render the example with the very wheel that the page loads, so that page and Python cannot disagree."""
     code = "import json; from memcore.faces.page import static; print(json.dumps(static.parts()))"
     variables = {**os.environ, "PYTHONPATH": str(wheel)}
     done = subprocess.run([PYTHON, "-c", code], env=variables, cwd=WORK, check=True, stdout=subprocess.PIPE)

@@ -270,7 +270,10 @@ def _row(each: Component) -> dict[str, Any]:
 
 
 def pack(dist: Path, target: Path) -> list[Path]:
-    """What a release publishes: the wheel, the page for any static server, the parts list and the hashes of all."""
+    """Return what a release publishes.
+
+    The wheel, the page for any static server, the parts list and the hashes of all.
+    """
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     wheel = next(dist.glob("wheels/*/memcore-*.whl"))

@@ -59,7 +59,7 @@ def milliseconds(run: Callable[[int], object], times: int = 200) -> float:
 
 
 def import_milliseconds(statement: str, times: int = 15) -> float:
-    """What a statement costs a fresh interpreter, beyond starting it."""
+    """Return what a statement costs a fresh interpreter, beyond starting it."""
     code = f"from time import perf_counter as t; b = t(); {statement}; print(1000 * (t() - b))"
     root = Path(__file__).parent.parent
     command = [sys.executable, "-c", code]

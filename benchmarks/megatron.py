@@ -79,7 +79,7 @@ def job(name: str, number: int) -> Config:
 
 
 def milliseconds(name: str, times: int = 60) -> list[float]:
-    """What each answer takes, once the structure is known."""
+    """Return what each answer takes, once the structure is known."""
     configs, taken = [job(name, -(number + 1)) for number in range(times + 1)], []
     for config in configs:
         began = perf_counter()

@@ -17,11 +17,10 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from memcore import Config, MemcoreError, estimate, search
-from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.faces.render.search import policy_of
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, cost_of, roofline_of
+from memcore.questions.costs import Cost, cost_of, roofline_for
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.questions import Question, questions_of
 from memcore.questions.searching.spaces import Tried, sequences_of
@@ -152,7 +151,7 @@ def report(run: Run) -> Iterator[str]:
         return
     if not isinstance(found, Estimate):
         raise TypeError(run.title)
-    roofline = roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node])
+    roofline = roofline_for(config)
     own, step = cost_of(found.job, roofline), sequences_of(found.job)
     fits = "fits" if found.fits else "does not fit"
     yield (

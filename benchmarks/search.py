@@ -115,7 +115,7 @@ JOB = ["--model", "llama-3.1-8b", "--seq", "8192", "--accelerator", "h100-sxm-80
 
 
 def compared(name: str, options: Sequence[str]) -> None:
-    """The same command with one process and two: on the clock, and of the processors, which others do not disturb.
+    """Time one command with one process and with two: wall time, and CPU time, which other work does not disturb.
 
     Where nothing else runs, two processes take what the first takes and half of what the workers do.
     """

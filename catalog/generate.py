@@ -53,7 +53,7 @@ def catalog() -> str:
 
 
 def entry(checkpoint: dict[str, Any], longest: dict[str, int]) -> dict[str, Any]:
-    """What the catalog keeps of a checkpoint; `longest` is added if its configuration says nothing about it."""
+    """Return what the catalog keeps of a checkpoint; `longest` is added if its configuration says nothing about it."""
     config = {key: value for key, value in checkpoint["config"].items() if key != "architectures"}
     text = section(config)
     if not length(text):

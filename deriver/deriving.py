@@ -131,7 +131,7 @@ def _places(samples: Samples, path: Path) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def _lengths(sample: Sample) -> dict[Path, int]:
-    """How long every list of a network is, by what stands before the number; found once."""
+    """Return how long every list of a network is, by what stands before the number; found once."""
     if not sample.lengths:
         for name in sample.tensors:
             parts = _split(name)
@@ -203,7 +203,7 @@ def _outline(path: Path) -> str:
 
 
 def outlines(paths: set[Path]) -> tuple[str, ...]:
-    """How tensors and lists are named where keys change them."""
+    """Return how tensors and lists are named where keys change them."""
     return tuple(map(_outline, paths))
 
 
@@ -282,7 +282,7 @@ def _sought(samples: Samples, outline: str, holds: dict[Place, bool]) -> str | N
 
 
 def _count(samples: Samples, path: Path, found: Derived) -> str:
-    """How long a list is."""
+    """Return how long a list is."""
     depth = path.count("*")
     targets: dict[Place, int] = {}
     for number, numbers in _places(samples, path) if depth else [(n, ()) for n in range(len(samples.found))]:
@@ -395,7 +395,7 @@ def _true(samples: Samples, text: str, place: Place) -> bool:
 
 
 def _holds(samples: Samples, text: str, place: Place, targets: dict[Place, int]) -> bool:
-    """Whether a formula yields the size at a place."""
+    """Return whether a formula yields the size at a place."""
     try:
         found = evaluate(text, _values(samples, place))
     except (TypeError, ValueError, ZeroDivisionError, KeyError):
@@ -438,7 +438,7 @@ def _inner(samples: Samples, path: str, found: Derived) -> None:
 
 
 def _tied(samples: Samples, name: str, found: Derived) -> None:
-    """When a parameter of a model within is another's."""
+    """Find when a parameter of an inner model is tied to another."""
     there = {(n, ()): name in sample.tied for n, sample in enumerate(samples.found) if _has(sample, name)}
     when = _condition(samples, "=", there)
     if when is None:
@@ -451,7 +451,7 @@ def _has(sample: Sample, name: str) -> bool:
 
 
 def rules(samples: Samples, used: set[str], found: Derived) -> dict[str, Any]:
-    """What an absent key means: a value, a formula, or the length and the elements of a list."""
+    """Return what an absent key means: a value, a formula, or the length and the elements of a list."""
     meaning: dict[str, Any] = {}
     todo, done = sorted(used), set()
     while todo:

@@ -195,7 +195,7 @@ def _mask(holds: Sequence[bool]) -> int:
 
 
 def condition(rows: Rows, wanted: int, within: int | None = None, depth: int = 3) -> str | None:
-    """When something is so: `True`, a condition, or several joined; None if no short one fits."""
+    """Return the condition for something: `True`, one condition or several joined; None if no short one fits."""
     within = rows.all if within is None else within
     for most in range(depth + 1):
         found = _condition(rows, wanted & within, within, most)

@@ -99,7 +99,7 @@ def _case(name: str, config: Any) -> dict[str, Any]:
 
 
 def outcome(config: dict[str, Any], parameters: int) -> tuple[str, str]:
-    """How memcore reads a config."""
+    """Return how memcore reads a config."""
     from memcore.errors import MemcoreError
     from memcore.networks.read import read_model
 

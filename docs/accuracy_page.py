@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from statistics import median
 
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.faces.render.svg import standalone
@@ -128,6 +129,42 @@ NOTES = {
     ),
     **dict.fromkeys(
         (
+            "fms-2024-santacoder-full-1g-b8",
+            "fms-2024-santacoder-full-1g-b8-smi",
+            "fms-2024-santacoder-full-2g-b2-smi",
+            "fms-2024-santacoder-full-2g-b4",
+            "fms-2024-santacoder-full-2g-b4-smi",
+        ),
+        "As the two runs of santacoder above: one more copy of the logits in 16 bits, and keys and values.",
+    ),
+    **dict.fromkeys(
+        (
+            "fms-2024-mistral-7b-lora-2g-b2-smi",
+            "fms-2024-mistral-7b-lora-2g-b4-smi",
+            "fms-2024-mistral-7b-qlora-1g-b4-smi",
+            "fms-2024-mistral-7b-qlora-1g-b8-smi",
+            "fms-2024-mistral-7b-qlora-2g-b2-smi",
+            "fms-2024-mistral-7b-qlora-2g-b4-smi",
+            "fms-2024-mistral-7b-gptq-lora-1g-b4-smi",
+            "fms-2024-llama-2-70b-qlora-2g-b2-smi",
+            "fms-granite-powerlm-3b-lora-1g-b4-smi",
+            "fms-granite-powerlm-3b-qlora-1g-b4-smi",
+        ),
+        "Tensors are exact. nvidia-smi shows 1.2 to 1.6 GiB more on this machine whatever the batch, and as much again with FSDP; "
+        "on the machine of the benchmark with Liger's kernels it does not.",
+    ),
+    **dict.fromkeys(
+        (
+            "fms-2024-mixtral-8x7b-lora-2g-b2-smi",
+            "fms-2024-mixtral-8x7b-lora-2g-b4-smi",
+            "fms-2024-mixtral-8x7b-qlora-2g-b2-smi",
+            "fms-2024-mixtral-8x7b-qlora-2g-b4",
+            "fms-2024-mixtral-8x7b-qlora-2g-b4-smi",
+        ),
+        "What FSDP1 reserves for experts of an early transformers, module by module, is 5 to 7 GiB more than its replay says.",
+    ),
+    **dict.fromkeys(
+        (
             "titan-llama3-8b-fsdp8-fullac",
             "titan-llama3-8b-fsdp8-sac",
             "titan-dsv3-16b-fsdp8ep8-fullac",
@@ -149,11 +186,8 @@ NOTES = {
     "torchtune-l32-3b-8bit": "2.2 GiB more than predicted, as if the embedding's moments were in 32 bits; why is not known.",
     "automodel-l32-1b-base": "Precision, sequence length and unit are assumed; which tensor makes the difference is not known.",
     "automodel-l32-1b-fsdp8": "Precision, sequence length and unit are assumed; which tensor makes the difference is not known.",
-    "vllm-6746-405b-fp8": "The checkpoint stores some layers in bf16; its list of them is not in the case's config.",
     "vllm-21348-qwen3-235b": "The release is not known; the newest one is assumed.",
     "sglang-21348-qwen3-235b": "The release is not known; what SGLang sets aside for graphs is its own rule, not a measure.",
-    "vllm-0.19.0-llama-4-scout-17b-16e-instruct-tp4-pp1-len8192": "The case's config leaves out the checkpoint's 10M positions, "
-    "which vLLM keeps a rotary table of 2.5 GiB for.",
     "vllm-2031-l2-70b": "vLLM 0.2 with tensor parallelism: what its workers and NCCL held is not known.",
     "nanotron-80b-dp1-tp4-pp16-z0-mbs1": "The sweep's script has 8 key-value heads as an alternative for tp up to 8 "
     "(scripts/scaling_benchmarks.py, NUM_KEY_VALUE_HEADS): 62.0 GiB with them. Other layouts of this model without ZeRO have "
@@ -189,18 +223,7 @@ NOTES = {
         "The release is not known; before 0.20.2 vLLM printed the tokens of one group of layers, which is exactly what was "
         "measured.",
     ),
-    "vllm-0.24-qwen3-8b-5090-tokens": "The first of two starts; the second, with its compile cache, had 95,936 tokens. What the first one keeps "
-    "is in the range.",
-    **dict.fromkeys(
-        (
-            "log-qwen38-27b-fp8-rtxpro6000-blocks",
-            "log-qwen38-27b-nvfp4-rtxpro6000-blocks",
-            "log-qwen38-27b-bf16-rtxpro6000-blocks",
-            "log-qwen38-27b-nvfp4-rtxpro6000-fits",
-        ),
-        "Since 0.26 vLLM's estimate of CUDA graphs counts something that grows with the tokens of a step in networks with recurrent "
-        "states (vllm issue 50780); which tensors these are is not known. The range covers it.",
-    ),
+    "log-qwen38-27b-nvfp4-rtxpro6000-blocks": "A checkpoint of 24 GiB (Inferact), where ModelOpt's recipe of 20 is predicted.",
     "log-minimax-m25-nvfp4-dep2-b200-tokens": "The estimate of CUDA graphs, which multiplies the second of two samples, took two thirds "
     "of the cache; without it 769,888 tokens were there.",
     "log-0.8.5-llama31-8b-l40s-tokens": "The share of the GPU is not stated; 158,656 tokens are what is left of 80 %.",
@@ -212,28 +235,145 @@ NOTES = {
         "Numbers of graphs agree; the estimate has 26 MiB for each, the logs that the rule is from have 14. The range covers it.",
     ),
     **dict.fromkeys(
-        ("log-0.21.0-gemma4-31b-awq-a100-tokens", "log-0.20.2-qwen36-27b-int4-tp2-3090-kv"),
+        ("log-0.21.0-gemma4-31b-awq-a100-tokens", "log-0.13-qwen3-next-w4a16-tp2-l40s-weights"),
         "The case names the format alone. The family's usual recipe is taken; the range covers what repositories differ by.",
     ),
-    "sglang-0.5.17-qwen36-27b-a100-fits": "169,000 tokens are asked for and 171,008 were there; 2% fewer are predicted. How "
-    "many slots of states SGLang 0.5.17 takes with EAGLE is unexplained.",
     **dict.fromkeys(
         (
             "vllm-0.19.1-qwen36-35b-awq-tp2-weights",
             "vllm-0.19.1-qwen36-35b-awq-tp2-mtp1-weights",
-            "vllm-qwen36-27b-nvfp4-weights",
-            "vllm-qwen36-27b-nvfp4-mtp2-weights",
             "sglang-qwen35-35b-gptq-rocm-weights",
-            "vllm-0.25-agentworld-35b-awq-tp2-3090-tokens",
+            "log-0.20.2-qwen36-27b-nvfp4-mtp3-tp4-5060ti-weights",
+            "log-0.20.2-qwen36-27b-nvfp4-mtp3-tp4-5060ti-kv",
+            "log-0.20.2-qwen36-27b-nvfp4-mtp3-tp4-5060ti-tokens",
+            "log-0.20.2-qwen36-27b-nvfp4-mtp3-tp2-pro4000-kv",
+            "log-0.20.2-qwen36-27b-nvfp4-mtp3-tp2-pro4000-tokens",
+            "log-0.27.1-qwen38-27b-nvfp4-5090-eager-204k-kv",
+            "log-0.27.1-qwen38-27b-nvfp4-5090-eager-163k-tokens",
+            "log-0.27.1-qwen38-27b-nvfp4-5090-eager-163k-fits",
+            "log-0.27-qwen38-27b-nvfp4-5090-8192-kv",
+            "log-0.27-qwen38-27b-nvfp4-5090-4096-kv",
+            "log-0.27-qwen38-27b-nvfp4-5090-3072-kv",
+            "log-0.27-qwen38-27b-nvfp4-5090-2048-kv",
+            "log-0.20.1-nemotron-cascade-30b-nvfp4-5090-kv",
+            "log-0.20.1-nemotron-cascade-30b-nvfp4-5090-tokens",
         ),
         "The case names the format alone. The family's usual recipe is taken; the range covers what repositories differ by.",
     ),
-    "vllm-0.25-qwen36-27b-nvfp4-tp2-5090-mtp3-kv": "The case names the format alone, and profiling with the largest image is "
-    "predicted; a server of text alone leaves 1.4 GiB more for the cache.",
     **dict.fromkeys(
-        ("vllm-0.8.2-llama31-8b-lora2-graphs", "vllm-0.16-llama3-70b-awq-tp2-graphs"),
-        "What graphs take is observed, not derived; its range covers it.",
+        (
+            "vllm-0.8.2-llama31-8b-lora2-graphs",
+            "log-0.19-qwen35-9b-l40s-graphs",
+            "log-0.22-qwen35-4b-8192-graphs",
+            "log-0.23-qwen36-27b-nvfp4-gb10-graphs",
+            "log-0.19-gemma4-26b-nvfp4-5090-long-graphs",
+            "log-0.29-qwen38-27b-pro6000-graphs",
+            "log-0.22-gemma4-e4b-24gb-graphs",
+            "log-0.19.1-qwen3-0.6b-w4a16-5090-graphs",
+            "log-0.13-qwen3-vl-30b-h100nvl-graphs",
+            "log-0.13-qwen3-30b-fp8-gb10-graphs",
+            "log-0.13-qwen3-next-w4a16-tp2-l40s-graphs",
+            "log-0.10.2-qwen3-next-80b-tp2-h200-graphs",
+            "log-0.20.0-qwen3-235b-fp8-ep4-h100-32k-graphs",
+            "log-0.28-qwen35-0.8b-a100-serve-graphs",
+            "log-0.10.1.1-qwen2-7b-a100-graphs",
+            "log-0.10.1.1-qwen2-7b-tp2-a100-graphs",
+            "log-0.27-qwen38-27b-nvfp4-5090-8192-graphs",
+            "log-0.27-qwen38-27b-nvfp4-5090-4096-graphs",
+            "log-0.27-qwen38-27b-nvfp4-5090-3072-graphs",
+            "log-0.27-qwen38-27b-nvfp4-5090-2048-graphs",
+            "log-0.11.2-qwen25-1.5b-rtx2000ada-graphs",
+            "log-0.11.2-r1-0528-tp8-h200-graphs",
+            "log-0.20.2-qwen36-27b-nvfp4-mtp3-tp4-5060ti-graphs",
+            "log-0.26.0-qwen36-27b-fp8-l40s-graphs",
+            "log-0.19.0-qwen25-14b-awq-a10g-graphs",
+            "log-0.22.1-qwen25-7b-awq-3090-graphs",
+        ),
+        "What graphs take is observed, not derived: the driver keeps memory for each, and kernels are loaded that run first then.",
     ),
+    **dict.fromkeys(
+        (
+            "log-sglang-qwen3-8b-b300-graphs",
+            "log-sglang-0.5.19-qwen3-32b-h100-graphs",
+            "log-sglang-0.4.3-qwq-32b-tp4-l4-graphs",
+            "log-sglang-0.4.10-qwen3-0.6b-5080-graphs",
+        ),
+        "SGLang's own reserve for graphs is predicted, not what they take.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-0.5.19-qwen3-32b-h100-kv", "log-sglang-0.5.19-qwen3-32b-h100-tokens"),
+        "The server's arguments are not on the page; a larger fraction was given.",
+    ),
+    "log-sglang-0.4.10-qwen3-0.6b-5080-weights": "SGLang prints what the GPU has less than before loading, cuBLAS too.",
+    **dict.fromkeys(
+        (
+            "log-0.23-qwen36-27b-nvfp4-gb10-kv",
+            "log-0.23-qwen36-27b-nvfp4-gb10-tokens",
+            "log-0.13-qwen3-30b-fp8-gb10-kv",
+            "log-0.13-qwen3-30b-fp8-gb10-tokens",
+            "log-0.20.0-qwen36-35b-nvfp4-gb10-kv",
+            "log-0.20.0-qwen36-35b-nvfp4-gb10-tokens",
+            "log-0.28.0-qwen36-35b-nvfp4-gb10-60-kv",
+            "log-0.28.0-qwen36-35b-nvfp4-gb10-60-tokens",
+            "log-sglang-gemma4-e4b-gb10-kv",
+        ),
+        "The GPU shares the host's memory: other processes and the cache of files move the budget both ways.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.11-gpt-oss-120b-h100-16k-kv",
+            "log-0.11-gpt-oss-120b-h100-16k-fits",
+            "log-0.11-mistral-small-32-h100-activations",
+            "log-0.11-mistral-small-32-h100-kv",
+            "log-0.11-mistral-small-32-h100-tokens",
+        ),
+        "Unexplained: 16 bytes for each logit of 1,024 sequences instead of the 38 that sorting takes, which other starts of the "
+        "same document took; the release is assumed.",
+    ),
+    **dict.fromkeys(
+        ("log-0.8.5-qwen3-8b-a800-v1-fits", "log-0.8.5-qwen25-vl-3b-a100-fits"),
+        "0.8 counts what other processes hold on the GPU; with a share of 0.3 and 0.4 there probably are some, which the issue does "
+        "not say.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.24.0-qwen3-8b-4090-later-kv",
+            "log-0.24.0-qwen3-8b-4090-later-tokens",
+            "log-0.28-qwen3-8b-4090-wsl-90-kv",
+            "log-0.28-qwen3-8b-4090-wsl-90-tokens",
+            "log-0.28-qwen3-8b-4090-wsl-85-kv",
+            "log-0.28-qwen3-8b-4090-wsl-85-tokens",
+            "log-0.31-qwen35-9b-awq-5060ti-kv",
+            "log-0.31-qwen35-9b-awq-5060ti-tokens",
+        ),
+        "Not the first start: with vLLM's compile cache no kernels are timed, and a table of embeddings more is left for the cache. "
+        "First starts are predicted.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.29-qwen38-27b-pro6000-activations",
+            "log-0.28-qwen35-0.8b-a100-serve-activations",
+            "log-0.27-qwen38-27b-nvfp4-5090-8192-activations",
+            "log-0.27-qwen38-27b-nvfp4-5090-4096-activations",
+            "log-0.27-qwen38-27b-nvfp4-5090-3072-activations",
+            "log-0.27-qwen38-27b-nvfp4-5090-2048-activations",
+            "log-0.19-qwen36-35b-nvfp4-5090-fits",
+            "log-0.27.1-qwen35-9b-pe-24gb-kv",
+            "log-0.27.1-qwen35-9b-pe-24gb-tokens",
+        ),
+        "Unexplained: 0.2 to 0.8 GiB more while the largest image is encoded; the tower's attention may have more results alive at "
+        "once than its feed-forward layer, which is predicted.",
+    ),
+    **dict.fromkeys(
+        ("log-0.27.1-qwen38-27b-fp8-tp2-sm75-kv", "log-0.27.1-qwen38-27b-fp8-tp2-sm75-tokens"),
+        "Unexplained: 2.5 GiB more on each GPU of compute capability 7.5, which has no FlashAttention for the tower.",
+    ),
+    **dict.fromkeys(
+        ("log-0.28-qwen25-7b-awq-24gb-kv", "log-0.28-qwen25-7b-awq-24gb-tokens"),
+        "The GPU is assumed.",
+    ),
+    "log-0.28.1-qwen25-1.5b-sm75-eager-activations": "A build of its own.",
+    "vllm-0.8.2-llama31-8b-lora2-tokens": "What 0.8.2 loads while profiling is observed, not derived.",
     "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
 }
 """What is known about measured cases that are off by more than five percent."""
@@ -286,7 +426,7 @@ def report() -> Report:
 
 
 def blocks(found: Report) -> Iterator[Block]:
-    """What the page says, from top to bottom."""
+    """Yield what the page says, from top to bottom."""
     shown = points(found.results)
     done = [each for each in found.results if each.error is not None]
     judged = [each for each in found.results if each.error is not None or each.verdict is not None]
@@ -305,6 +445,7 @@ def blocks(found: Report) -> Iterator[Block]:
     yield Table(
         ("Source", "Kind of job", "Cases", "Median", "90th percentile", "Worst", "Inside"), [*map(row, found.regimes())]
     )
+    yield from calibrated(found)
     yield Heading("Simulated steps")
     yield from simulated(found)
     yield from served(found)
@@ -323,7 +464,7 @@ SERVERS = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers")
 
 
 def served(found: Report) -> Iterator[Block]:
-    """How well servers are predicted, by how far a case is to be trusted, and their verdicts."""
+    """Yield how well servers are predicted, by how far a case is to be trusted, and their verdicts."""
     yield Heading("Servers by confidence")
     yield (
         "A case is `high` where its source states everything or fixes it by a pinned release, `medium` where one or two "
@@ -349,8 +490,41 @@ def served(found: Report) -> Iterator[Block]:
     )
 
 
+READINGS = ("max_allocated", "max_reserved", "device_used")
+WIDTHS = (0.5, 1.0, 1.5, 2.0)
+
+
+def calibrated(found: Report) -> Iterator[Block]:
+    """How many measured runs lie within the range of a reading, and within parts and multiples of it."""
+    yield Heading("Ranges")
+    yield (
+        "A range is meant to hold nine of ten runs: it is the root of the sum of squares of what is in doubt about a job "
+        "(memcore/memory/doubts.py), and `memcore estimate` says which setting would narrow it most. Widths are halves of the "
+        "range, as shares of what is expected."
+    )
+    rows = []
+    for quantity in READINGS:
+        own = [
+            each for each in found.results
+            if each.kind == "hardware" and each.quantity == quantity and each.moment == "peak" and each.range is not None
+        ]  # fmt: skip
+        inside = [f"{100 * sum(_within(each, width) for each in own) / len(own):.0f}%" for width in WIDTHS]
+        half = median((each.range[1] - each.range[0]) / 2 / (each.predicted or 1) for each in own if each.range)
+        rows.append((quantity, str(len(own)), f"{100 * half:.1f}%", *inside))
+    yield Table(("Reading", "Cases", "Median width", *(f"Within {width:g} ×" for width in WIDTHS)), rows)
+
+
+def _within(case: Result, width: float) -> bool:
+    """Whether what was measured lies in a multiple of the range."""
+    if case.range is None or case.measured is None or case.predicted is None:
+        return False
+    low, high = case.range
+    least, most = case.predicted - width * (case.predicted - low), case.predicted + width * (high - case.predicted)
+    return least <= case.measured <= most
+
+
 def simulated(found: Report) -> Iterator[Block]:
-    """How well steps without libraries are reproduced."""
+    """Yield how well steps without libraries are reproduced."""
     right, named = found.phases()
     rows = [
         (

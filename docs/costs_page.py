@@ -13,9 +13,11 @@ INPUTS: Mapping[str, tuple[str, str]] = {
     "flops": ("dense matrix products in 16 bits, operations per second", "the table below"),
     "flops_efficiency": (
         "share of it that large products reach",
-        "the best shape's as measured (stas00/ml-engineering), times what usual shapes reach of that: 0.86 on an A100 and "
-        "0.61 on a B200 as measured (MooreThreads/SimuMax, configs/system), else their mean",
+        "the best shape's as measured (stas00/ml-engineering), times what large products of transformers reach of that: "
+        "0.97 on an A100 and 0.64 on a B200 (MooreThreads/SimuMax, configs/system), all on an H100 (openxla/xla, "
+        "matmul_interpolator_data.h), else their mean",
     ),
+    "narrow_efficiency": ("share of twice `flops` that large products in 8 bits reach", "the same"),
     "attention_efficiency": (
         "share of it that FlashAttention-2 reaches in long sequences; cuDNN's kernel is faster on Hopper and Blackwell",
         "arXiv 2407.08608, figures 5 and 6; MooreThreads/SimuMax, configs/system",
@@ -24,15 +26,21 @@ INPUTS: Mapping[str, tuple[str, str]] = {
     "memory_efficiency": ("share of it that kernels reach", "assumed"),
     "link": ("fast links between GPUs, of one GPU in one direction", "half of the table's bandwidth"),
     "domain": ("GPUs that the fast links join; `hardware.gpus_per_node` makes it smaller", "the table below"),
-    "network": ("between domains, of one GPU in one direction", "assumed: a 400 Gb/s port for each GPU"),
+    "network": (
+        "between domains, of one GPU in one direction",
+        "ports of DGX systems: 100 Gb/s for a V100, 200 for an A100, 400 for an H100 and a B200, 800 for a B300",
+    ),
     "communication_efficiency": ("share of a link's bandwidth that collectives reach", "assumed"),
     "communication_units": (
         "share of the GPU that a collective takes from what it overlaps with",
-        "assumed: 20 of an H100's 132 multiprocessors (NCCL's channels)",
+        "assumed: NCCL's channels take 20 of an H100's 132 multiprocessors, and tiles of products wait for them",
     ),
     "collective_latency": ("seconds of a collective of any size", "MooreThreads/SimuMax, configs/system, B200"),
     "rank_latency": ("seconds that each further rank adds to it", "the same"),
-    "kernel_latency": ("seconds of a memory-bound kernel of any size", "assumed"),
+    "kernel_latency": (
+        "seconds of a memory-bound kernel of any size",
+        "MooreThreads/SimuMax, configs/system, B200 (40 µs on an A100)",
+    ),
     "host": ("link to the host, in one direction", "assumed: PCIe 4.0 × 16 as measured by many"),
     "host_memory": ("bandwidth of the host's memory, one GPU's share", "assumed: eight channels of DDR5 for four GPUs"),
 }
@@ -41,19 +49,20 @@ INPUTS: Mapping[str, tuple[str, str]] = {
 HEAD = """# The cost model of a search
 
 `memcore search` ranks layouts that fit by GPU-seconds for a token; `memcore advise` weighs what a change saves against
-what it costs in the same way. The costs are a *roofline*: every kind of work takes its amount over a rate. They are
-there to compare layouts of one job on one cluster with each other.
+what it costs in the same way, and plans show the seconds of a step with a range. The costs are a *roofline*: every kind
+of work takes its amount over a rate, as measured in public.
 
-**What it does not promise**: tokens per second. Kernels of your sizes, jitter, stragglers, overlap that a framework
-does not reach and contention in the network are in none of the formulas. Two layouts whose costs are within a few percent of
-each other are the same to this model: measure both. Memory is another matter: every layout that is recommended has been
+**What it does not know**: your network, jitter, stragglers, and versions of kernels. Of published step times eight in ten
+are inside the range (tests/test_speed.py says how far each source is off). Two layouts whose costs are within a few
+percent of each other are the same to this model: measure both. Memory is another matter: every layout that is recommended has been
 through `estimate`, with the same bytes.
 
 ## Formulas
 
 One GPU's step takes
 
-    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble) + update
+    busy    = max(computing, data + context) + tensor + expert + pipeline + host, or launches if they take longer
+    seconds = busy × (slowest + bubble) + waited + update
     cost    = seconds × GPUs / tokens of the step
 
 With `P` parameters (of them `R` of routed experts), `L` layers of width `h`, a sequence of `s` tokens, `K` elements of
@@ -64,24 +73,29 @@ sends of a tensor:
 
 | Term | Seconds or bytes | Rate |
 | --- | --- | --- |
-| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, twice that in 8 bits, where the head stays in 16 |
+| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, in 8 bits 2 × `flops` × `narrow_efficiency`, where the head stays in 16; a product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long |
 | products of experts | an expert with N tokens takes 1 + 1.2·balance/N times as long; balance: operations that products do while the GPU reads a byte (measured: 1.1 on an A100, 1.3 on a B200) | |
-| attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3; + what is computed again | `flops` × `attention_efficiency` × s/(s + 350); cuDNN's kernel is 1.6 times as fast on an H100, eager attention moves 12 bytes for each score |
-| elementwise | for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers) and 84·h·L if not, 12 bytes·h for each chosen expert, 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer | `memory` × `memory_efficiency` |
+| attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3.5, since the backward pass computes the scores once more; + what is computed again | `flops` × `attention_efficiency` × s/(s + 350); cuDNN's kernel is 1.6 times as fast on an H100, eager attention moves 12 bytes for each score |
+| elementwise | for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers) and 84·h·L if not, 114·h·L where norms are composed of several, 12 bytes·h for each chosen expert, 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
 | products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
-| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node |
+| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node; `collective_latency` and `rank_latency` for each bucket or layer |
 | context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
 | tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
-| expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | between nodes `network`, within one `link`, at the same time |
-| pipeline | 2 · m · chunks · n · h · w / t | `network` |
+| expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | between nodes `network`, a token once to each node; within one `link`, at the same time |
+| pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
+| launches | 10 µs of the host for each of 100 kernels of a layer, 250 where it has routed experts, and 6 of each expert (18 in 8 bits); nanotron's as measured | |
+| waited | what is sent once a step: as far as a backward pass (gradients) or a forward pass (parameters) of one micro-batch does not hide it, or all of it where the engine waits | |
+| slowest | work of the pipeline's fullest rank over the mean: layers, and the head on the last | |
 | update | P/(t·p·z) · 38 bytes: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
 | host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
 | bubble | (p - 1) / (m · chunks) × the schedule's share | |
 
 *Gathers* and *reductions* are those of the engine: FSDP gathers for each micro-batch, twice if it frees them in between;
 stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the step, and so does Megatron's distributed
-optimizer. Data- and context-parallel communication overlaps with compute, which is slower by `communication_units` in the meantime; all other
-communication is exposed, and each of its collectives takes `collective_latency` and `rank_latency` for each further rank.
+optimizer, which waits for both unless `--overlap-grad-reduce` and `--overlap-param-gather` are set. FSDP's and
+context-parallel communication overlaps with compute, which is slower by `communication_units` in the meantime; tensor,
+expert and pipeline communication is exposed, and each of its collectives takes `collective_latency` and `rank_latency`
+for each further rank.
 Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
 that fits into the `domain` of the fast links uses them, all others the network.
 

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -33,6 +35,9 @@ from memcore.networks.catalog import catalog, nickname
 from memcore.networks.glossary import SYMBOLS
 from memcore.rules.table import RULES
 from memcore.serving.entries import CATEGORIES as SERVED
+from memcore.tools import TOOLS
+from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED
+from memcore.tools.vocabulary import table as keys_of
 from memcore.units import GiB, format_count
 
 
@@ -114,6 +119,12 @@ def reference() -> str:
             "What puts something in memory, and where that can be checked (PyTorch 2.13, transformers 5.23).",
             "",
             table(("Rule", "What it holds", "Category", "Source"), rules),
+            "## Files of other tools",
+            "",
+            "What is read of each tool's files and command lines: the releases whose keys were all harvested from its own "
+            "source (`harvest/`), and what became of the keys. A key that no release has is an error or is said.",
+            "",
+            table(("Tool", "Releases", "Keys", "Read", "No effect", "Left out by name", "Refused", "Written"), tools()),
             "## Models",
             "",
             table(("Id", "Hub id", "Family", "Parameters"), models),
@@ -126,8 +137,20 @@ def reference() -> str:
     )
 
 
+def tools() -> Iterator[Sequence[str]]:
+    """A row for each table of keys of a tool."""
+    for tool in TOOLS.values():
+        for name in tool.vocabulary:
+            harvested = ROOT / "harvest" / "tables" / f"{name}.json"
+            versions = json.loads(harvested.read_text("utf-8"))["versions"] if harvested.exists() else []
+            classes = Counter("none" if kind in OF_NO_ACCOUNT else kind for kind in keys_of(name).values())
+            counts = (classes.total(), *(classes[kind] for kind in (MAPPED, "none", LEFT_OUT, REFUSED)))
+            title = tool.title if name == tool.vocabulary[0] else f"{tool.title}: `{name}`"
+            yield (title, ", ".join(versions), *map(str, counts), "" if tool.read_only else "yes")
+
+
 def values(kind: Kind[Any]) -> str:
-    """What a setting can be."""
+    """Return what a setting can be."""
     match kind:
         case Flag():
             return "`true`, `false`"

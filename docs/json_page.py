@@ -23,6 +23,7 @@ SCRIPT = "--model gpt2 --engine transformers --prompt 100 --output 20"
 LLAMACPP = "--model llama-3.1-8b --engine llama.cpp --accelerator rtx-4090 --max-len 4096"
 SGLANG = "--model llama-3.1-8b --engine sglang --accelerator h100-sxm-80gb --max-len 4096"
 FAILED = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.21 GiB.\n71.3 GiB\n"
+FILE = "base_model: gpt2\nsequence_len: 512\nmicro_batch_size: 2\nlearning_rate: 2e-5\neot_tokens: [x]\n"
 LOG = "step: 10  memory: 2.50GiB(3.16%)\n"
 MEASURED = {
     "cases": [
@@ -40,7 +41,7 @@ MEASURED = {
     ]
 }  # fmt: skip
 RUNS: Mapping[str, Sequence[str]] = {
-    "estimate": (TRAINING, MOE, OPEN, SERVER, FULL, SCRIPT, LLAMACPP, SGLANG),
+    "estimate": ("train.yaml", TRAINING, MOE, OPEN, SERVER, FULL, SCRIPT, LLAMACPP, SGLANG),
     "quick": ("8b --gpus 8",),
     "explain": (OPEN, MOE, SERVER, SCRIPT),
     "plan": (f"{TRAINING} --adapter lora --tokens 1B --price 2", SERVER),
@@ -71,6 +72,7 @@ def printed(name: str) -> Iterator[Any]:
     """Run a command on its examples and yield what it prints."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("job.json").write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
+        Path("train.yaml").write_text(FILE)
         Path("train.log").write_text(LOG)
         Path("failed.log").write_text(FAILED)
         Path("measured.json").write_text(json.dumps(MEASURED))
@@ -149,7 +151,7 @@ def _object(objects: Sequence[Mapping[str, Any]], path: str, key: str) -> dict[s
 
 
 def meaning(path: str) -> str:
-    """What a key means; a key without a meaning is an error."""
+    """Return what a key means; a key without a meaning is an error."""
     if path in MEANINGS:
         return MEANINGS[path]
     return MEANINGS[path.rpartition(".")[2]]

@@ -92,7 +92,7 @@ def answered(config: object) -> Found:
 
 
 def said(found: Found) -> dict[str, Any]:
-    """What `memcore estimate --json` prints; it must be JSON by the standard, without NaN."""
+    """Return what `memcore estimate --json` prints; it must be JSON by the standard, without NaN."""
     summary = serving_summary_data(found) if isinstance(found, ServingEstimate) else data.summary(found)
     strict(summary)
     return summary
@@ -108,7 +108,7 @@ def strict(content: object) -> str:
 
 @contextmanager
 def never_refused(what: str) -> Iterator[None]:
-    """What is shown of an answer cannot be refused any more."""
+    """Show an answer in every way; none may refuse it any more."""
     try:
         yield
     except MemcoreError as error:

@@ -53,6 +53,7 @@ from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, exported, imported
+from memcore.tools.convert import Exported, Imported
 from memcore.tools.derived import gpus_of
 from memcore.tools.sources import read_source
 
@@ -134,8 +135,13 @@ def of_exports(given: Any) -> None:
         with never_refused(f"convert --to {name}"):
             written = exported(config, name, taken)
         _parsed(tool.syntax, written.text)
+        with never_refused("import of its own export"):
+            back = imported(written.text, gpus_of(config))
         if not written.left_out:
-            _comes_back(config, written.text, {**taken, "engine.type": engine})
+            _comes_back(config, back, {**taken, "engine.type": engine})
+        with suppress(MemcoreError):  # what is left out may be needed by what is not
+            again = estimate(_completed(config, written, back))
+            expect(_bytes(again) == _bytes(found), f"{name} brings another job back")
     with never_refused("the dialog of exports"):
         texts = exchanging.texts_of(config, found, LINK)
     ast.parse(texts["python"][1])
@@ -146,7 +152,7 @@ def of_exports(given: Any) -> None:
 
 
 def _without(path: str) -> object:
-    """What a setting is by default, where its text says it."""
+    """Return what a setting is by default, where its text says it."""
     try:
         return SETTINGS[path].kind.parse(SETTINGS[path].default)
     except ValueError:
@@ -170,12 +176,21 @@ def _parsed(syntax: str, written: str) -> None:
         raise BrokenError(f"its own parser does not read the {syntax} that is written: {error}\n{written}") from error
 
 
-def _comes_back(config: Config, written: str, taken: Mapping[str, object]) -> None:
+def _bytes(found: Estimate | ServingEstimate) -> int:
+    return (found.allocated if isinstance(found, Estimate) else found.device).expected
+
+
+def _completed(config: Config, written: Exported, back: Imported) -> Config:
+    """What is read of an export, with what it says to leave out and on which GPUs it runs."""
+    again = Config.from_dict({**back.config, "model": config.model})
+    for path in {*written.left_out} - {"model"}:
+        again = again.replaced(path, config.get(path))
+    return again.replaced(Hardware.num_gpus, gpus_of(config))
+
+
+def _comes_back(config: Config, back: Imported, taken: Mapping[str, object]) -> None:
     """What claims to say everything says the same job when it is read."""
-    gpus = config[Hardware.num_gpus]
-    with never_refused("import of its own export"):
-        back = imported(written, gpus)
-        again = Config.from_dict({"model": config.model, **back.config})
+    again = Config.from_dict({"model": config.model, **back.config})
     for path, value in _flat(config.to_dict()):
         if path not in ("model", "engine.framework", "engine.framework_version"):
             # A tool without a key for it has always one rank.
@@ -219,7 +234,7 @@ def of_command(given: Any) -> None:
 
 
 def command(arguments: list[str], typed: str = "") -> tuple[int, str]:
-    """What a command prints to a terminal, and its status.
+    """Return what a command prints to a terminal, and its status.
 
     Raises CrashError where it says that the mistake is memcore's.
     """

@@ -103,7 +103,7 @@ def damaged_model(rng: Random) -> Tree:
 
 
 def shallow(config: Mapping[str, Any]) -> Tree:
-    """The same network with a few layers, where they are a number alone."""
+    """Shrink a network to a few layers, where its config gives only their number."""
     few = {name: min(config[name], 6) for name in ("num_hidden_layers", "n_layer", "num_layers") if name in config}
     return {**config, **few}
 

@@ -27,7 +27,7 @@ _SENT = [each for each in WRONG if isinstance(each, str)]
 
 
 def visit(rng: Random) -> dict[str, Any]:
-    """What a page sends: it opens, and then something happens a few times."""
+    """Return what a page sends: it opens, and then something happens a few times."""
     first = {
         "do": "start",
         "link": texts.link(rng) if rng.random() < 0.8 else "",

@@ -32,12 +32,12 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether something has to be mended."""
+        """Return whether something has to be mended."""
         return self.kind in FAILURES
 
     @property
     def signature(self) -> tuple[str, str]:
-        """What tells one defect from another."""
+        """Return what tells one defect from another."""
         return self.kind, self.place
 
 
@@ -117,6 +117,6 @@ def _started(seconds: float) -> subprocess.Popen[str]:
 
 
 def fresh(case: Case) -> Outcome:
-    """What comes of an input in a process that has seen no other."""
+    """Return what comes of an input in a process that has seen no other."""
     with Runner() as runner:
         return runner.outcome(case)

@@ -11,7 +11,7 @@ SIMPLE = (0, 1, "", "a")
 
 
 def smallest(given: Any, fails: Fails, goes_on: Callable[[], bool]) -> Any:
-    """What is left of an input; the search ends with what it has as soon as it does not go on."""
+    """Reduce an input; the search ends with what it has as soon as it makes no progress."""
     found, again = given, True
     while again:
         again = False

@@ -43,7 +43,7 @@ def extreme(kind: Kind[Any], rng: Random) -> Any:
 
 
 def wrong(rng: Random) -> Any:
-    """What a setting hardly takes; sometimes a value that another setting does."""
+    """Return a value that a setting rejects; sometimes one that another setting takes."""
     if rng.random() < 0.2:
         return right(rng.choice([each.kind for each in SETTINGS.values()]), rng)
     return rng.choice(WRONG)

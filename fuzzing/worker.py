@@ -52,7 +52,10 @@ def main() -> None:
 
 
 def tried(target: str, given: Any, seconds: float = SECONDS) -> dict[str, Any]:
-    """What comes of an input: answered, refused or a kind of failure, with its place and the time that it took."""
+    """Return what comes of an input.
+
+    Answered, refused or a kind of failure, with its place and the time that it took.
+    """
     start = time.process_time()
     kind, place, message = "answered", "", ""
     try:

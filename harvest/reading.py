@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -152,6 +153,62 @@ def flags_of_cpp(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
     for text in texts.values():
         for names in _FLAGS_OF_CPP.findall(text):
             yield from ((name, Field("flag", "=C++")) for name in re.findall(r"\"(-[\w-]+)\"", names))
+
+
+_CLAP = re.compile(r"#\[clap\(([^\]]*\blong\b[^\]]*)\)\]\s*(\w+): ([^\n]+),\n")
+_DEFAULT = re.compile(r"default_value = \"([^\"]*)\"")
+
+
+def flags_of_rust(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
+    """Flags that `#[clap(long)]` declares, above fields of a struct."""
+    for text in texts.values():
+        for attribute, name, typed in _CLAP.findall(text):
+            default = _DEFAULT.search(attribute)
+            yield f"--{name.replace('_', '-')}", Field(typed, default[1] if default else None)
+
+
+_GO_STRUCT = re.compile(r"type (?:Options|Runner) struct \{\n(.*?)\n\}", re.DOTALL)
+_GO_TAG = re.compile(r"^\t(\w+) +(\S+) +`json:\"(\w+)", re.MULTILINE)
+_GO_DEFAULT = re.compile(r"^\t+(\w+): +(-?[\d.]+),$", re.MULTILINE)
+
+
+def options_of_go(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
+    """Options of a model that Ollama's API declares, with the defaults of `DefaultOptions`."""
+    for text in texts.values():
+        defaults = dict(_GO_DEFAULT.findall(text.partition("func DefaultOptions")[2].partition("\n}")[0]))
+        for struct in _GO_STRUCT.findall(text):
+            yield from (
+                (tag, Field(typed, _word(defaults.get(name, "null")))) for name, typed, tag in _GO_TAG.findall(struct)
+            )
+
+
+_DECLARED = re.compile(r"^      ([a-z_]+):\n((?:        .*\n)*)", re.MULTILINE)
+_REFERENCES = {
+    "llm.yaml": ("  __init__:\n", "\n  generate:"),
+    "trtllm_serve_cli.yaml": ("  serve:\n", "\n  disaggregated:"),
+}
+"""What begins and what ends the part that declares keys."""
+
+
+def keys_of_references(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
+    """What TensorRT-LLM's own tests hold its interfaces against: arguments of a class, flags, fields of configs."""
+    for path, text in texts.items():
+        if path.endswith(".json"):
+            fields = [each["path"] for rows in json.loads(text).values() for each in rows]
+            yield from ((name, Field("any", None)) for name in fields if "." in name)
+            continue
+        begins, ends = _REFERENCES[path.rpartition("/")[2]]
+        for name, body in _DECLARED.findall(text.partition(begins)[2].partition(ends)[0] + "\n"):
+            default = re.search(r"default: *(.+)", body)
+            value = None if default is None else _word(default[1].strip("\"'"))
+            for each in re.findall(r"- \"(--[\w-]+)\"", body) or [name]:
+                yield each, Field("any", value)
+
+
+def _word(text: str) -> Any:
+    """A plain value of YAML."""
+    words = {"null": None, "true": True, "false": False, "True": True, "False": False}
+    return words[text] if text in words else int(text) if text.isdigit() else text
 
 
 _YAML_KEY = re.compile(r"^( *)([A-Za-z_][\w.-]*) *:(?: +(.*))?$")

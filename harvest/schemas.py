@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import ast
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from harvest.reading import Classes, Field, arguments, flags_of_cpp, keys_of_yaml
+from harvest.reading import (
+    Classes,
+    Field,
+    arguments,
+    flags_of_cpp,
+    flags_of_rust,
+    keys_of_references,
+    keys_of_yaml,
+    options_of_go,
+)
 from harvest.sources import Files, files_of
 
 
@@ -33,8 +42,8 @@ class Schema:
     """Flags are keys of a file too: they lose their dashes."""
     constants: str = ""
     """A file whose constants in capitals are keys, where `X_DEFAULT` is the default of `X`."""
-    cpp: bool = False
-    yaml: bool = False
+    reader: Callable[[Files], Iterator[tuple[str, Field]]] | None = None
+    """What reads sources that are not Python."""
     without: tuple[str, ...] = ()
     """Classes of other tools, whose fields are harvested there."""
 
@@ -43,11 +52,7 @@ class Schema:
         texts = files_of(source, self.files)
         if not texts:
             raise ValueError(f"{source} has none of {', '.join(self.files)}")
-        if self.cpp:
-            return dict(flags_of_cpp(texts))
-        if self.yaml:
-            return dict(keys_of_yaml(texts))
-        return self._of_python(texts)
+        return dict(self.reader(texts)) if self.reader is not None else self._of_python(texts)
 
     def _of_python(self, texts: Files) -> dict[str, Field]:
         known = Classes(texts)
@@ -149,7 +154,25 @@ SCHEMAS: Mapping[str, Schema] = {
         files=("torchtitan/config/job_config.py", "torchtitan/config/configs.py", "torchtitan/config_manager.py"),
         classes=("JobConfig", "*Config"), nested=True, flags=True, bare=True,
     ),
-    "torchtune": Schema(files=("recipes/configs/*.yaml", "recipes/configs/*/*.yaml"), yaml=True),
+    "torchtune": Schema(files=("recipes/configs/*.yaml", "recipes/configs/*/*.yaml"), reader=keys_of_yaml),
+    "nemo-automodel": Schema(
+        files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml"),
+        reader=keys_of_yaml,
+    ),
+    "verl": Schema(files=("verl/trainer/config/_generated_*_trainer.yaml",), reader=keys_of_yaml),
+    "megatron-bridge": Schema(
+        files=("megatron/bridge/training/config.py", "megatron/bridge/models/gpt_provider.py",
+               "megatron/bridge/training/mixed_precision.py", "megatron/bridge/peft/lora.py",
+               "megatron/bridge/data/finetuning.py"),
+        below={"model": ("GPTModelProvider",), "mixed_precision": ("MixedPrecisionConfig",), "peft": ("LoRA",),
+               "optimizer": ("OptimizerConfig",), "ddp": ("DistributedDataParallelConfig",),
+               "train": ("TrainingConfig",), "dataset": ("GPTDatasetConfig",), "checkpoint": ("CheckpointConfig",),
+               "logger": ("LoggerConfig",), "scheduler": ("SchedulerConfig",), "dist": ("DistributedInitConfig",)},
+        classes=("ConfigContainer",),
+    ),
+    "llm-foundry": Schema(files=("scripts/train/yamls/*/*.yaml",), reader=keys_of_yaml),
+    "verl-sft": Schema(files=("verl/trainer/config/sft_trainer.yaml",), reader=keys_of_yaml),
+    "openrlhf": Schema(files=("openrlhf/cli/train_*.py",), flags=True),
     "megatron": Schema(
         files=("megatron/training/arguments.py", "megatron/training/config/*.py", "megatron/arguments.py",
                "megatron/core/transformer/transformer_config.py", "megatron/core/model_parallel_config.py",
@@ -169,9 +192,13 @@ SCHEMAS: Mapping[str, Schema] = {
         flags=True,
     ),
     "tensorrt-llm": Schema(
-        files=("tensorrt_llm/llmapi/llm_args.py", "tensorrt_llm/commands/serve.py"),
-        classes=("TorchLlmArgs", "LlmArgs", "TrtLlmArgs"), nested=True,
+        files=("tensorrt_llm/usage/llm_args_golden_manifest.json", "tests/unittest/api_stability/references*/llm.yaml",
+               "tests/unittest/api_stability/references/trtllm_serve_cli.yaml"),
+        reader=keys_of_references,
     ),
-    "llama.cpp": Schema(files=("common/arg.cpp",), cpp=True),
+    "tgi": Schema(files=("launcher/src/main.rs",), reader=flags_of_rust),
+    "lmdeploy": Schema(files=("lmdeploy/cli/serve.py", "lmdeploy/cli/utils.py"), flags=True),
+    "ollama": Schema(files=("api/types.go",), reader=options_of_go),
+    "llama.cpp": Schema(files=("common/arg.cpp",), reader=flags_of_cpp),
 }  # fmt: skip
 """By the name of the table that is written."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from memcore.questions.searching.layouts import Layout
     from memcore.questions.searching.search import search
     from memcore.questions.solving import Solution, solve
+    from memcore.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "Advice",
     "Advised",
@@ -69,6 +69,7 @@ _HOMES = {
     "Roofline": "memcore.questions.costs",
     "Solution": "memcore.questions.solving",
     "UnsupportedError": "memcore.errors",
+    "__version__": "memcore.version",
     "advise": "memcore.questions.advising.advise",
     "estimate": "memcore.estimation",
     "plan": "memcore.questions.planning.plan",

@@ -9,6 +9,7 @@ ITEMSIZE: Mapping[str, int] = {
     "bf16": 2,
     "fp16": 2,
     "int64": 8,
+    "fp64": 8,
     "int32": 4,
     "int16": 2,
     "uint8": 1,

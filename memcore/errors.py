@@ -8,7 +8,7 @@ MemcoreError                 every error that a user can cause
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.messages import Message, filled
@@ -84,6 +84,10 @@ def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
     return (error.problem,) if isinstance(error, UnsupportedError) else (Problem("", str(error)),)
 
 
+_BRANDS = frozenset({"nvidia", "amd", "geforce", "tesla", "quadro", "radeon", "instinct", "gpu", "card"})
+"""Words around a GPU's name that tell no GPU from another."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that says the same in more words, or else looks most like `name`, or else contains it first."""
     from difflib import get_close_matches  # noqa: PLC0415 - most inputs have no mistake
@@ -98,21 +102,39 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next((each for each in names if wanted and wanted in each), None)
 
 
-def meaning(name: str, known: Iterable[str]) -> Sequence[str]:
-    """The known names with all words and numbers of `name`, in their order; first those that begin so, shortest first.
+def meaning(name: str, known: Iterable[str] | Mapping[str, Sequence[str]]) -> list[str]:
+    """The known names that `name` may stand for: those that it spells, else that it ends, else that have its words.
+
+    Words and numbers must stand in the order of `name`; brands tell nothing. Names that begin like it come first, then
+    short ones. A mapping gives the spellings of each name.
 
     >>> meaning("A100-80GB", ["a10", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb"])
     ['a100-sxm-80gb', 'a100-pcie-80gb']
+    >>> meaning("GeForce 4090", ["rtx-4090", "rtx-4090-laptop"])
+    ['rtx-4090']
     """
-    wanted = _words(name)
-    words = {each: _words(each) for each in known}
-    found = [each for each, having in words.items() if wanted and _within(wanted, iter(having))]
-    return sorted(found, key=lambda each: (words[each][: len(wanted)] != wanted, len(words[each])))
+    wanted = [word for word in _words(name) if word not in _BRANDS]
+    spellings = known if isinstance(known, Mapping) else {each: (each,) for each in known}
+    words = {each: [_words(spelling) for spelling in found] for each, found in spellings.items()} if wanted else {}
+    for is_meant in (_spells, _ends, _is_within):
+        found = [each for each, having in words.items() if any(is_meant(wanted, one) for one in having)]
+        if found:
+            return sorted(found, key=lambda each: (words[each][0][: len(wanted)] != wanted, len(words[each][0])))
+    return []
+
+
+def _spells(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    return wanted == words
+
+
+def _ends(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    return wanted == words[-len(wanted) :]
+
+
+def _is_within(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    rest = iter(words)
+    return all(each in rest for each in wanted)
 
 
 def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+|[0-9]+", name.lower())
-
-
-def _within(wanted: Sequence[str], words: Iterator[str]) -> bool:
-    return all(each in words for each in wanted)

@@ -16,17 +16,29 @@ from memcore.units import GiB, MiB
 TERA, GIGA = 10**12, 10**9
 FLASH_SHARES: Mapping[str, float] = {"8.0": 0.51, "9.0": 0.33, "10.0": 0.35, "10.3": 0.35}
 """Share of the peak that FlashAttention-2 reaches in long sequences with heads of 128, over a forward pass and a
-backward pass of 2.5 times the operations, counted as three passes in all, by compute capability. H100: 335 TFLOP/s
+backward pass of 2.5 times the operations, by compute capability. H100: 335 TFLOP/s
 forward under a causal mask and 322 backward (arXiv 2407.08608, figures 5 and 6). A100: 0.57 and 0.49, half of what
 MooreThreads/SimuMax, configs/system/a100_pcie.json, says in sdp_fwd and sdp_bwd, where operations ignore the mask.
 Others count as an A100; on Blackwell, assumed: no measurement is known."""
 CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44}
 """The same for cuDNN's kernel: 539 and 516 TFLOP/s on an H100 (the same figures); 0.5 and 0.42 of a B200's peak with
 128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json)."""
-PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.734 / 0.857, "10.0": 0.477 / 0.776}
-"""Share of the best shape's rate that the products of transformers reach, weighted by operations, measured one by one:
-0.734 of the peak over 183 products on an A100, 0.477 over 514 on a B200 (MooreThreads/SimuMax, configs/system, matmul),
-over what `Speed.matmul` says of them."""
+PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.79 / 0.811, "9.0": 1.0, "10.0": 0.5 / 0.776}
+"""Share of the best shape's rate (`Speed.matmul`) that the large products of transformers reach. A100 and B200: the
+rate that 183 and 514 products measured one by one tend to, over that of the same card (MooreThreads/SimuMax,
+configs/system, matmul; stas00/ml-engineering). H100: 783 TFLOP/s with 4,096 cubed, as many as the best shape keeps up
+(openxla/xla, service/gpu/model/matmul_interpolator_data.h)."""
+USUAL_SHARE = sum(PRODUCT_SHARES.values()) / len(PRODUCT_SHARES)
+"""The same of other accelerators: the mean of these."""
+NARROW_SHARES: Mapping[str, float] = {"9.0": 0.709, "10.0": 0.763, "10.3": 0.745}
+"""Share of twice the peak that the best shape of a product in 8 bits reaches (stas00/ml-engineering, table of MAMF)."""
+NETWORKS: Mapping[str, float] = {
+    **dict.fromkeys(("7.0", "7.5"), 12.5),
+    **dict.fromkeys(("8.0", "8.6", "8.9"), 25),
+    "10.3": 100,
+}
+"""GB/s of one GPU between nodes, in one direction: ports of 100, 200 and 800 Gb/s in a DGX-2, a DGX A100 and a DGX
+B300; others have 400 Gb/s, as a DGX H100 and a DGX B200 (NVIDIA's data sheets of these systems)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +227,7 @@ ACCELERATORS: Sequence[Accelerator] = (
         (79.151, 79.33),
         "8.0",
         _BANNER,
-        Speed(312, 2039, 8, 600, _ML, _DLCALC, matmul=0.857),
+        Speed(312, 2039, 8, 600, _ML, _DLCALC, matmul=0.869),
     ),
     Accelerator(
         "a100-pcie-80gb",
@@ -456,17 +468,38 @@ ACCELERATORS: Sequence[Accelerator] = (
 """The catalog."""
 
 BY_ID: Mapping[str, Accelerator] = {each.id: each for each in ACCELERATORS}
+_AS_DRIVERS: Mapping[str, Sequence[str]] = {
+    "h100-sxm-80gb": ("NVIDIA H100 80GB HBM3",),
+    "h200-sxm-141gb": ("NVIDIA H200", "NVIDIA H200 141GB"),
+}
+"""Names that `nvidia-smi -L` prints and that are unlike the row's; seen in public logs."""
+SPELLINGS: Mapping[str, Sequence[str]] = {
+    each.id: (
+        *(f"{name}{size}" for name in (each.id, each.name) for size in ("", f" {each.nominal_gb}GB")),
+        *_AS_DRIVERS.get(each.id, ()),
+    )
+    for each in ACCELERATORS
+}
+"""How people write each accelerator's name."""
+USUAL = BY_ID["h100-sxm-80gb"]
+"""What an accelerator that is not named counts as where rates are asked for."""
+SPEEDS_BY_MEMORY: Mapping[tuple[str, float | None], Speed] = {
+    ("h100-sxm-80gb", 96): Speed(989, 2400, 8, 900, _ML, _DLCALC, matmul=0.803 * (500 / 700) ** 0.5),
+}
+"""Variants of a card that its memory tells apart. An H100 with 96 GB of HBM2e reads 2.4 TB/s and may draw 500 W instead
+of 700 (pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md); its clock is assumed to fall with the square
+root of its power."""
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """A row by its id.
+    """A row by its id, or by a name that can mean no other.
 
     Raises ConfigError with the nearest id.
     """
-    found = BY_ID.get(name.strip().lower())
-    if found is None:
-        meant = meaning(name, BY_ID)
-        several = Message("; it may be {}", joined(", ", meant)) if len(meant) > 1 else ""
+    given = name.strip().lower()
+    meant = [given] if given in BY_ID else meaning(name, SPELLINGS)
+    if len(meant) != 1:
+        several = Message("; it may be {}", joined(", ", meant)) if meant else ""
         message = Message("found {!r:.80}, which is not in the catalog of {} accelerators{}", name, len(BY_ID), several)
         raise ConfigError([Problem("hardware.accelerator", message, nearest(name, BY_ID))])
-    return found
+    return BY_ID[meant[0]]

@@ -29,7 +29,7 @@ class Message(str):
         return said
 
     def __getnewargs__(self) -> tuple[object, ...]:  # type: ignore[override]
-        """What a copy is made of."""
+        """Return what a copy is made of."""
         return self.template, *self.values
 
     def __str__(self) -> str:

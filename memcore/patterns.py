@@ -63,7 +63,7 @@ class Pattern:
         self._ended: dict[frozenset[int], bool] = {}
 
     def match(self, name: str) -> bool:
-        """Whether a name begins with what the pattern says."""
+        """Return whether a name begins with what the pattern says."""
         if any(pattern.match(name) is not wanted for wanted, pattern in self._conditions):
             return False
         if not name:
@@ -188,7 +188,7 @@ def _tokens(text: str) -> Iterable[re.Match[str]]:
 
 
 def _inside(text: str) -> str:
-    """What stands before the bracket that closes."""
+    """Return what stands before the bracket that closes."""
     depth = 1
     for token in _tokens(text):
         depth += {"open": 1}.get(str(token.lastgroup), 0) - (token[0] == ")")
@@ -198,7 +198,7 @@ def _inside(text: str) -> str:
 
 
 def starts_like(pieces: list[str], name: str) -> bool:
-    """Whether a name begins with pieces, whatever is between them.
+    """Return whether a name begins with pieces, whatever is between them.
 
     >>> starts_like("model.*.gate".split("*"), "model.layers.0.gate.weight")
     True

@@ -42,6 +42,8 @@ SERVERS: Mapping[str, Home] = {
     "vllm": Home("vllm", "serving with vLLM"),
     "sglang": Home("sglang", "serving with SGLang"),
     "tensorrt-llm": Home("tensorrt_llm", "serving with TensorRT-LLM"),
+    "tgi": Home("tgi", "serving with TGI (Text Generation Inference)"),
+    "lmdeploy": Home("lmdeploy", "serving with LMDeploy"),
     "llama.cpp": Home("llamacpp", "serving a GGUF file with llama.cpp"),
 }
 """Engines that serve."""
@@ -63,14 +65,22 @@ IMPLEMENTATIONS: Mapping[str, str] = {
 """Modules where layers are written line by line, by the value of `training.implementation`; each has such a table."""
 FILES = (
     "memcore.servers.command_lines",
+    "memcore.servers.tensorrt_llm.files",
+    "memcore.servers.tgi.files",
+    "memcore.servers.lmdeploy.files",
+    "memcore.servers.llamacpp.files",
+    "memcore.servers.llamacpp.ollama",
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
+    "memcore.trainers.megatron.bridge_files",
     "memcore.trainers.nanotron.files",
     "memcore.trainers.deepspeed.files",
     "memcore.trainers.pytorch.files",
 )
 """Modules that describe the files and command lines of engines that have their own; each has such tools."""
 ENGINES: Mapping[str, Home] = {**TRAINERS, **SERVERS}
+_FACE = "memcore.faces.notebook"
+"""How an answer shows itself in Python and in notebooks."""
 
 
 def room(engine: str, name: str) -> Any:
@@ -109,10 +119,20 @@ def merged(name: str, table: str) -> dict[Any, Any]:
     return {key: found for each in rooms(name) for key, found in getattr(each, table, {}).items()}
 
 
+def face() -> Any:
+    """The words and pictures of an answer, which is made without them."""
+    return _module(_FACE)
+
+
 def tools() -> Iterator[Any]:
     """The tools whose files and command lines are an engine's own."""
     for name in FILES:
         yield from _module(name).TOOLS
+
+
+def modules() -> Mapping[str, Any]:
+    """Functions that read configs of Python modules that make them, by what tells such a module."""
+    return {tells: read for name in FILES for tells, read in getattr(_module(name), "MODULES", {}).items()}
 
 
 @lru_cache(maxsize=512)

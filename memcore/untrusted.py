@@ -52,7 +52,7 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
 
 
 def fault(error: ValueError) -> str:
-    """What is wrong with a text that `parse_json` refuses."""
+    """Return what is wrong with a text that `parse_json` refuses."""
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     return Message("{}: line {} column {} (char {})", error.msg, error.lineno, error.colno, error.pos)

@@ -1,11 +1,12 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
 import { listenToFiles } from "./files.js";
 import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
+import { listenToSizes } from "./sizes.js";
 import { listenToTimeline } from "./timeline.js";
 import { listenToTracks } from "./tracks.js";
 import {
-  byId, control, copy, countEdit, forget, jobOf, place, save, say, select, show, showEmbedded, showMini, showView, suffix, viewOf,
-  word,
+  byId, control, copy, countEdit, forget, jobOf, place, push, save, say, select, show, showEmbedded, showHistory, showMini, showView,
+  suffix, viewOf, word,
 } from "./view.js";
 import { expectAnother } from "./waiting.js";
 
@@ -27,6 +28,7 @@ export function listen(carrier) {
   listenToPanels();
   listenToTimeline((message) => send(message));
   listenToTracks((message) => send(message));
+  listenToSizes();
   listenToFiles((message) => send({ ...message, texts: readForm() }));
   addEventListener("popstate", () => open(location.hash));
   addEventListener("beforeprint", beforePrint);
@@ -61,7 +63,7 @@ export function reopen({ link, texts }) {
 
 // Another plan is another entry of the history, so that undo takes it back.
 function follow(link) {
-  history.pushState({ depth: (history.state?.depth ?? 0) + 1 }, "", link);
+  push(link);
   open(link);
 }
 
@@ -69,7 +71,7 @@ function open(link) {
   place.entry += 1;
   place.shown = place.entry;
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
-  byId("undo").disabled = !history.state?.depth;
+  showHistory();
   showEmbedded(link);
   showView(viewOf(link) || byId("answer").dataset.view);
   send({ do: "open", link: jobOf(link) });
@@ -177,6 +179,12 @@ function stepped(event) {
   target.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
+// Dragging over users and context asks for what is passed.
+function dragged({ target, buttons }) {
+  const cell = buttons & 1 && target.closest?.("#crowd td button");
+  if (cell && cell.getAttribute("aria-pressed") === "false") act(cell);
+}
+
 const near = (event, selector) => event.target.closest?.(selector);
 
 function listenToButtons() {
@@ -189,7 +197,7 @@ function listenToButtons() {
     const shows = near(event, "[data-show]");
     const plan = near(event, "a[href^='#v']:not([target]), [data-plan]"); // a dot of a picture is a link for the pointer alone
     if (doing) act(doing);
-    else if (shows) showView(shows.dataset.show);
+    else if (shows) turn(shows.dataset.show);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
     else if (near(event, "[data-undo]")) byId("undo").click();
@@ -204,6 +212,7 @@ function listenToButtons() {
       go(goes.dataset.go);
     } else if (part) explain(part);
   });
+  document.addEventListener("pointerover", dragged);
   document.addEventListener("pointerover", (event) => {
     const part = near(event, "#bar [data-part], #legend [data-part], #timeline [data-part], #ranks [data-part]");
     document.documentElement.classList.toggle("hovering", Boolean(part));
@@ -235,7 +244,7 @@ function listenToButtons() {
   byId("keep").addEventListener("click", () => { byId("shared").hidden = true; });
   byId("discard").addEventListener("click", () => {
     byId("shared").hidden = true;
-    history.pushState({ depth: 1 }, "", location.pathname + location.search);
+    push(location.pathname + location.search);
     open("");
   });
 }
@@ -305,6 +314,7 @@ function act(button) {
   if (LEADS[button.dataset.do]) showView(LEADS[button.dataset.do]);
   const more = button.dataset.with ? { value: byId(button.dataset.with).value } : {};
   if (button.dataset.also) more.also = byId(button.dataset.also).value;
+  if (button.dataset.do === "exports") say(word("working"));
   if (button.dataset.path && button.dataset.do === "set") control(button.dataset.path)?.focus(); // the button goes away
   send({ ...button.dataset, ...more, texts: readForm(), entry: place.entry, base: location.href.split("#")[0] });
 }
@@ -342,6 +352,17 @@ function go(id) {
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
   target.focus({ preventScroll: true });
+}
+
+// A view that would be empty, or about an earlier job, is filled at once.
+const FILLS = { plans: { advice: "advise", curve: "curve" } };
+function turn(name) {
+  showView(name);
+  for (const [id, doing] of Object.entries(FILLS[name] ?? {})) {
+    if (byId(id).childElementCount && byId(`${id}-earlier`).hidden) continue;
+    if (!byId(id).childElementCount) show({ html: { [id]: `<p class="note">${word("working")}</p>` } }, send);
+    act(document.querySelector(`#answer [data-do="${doing}"]`));
+  }
 }
 
 const linkOfPage = () => location.href.split("#")[0] + (location.hash || `#${document.body.dataset.fragment}${suffix()}`);

@@ -138,8 +138,8 @@ function frame() {
   const top = across(peak());
   put(svg.querySelector("circle.peak"), ["cx"], top);
   put(svg.querySelector("text.label"), ["x"], top);
-  svg.querySelector("text.label").setAttribute("text-anchor", within(top) > 0.5 ? "end" : "start");
-  svg.querySelector("text.label").setAttribute("dx", within(top) > 0.5 ? -8 : 8);
+  const anchor = within(top) > 0.79 ? "end" : within(top) < 0.22 ? "start" : "middle";
+  svg.querySelector("text.label").setAttribute("text-anchor", anchor);
   namePhases(svg, percent);
   drawGhost(svg, view);
   byId("zoom-out").disabled = byId("zoom-reset").disabled = zoom[0] === 0 && zoom[1] === 1;

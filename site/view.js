@@ -1,5 +1,5 @@
 // Puts what Python sends into the page. Markup comes from memcore, which escapes every text that it was given.
-import { keep } from "./own.js";
+import { draft, keep } from "./own.js";
 
 // What is shown by modules of its own, by the kind of patch.
 const others = {};
@@ -62,6 +62,7 @@ const SHOW = {
   language(code, patch) {
     document.documentElement.lang = code === "zh" ? "zh-CN" : code;
     byId("language").value = code;
+    byId("guide").href = `./docs/guide/${code === "en" ? "" : `${code}/`}index.html`;
     words = patch.words;
     for (const each of document.querySelectorAll("[data-t]")) each.textContent = patch.words[each.dataset.t] ?? "";
     for (const each of document.querySelectorAll("[data-t-label]")) {
@@ -82,6 +83,7 @@ const SHOW = {
       const folds = [...home.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
       const focused = whereIn(home, document.activeElement);
       home.innerHTML = markup;
+      for (const inner of home.querySelectorAll("[id]")) kept.delete(inner.id); // is drawn anew, whatever it said
       kept.set(id, markup);
       for (const [name, open] of folds) if (byId(name)) byId(name).open = open;
       if (focused) again(home, focused).focus({ preventScroll: true });
@@ -129,6 +131,7 @@ const SHOW = {
   },
   open(id) {
     const dialog = byId(id);
+    say("");
     if (dialog.tagName === "DIALOG") dialog.open || dialog.showModal();
     else dialog.hidden = false;
   },
@@ -178,12 +181,13 @@ function askForWays(whole, send) {
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 function whereIn(home, element) {
   if (!home.contains(element) || element === home) return null;
-  return { part: element.dataset.part, number: [...home.querySelectorAll(FOCUSABLE)].indexOf(element) };
+  const fold = element.tagName === "SUMMARY" ? element.parentElement.id : "";
+  return { part: element.dataset.part, fold, number: [...home.querySelectorAll(FOCUSABLE)].indexOf(element) };
 }
 
-function again(home, { part, number }) {
+function again(home, { part, fold, number }) {
   const all = [...home.querySelectorAll(FOCUSABLE)];
-  const same = part && home.querySelector(`[data-part="${CSS.escape(part)}"]`);
+  const same = (part && home.querySelector(`[data-part="${CSS.escape(part)}"]`)) || (fold && byId(fold)?.firstElementChild);
   return same || all[Math.min(number, all.length - 1)] || home.closest("[tabindex]") || document.querySelector("[data-do=pin]");
 }
 
@@ -212,13 +216,30 @@ function follow(fragment, patch) {
   const moves = patch.entry != null && location.hash !== hash;
   if (moves) {
     const fresh = patch.entry !== place.shown;
-    const depth = (history.state?.depth ?? 0) + (fresh ? 1 : 0);
-    history[fresh ? "pushState" : "replaceState"]({ depth }, "", hash);
+    if (fresh) push(hash);
+    else history.replaceState(history.state, "", hash);
   }
   document.body.dataset.fragment = fragment;
   byId("unembed").href = `#${fragment}`;
   if (moves || patch.entry == null) place.shown = patch.entry ?? place.entry;
-  byId("undo").disabled = !history.state?.depth;
+  showHistory();
+}
+
+// Undo and redo go through the history of this tab, whose entries know how deep they are.
+export function push(link) {
+  const depth = (history.state?.depth ?? 0) + 1;
+  history.pushState({ depth }, "", link);
+  keep({ furthest: depth });
+}
+
+export function showHistory() {
+  if (!history.state) { // opened, or came to by its address: nothing is ahead of it
+    history.replaceState({ depth: 0 }, "");
+    keep({ furthest: 0 });
+  }
+  const { depth } = history.state;
+  byId("undo").disabled = !depth;
+  byId("redo").disabled = depth >= (draft().furthest ?? 0);
 }
 
 function showField(path, field) {

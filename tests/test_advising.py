@@ -11,7 +11,8 @@ from memcore.faces.render.advice import advice_data, advice_html, advice_text
 from memcore.networks.catalog import find_model
 from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.native import DIALECTS
-from memcore.questions.costs import Plan, cost, cost_of, roofline_of, work_of
+from memcore.questions.costs import Plan, cost, cost_of, roofline_of
+from memcore.questions.work import work_of
 from memcore.trace.changes import KINDS, RISKS
 
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
@@ -71,7 +72,7 @@ def test_a_layer_that_is_not_kept_is_not_there():
     assert full.after.allocated.expected > 40 * 2**30 > full.after.allocated.expected / 3
     assert full.flags == ("--activation_checkpoint.mode full",)
     assert "+33% arithmetic" in full.reason
-    assert 1 / 3 - 0.005 < full.slowdown < 1 / 3, "the optimizer's step takes what it took"
+    assert 0.29 < full.slowdown < 1 / 3, "the optimizer and the backward pass of attention take what they took"
 
 
 def test_the_best_comes_first():
@@ -187,9 +188,11 @@ def test_cost_by_hand():
     work, roofline = work_of(find_model("llama-3.1-8b"), 8192), roofline_of("h100-sxm-80gb")
     alone = cost(work, Plan(1, 1, 1, 1, 1, 1, 1, 1), roofline)
     memory, attention = 3350e9 * 0.7, 989e12 * 0.33 * 8192 / (8192 + 350)
-    products = 989e12 * 0.803 * (0.734 / 0.857 + 0.477 / 0.776) / 2
-    by_hand = 3 * (work.products / products + work.attention / attention + work.elementwise / memory)
-    by_hand += 3 * 32 * 6 * 10e-6
+    # Each product is slower by one over its three dimensions, weighted by operations: tokens, and the widths of a layer.
+    widths = (8030261248 - 2 * 128256 * 4096) / 4096 + 4 * 32 * 4096
+    edges = 1 + 120 * (2 * 8192 * widths / work.products + 1 / 8192)
+    by_hand = 3 * (work.products / (989e12 * 0.803) * edges + work.elementwise / memory)
+    by_hand += 3.5 * work.attention / attention + 3 * 32 * 6 * 30e-6
     assert alone.seconds == pytest.approx(by_hand + 8030261248 * 38 / memory)
     assert work.elementwise == 8192 * (2 * (10 * 4096 * 32 + (8030261248 - 2 * 128256 * 4096) / 4096) + 16 * 128256)
     two = cost(work, Plan(2, 1, 1, 1, 2, 1, 1, 1, gathers=2, reduces=1), roofline)

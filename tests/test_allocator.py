@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, Pool, Room, comes, end_step, goes
+from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, DeviceMemory, Pool, comes, end_step, goes
 from memcore.tensors.tape import ALIGNMENT
 from memcore.units import MiB
 
@@ -91,7 +91,7 @@ def test_expandable_segments_grow():
 
 def test_whole_segments_go_back_where_there_is_no_room():
     """The optimizer's step asks for 50 MiB of 100: a segment of 60 that is free as a whole goes, one in use stays."""
-    room = Room(100 * MiB)
+    room = DeviceMemory(100 * MiB)
     pool = Pool(room)
     used, unused = pool.allocate(30 * MiB), pool.allocate(60 * MiB)
     pool.release(unused)
@@ -102,6 +102,8 @@ def test_whole_segments_go_back_where_there_is_no_room():
     assert not room.short
     pool.release(used)
     pool.allocate(71 * MiB)
+    assert not room.short
+    pool.allocate(40 * MiB)
     assert room.short
 
 
@@ -127,7 +129,7 @@ def test_blocks_never_overlap(requests, expandable):
 
 def test_once_there_is_not_enough_nothing_goes_back():
     """A pass that asks for more than there is gets it, and the optimizer's step is as without a limit."""
-    rooms = Room(50 * MiB), Room()
+    rooms = DeviceMemory(50 * MiB), DeviceMemory()
     for room in rooms:
         pool = Pool(room)
         pool.release(pool.allocate(60 * MiB))
@@ -181,7 +183,7 @@ class Plain:
 def layout_of(pool, live, expandable):
     """The same of a pool."""
     blocks = {address: (size, False) for stack in live for size, address in stack}
-    blocks |= {address: (size, True) for size, address in pool._free}
+    blocks |= {address: (size, True) for address, size in pool._starts.items()}
     segments, ends = [], None
     for address, (size, is_free) in sorted(blocks.items()):
         segments += [[]] if address != ends else []
@@ -220,7 +222,7 @@ def test_moves_are_served_as_the_rules_say(sizes, picks, expandable):
 def test_equal_blocks_are_where_they_would_be_one_by_one(requests, limit, expandable):
     """Segments for many blocks of one size are opened at once; what is there then is the same."""
     sizes = [size for size, times in requests for _ in range(times)]
-    together, single = (Pool(Room(limit), expandable=expandable) for _ in range(2))
+    together, single = (Pool(DeviceMemory(limit), expandable=expandable) for _ in range(2))
     places = together.allocate_all(sizes)
     assert places == [place for size in sizes for place in single.allocate_all([size])]
     for pool in (together, single):

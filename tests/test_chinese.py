@@ -75,7 +75,7 @@ SILENT = (
 """Modules that never speak to a page in sentences."""
 CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 MARKUP = re.compile(
-    r"^id=|^text\{|^--?[a-z]|^pip |^# |<[a-z]|</|\(\?|·|\.(py|cpp|cu|cuh)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$"
+    r"^id=|^text\{|^--?[a-z]|^pip |^# |<[a-z]|</|\(\?|·|\.(py|cpp|cc|cu|cuh|rs)\b|\w\[\w+, |^[a-z0-9_ ]+_[a-z_ ]+$"
 )
 WORD = re.compile(r"[A-Za-z](?:[\w.*-]*\w)?")
 ANSWERS = {**ANSWERS_IN_CHINESE, **words()}
@@ -101,6 +101,9 @@ NOT_SAID = {
     # Programs, their settings and their calls
     *(
         "vllm serve",
+        "lmdeploy serve",
+        "lmdeploy chat",
+        *("ollama run", "ollama serve", "ollama pull", "ollama create"),
         "sglang serve",
         "full_shard auto_wrap",
         "megatron bridge",

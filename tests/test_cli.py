@@ -68,12 +68,25 @@ def test_what_does_not_fit_ends_with_what_does(flags, said):
     assert "What fits" not in memcore("estimate", "--model", *flags, "--json")[1]
 
 
+def test_a_value_that_does_not_exist_ends_with_what_fits():
+    """No micro-batch fits without checkpointing; with it one does."""
+    flags = ("solve", "--model", "qwen3-8b", "--adapter", "lora", "--accelerator", "3090", "--for", "batch")
+    status, out, _ = memcore(*flags, "--seq", "2048")
+    assert status == 1
+    assert "no value fits" in out
+    assert "Full checkpointing" in out.partition("What fits (`memcore plan`")[2]
+
+
 @pytest.fixture
 def job(tmp_path):
     """The example job as a file."""
     path = tmp_path / "job.json"
     path.write_text(json.dumps(EXAMPLE))
     return path
+
+
+OF_FILES = {"read", "of_no_account", "left_out", "assumed"}
+"""What is said of files alone."""
 
 
 def test_one_answer_from_flags_file_stdin_and_link(job):
@@ -87,8 +100,10 @@ def test_one_answer_from_flags_file_stdin_and_link(job):
         memcore("estimate", fragment, "--json"),
     ]
     assert {status for status, _, _ in answers} == {0}
-    assert len({out for _, out, _ in answers}) == 1
-    found = json.loads(answers[0][1])
+    printed = [json.loads(out) for _, out, _ in answers]
+    assert [answer.keys() & OF_FILES for answer in printed] == [set(), OF_FILES, OF_FILES, set(), set()]
+    found, *others = [{key: value for key, value in answer.items() if key not in OF_FILES} for answer in printed]
+    assert others == [found] * 4
     assert found["fits"] is True
     assert found["allocated_bytes"] == 29_680_748_032
     assert found["allocated_bytes"] == sum(found["breakdown"].values()) == found["peak"]["bytes"]
@@ -105,9 +120,10 @@ def test_a_config_json_is_a_model(tmp_path):
     """`--model` takes a config.json, and a config.json is a config of its own."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 64}))
-    bare, flagged = memcore("estimate", path, "--json"), memcore("estimate", "--model", path, "--json")
-    assert bare == flagged
-    assert json.loads(bare[1])["fits"] is None
+    bare, flagged = (json.loads(memcore("estimate", *line, "--json")[1]) for line in ([path], ["--model", path]))
+    assert {key: value for key, value in bare.items() if key not in OF_FILES} == flagged
+    assert {row["path"] for row in bare["read"]} >= {"model.n_layer", "model.n_embd"}
+    assert bare["fits"] is None
 
 
 def test_the_report_in_words(job):
@@ -204,7 +220,7 @@ def test_a_model():
     """What a model is made of, from the catalog or a config.json, as tables and as JSON."""
     status, out, _ = memcore("model", "deepseek-v3")
     assert status == 0
-    for text in ("671,026,404,352 parameters", "3-60", "active for each token", "37,552,282,624", "35,136"):
+    for text in ("671,026,404,352 parameters", "3-60", "active per token", "37,552,282,624", "35,136"):
         assert text in out
     for name, value in {"hidden size": "7,168", "number of layers": "61", "vocabulary": "129,280"}.items():
         assert re.search(rf"{name} +{value}\n", out)

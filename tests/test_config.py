@@ -12,7 +12,7 @@ from memcore.config.settings import SETTINGS
 from memcore.config.texts import FLAGS, from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import ACCELERATORS, find_accelerator
 
 JOB = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
 
@@ -139,6 +139,24 @@ def test_short_forms():
         "activation_checkpointing": "full",
         "micro_batch_size": 2,
     }
+
+
+@pytest.mark.parametrize(
+    "written, known",
+    [
+        ("4090", "rtx-4090"),
+        ("GeForce RTX 5090 32GB", "rtx-5090"),
+        ("Tesla T4", "t4"),
+        ("l40", "l40"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm-80gb"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA H200", "h200-sxm-141gb"),
+    ],
+)
+def test_accelerators_as_people_and_drivers_write_them(written, known):
+    """A name that can mean one GPU only is taken, from a file as from a text."""
+    kind = SETTINGS[Hardware.accelerator].kind
+    assert kind.check(written) == kind.parse(written) == find_accelerator(written).id == known
 
 
 def test_the_report_names_what_was_assumed():

@@ -131,6 +131,9 @@ def test_their_own_parsers_read_it(name, engine):
         if tool.syntax == "argv":
             assert text.startswith(tool.program.split()[0])
             arguments_of(tool, text)
+        elif tool.syntax == "modelfile":
+            assert text.startswith("FROM ./")
+            assert read_file(text)[0] == tool.syntax
         else:
             content = flat(content_of(text, tool.syntax))
             assert content
@@ -348,6 +351,28 @@ def test_what_is_said(case):
     assert set(found.left_out) <= {"hardware.accelerator", *without}
 
 
+def test_a_loss_that_is_not_compiled_compiles_no_blocks():
+    """A key that says two settings is not written where one of them is known to be something else."""
+    job = {"model": LLAMA, "engine": {"type": "fsdp"}, "training": {"compile_loss": False, "sequence_length": 64},
+           "hardware": {"num_gpus": 4}}  # fmt: skip
+    config = Config.from_dict(job)
+    _, taken = answered(config)
+    assert taken[Training.compile] is False
+    written = exported(config, "torchtitan", taken)
+    assert "[compile]" not in written.text
+    assert Training.compile_loss in written.left_out
+    compiled = exported(config.replaced(Training.compile, True), "torchtitan", taken)
+    assert imported(compiled.text).config["training"]["compile_loss"] is False
+
+
+def test_a_command_without_arguments():
+    """A model that no command line can name leaves the program alone, which is read."""
+    config = Config.from_dict({"model": LLAMA, "engine": {"type": "tensorrt-llm"}})
+    written = exported(config)
+    assert (written.text, written.left_out) == ("trtllm-serve\n", ("model",))
+    assert imported(written.text).tool.name == "tensorrt-llm"
+
+
 def test_what_is_not_said_has_a_reason(tmp_path, capsys):
     """A setting without a key, a value without a word, and GPUs of a file that has no comments."""
     job = {
@@ -405,6 +430,8 @@ FILES = {
     "vllm": ("vllm.sh", "text/x-shellscript"),
     "sglang": ("sglang.sh", "text/x-shellscript"),
     "tensorrt-llm": ("tensorrt-llm.sh", "text/x-shellscript"),
+    "tgi": ("tgi.sh", "text/x-shellscript"),
+    "lmdeploy": ("lmdeploy.sh", "text/x-shellscript"),
     "llama.cpp": ("llama.cpp.sh", "text/x-shellscript"),
 }
 """What a job's own file is called, by engine; a script of one's own has none."""

@@ -146,6 +146,8 @@ def test_every_field_says_what_its_engine_calls_it(engine):
         ("vllm", "inference.max_model_len", "--max-model-len"),
         ("sglang", "model", "--model-path"),
         ("tensorrt-llm", "inference.max_num_seqs", "--max_batch_size"),
+        ("tgi", "inference.max_model_len", "--max-total-tokens"),
+        ("lmdeploy", "inference.max_model_len", "--session-len"),
         ("llama.cpp", "engine.n_gpu_layers", "-ngl"),
         ("transformers", "inference.output_length", "max_new_tokens"),
         ("fsdp", "hardware.gpu_memory_gb", ""),

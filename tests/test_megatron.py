@@ -406,7 +406,7 @@ def test_the_load_of_experts_is_a_range():
     assert found.allocated.expected < worst.allocated.expected <= found.allocated.high
     capped = estimate(changed(job, engine={"moe_expert_capacity_factor": 1.25}))
     assert capped.job.worst_imbalance == 1.25
-    assert worst.worst_routing is None
+    assert worst.skewed_routing is None
 
 
 def test_recipes_of_megatron_bridge():
@@ -853,3 +853,13 @@ def test_fp8_is_a_precision(engine):
         estimate(changed(JOB, engine=engine))
     resident = estimate(changed(JOB, engine=engine, training={"precision": "fp8-mixed"})).ranks[0].persistent.resident()
     assert ("fp8_weight" in {entry.rule for entry in resident}) == ("fp8_format" in engine)
+
+
+def test_one_probability_drops_embeddings_and_results():
+    """Megatron-Core has one for both (common/embeddings/language_model_embedding.py), whatever the model's config has."""
+    model = {"model_type": "seed_oss", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "head_dim": 64, "intermediate_size": 512, "vocab_size": 1024,
+             "residual_dropout": 0.1, "attention_dropout": 0.1}  # fmt: skip
+    job = {"model": model, "engine": {"type": "megatron"}, "training": {"sequence_length": 128}}
+    said = {**job, "training": {"sequence_length": 128, "dropout": {"hidden": 0.1, "attention": 0.1}}}
+    assert estimate(job).allocated == estimate(said).allocated

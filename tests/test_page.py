@@ -130,6 +130,8 @@ def test_a_link_restores_everything(watched, site):
 def test_back_and_forward_undo_and_redo(watched, site):
     """Each finished edit is one step of the browser's history."""
     live(watched, f"{site}{ON_EIGHT}")
+    redo = watched.locator("#redo")
+    expect(redo).to_be_disabled()
     for value in ("4096", "2048"):
         watched.locator(SEQUENCE).fill(value)
         watched.locator(SEQUENCE).blur()
@@ -137,8 +139,10 @@ def test_back_and_forward_undo_and_redo(watched, site):
             f"{site}#v1&model=llama-3.1-8b&seq={value}&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8"
         )
         answered(watched, decode_fragment(watched.url))
+    expect(redo).to_be_disabled()
     watched.go_back()
     expect(watched.locator(SEQUENCE)).to_have_value("4096")
+    expect(redo).to_be_enabled()
     watched.go_back()
     expect(watched.locator(SEQUENCE)).to_have_value("8192")
     watched.go_forward()
@@ -148,6 +152,22 @@ def test_back_and_forward_undo_and_redo(watched, site):
     watched.reload()  # what was edited after that was taken back
     expect(watched.locator("html")).to_have_attribute("data-state", "live")
     expect(watched.locator(SEQUENCE)).to_have_value("4096")
+
+
+def test_a_model_by_its_sizes(watched, site):
+    """Sizes of one's own model are fields; they write a config.json, which a link keeps and shows as fields again."""
+    sizes = {"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048}
+    live(watched, site)
+    settings(watched)
+    watched.get_by_text("A model of your own").click()
+    for key, size in {**sizes, "vocab_size": 32_000}.items():
+        watched.locator(f"#size-{key}").fill(f"{size:,}")
+    answered(watched, {**EXAMPLE, "model": {"model_type": "llama", **sizes, "vocab_size": 32_000}})
+    expect(watched).to_have_url(re.compile("model="))
+    watched.reload()
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    settings(watched)
+    expect(watched.locator("#size-hidden_size")).to_have_value("512")
 
 
 def test_what_is_typed_before_python_runs(watched, site):

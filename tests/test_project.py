@@ -29,7 +29,7 @@ def texts():
 
 
 FLOORS = (
-    {"messages", "symbols", "dtypes", "columns", "escaping", "registry"},
+    {"version", "messages", "symbols", "dtypes", "columns", "escaping", "registry"},
     {"errors", "limits", "patterns", "rules", "tensors", "optimizers"},
     {"units", "untrusted", "i18n"},
     {"hardware", "networks"},
@@ -47,13 +47,16 @@ FLOOR = {name: number for number, floor in enumerate(FLOORS) for name in floor}
 
 
 def imports(path):
-    """What a module imports, with the names: when it is loaded, inside of functions, and for its types alone."""
+    """What a module imports, with the names: when it is loaded, inside of functions, by a call, and for its types alone."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            if node.module != "memcore":
+                yield node.module
             yield from (f"{node.module}.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (each.value for each in node.args if isinstance(each, ast.Constant))
 
 
 def name_of(path):
@@ -65,9 +68,10 @@ def name_of(path):
     "path", [path for path in SOURCES if path.parent != ROOT / "memcore" or path.stem != "__init__"], ids=name_of
 )
 def test_imports_point_downwards(path):
-    """No folder imports from a floor above its own, nor from another on its floor."""
+    """No folder imports from a floor above its own, nor from another on its floor, nor what the package hands on."""
     modules = {name_of(each) for each in SOURCES}
     here, above = name_of(path).partition(".")[0], []
+    assert "memcore" not in imports(path)
     for imported in imports(path):
         target = imported.removeprefix("memcore.")
         room = target.partition(".")[0]
@@ -156,7 +160,7 @@ ENGINES = {*registry.ENGINES, *(home.folder for home in registry.ENGINES.values(
 }
 """Names of engines that mean nothing else."""
 TOLD_APART = re.compile(
-    r"servers\.|registry$|tools\.(?:loops|scripts)$|trainers\.(?!pytorch)|trainers\.pytorch\.torchtune$"
+    r"servers\.|registry$|tools\.(?:loops|scripts)$|trainers\.(?!pytorch)|trainers\.pytorch\.(?:torchtune|automodel|verl|foundry)$"
 )
 """Where engines are told apart: their rooms, and readers of other tools' files, which name them in their own words.
 

@@ -20,6 +20,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.cli import main
 from memcore.faces.render.search import flags_of, scatter, search_data, search_text
+from memcore.questions.costs import plan_of
 from memcore.questions.searching import tasks
 from memcore.questions.searching.found import TIE, order, pareto
 from memcore.questions.searching.layouts import Layout, config_of
@@ -138,9 +139,11 @@ def test_bounds_are_below_totals():
         sums = 0
         for each in sample:
             try:
-                total = estimate(config_of(question.config, each, question.space.policies)).allocated.expected
+                divided = question.space.divided(each)
+                found = estimate(config_of(question.config, each, question.space.policies, divided))
             except MemcoreError:
                 continue
+            total = found.allocated.expected
             assert question.least(each) <= total
             assert question.least(each, growths.growth(each)) <= total
             assert growths.least(each) <= total
@@ -617,3 +620,19 @@ def test_headroom_comes_first_and_ties_go_to_the_simple():
     assert min((crooked, first), key=lambda each: order(each, HEADROOM)) is first
     with pytest.raises(ConfigError, match="headroom"):
         next(search(TIGHT, headroom=1))
+
+
+def test_stages_with_different_numbers_of_layers():
+    """Megatron's 61 layers in 16 stages are listed; what is found is estimated alone to the same bytes, a bound below."""
+    job = {
+        "model": "deepseek-v3",
+        "training": {"sequence_length": 4096},
+        "engine": {"type": "megatron"},
+        "hardware": {"num_gpus": 2048, "accelerator": "h100-sxm-80gb"},
+    }
+    question = questions_of(Config.from_dict(job), None, None, None, None, Tried(micro_batches=(1,)))[0][0]
+    layout = next(each for each in question.space.layouts() if (each.tensor, each.stages, each.experts) == (1, 16, 8))
+    assert question.space.divided(layout) == {"parallelism.pipeline_layout": [4] * 13 + [3] * 3}
+    found = estimate(config_of(question.config, layout, question.space.policies, question.space.divided(layout)))
+    assert question.least(layout) <= found.allocated.expected
+    assert plan_of(found.job).heaviest == pytest.approx(question.slowest(16, 1), rel=0.01)

@@ -130,6 +130,20 @@ def test_what_cannot_be_solved_is_refused(config, setting, said):
         solve(config, setting)
 
 
+@pytest.mark.parametrize(
+    ("config", "word", "path"),
+    [
+        (DENSE, "batch", "training.micro_batch_size"),
+        (DENSE, "context", "training.sequence_length"),
+        (SERVER, "batch", "inference.batch_size"),
+        (SERVER, "seq", "inference.max_model_len"),
+    ],
+)
+def test_words_mean_what_the_job_has(config, word, path):
+    """A batch is one of training or of requests."""
+    assert solve(config, word).setting == path
+
+
 def test_layers_and_ranks_of_adapters():
     """How deep a model can be, and how wide its adapters: no setting of the first kind exists, but a key of its file."""
     job = {

@@ -203,7 +203,7 @@ def _compiled() -> Iterator[tuple[str, Config]]:
 
 
 def _loops() -> Iterator[tuple[str, Config]]:
-    """What a trainer does around the model."""
+    """Yield what a trainer does around the model."""
     yield "accumulate2", _job("llama-1b", 4, 1024, gradient_accumulation_steps=2)
     yield "expandable", _job("llama-1b", 4, 2048, engine={"expandable_segments": True})
     yield "keep", _job("llama-1b", 4, 1024, zero_grad="keep")

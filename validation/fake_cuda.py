@@ -81,7 +81,7 @@ class Stream:
 
 
 def _replace(torch: Any) -> None:
-    """What engines ask `torch.cuda` for."""
+    """Replace what engines ask `torch.cuda` for."""
     stream = Stream()
     answers: dict[str, Any] = {
         "current_stream": stream, "default_stream": stream, "set_stream": None, "current_device": 0, "set_device": None,

@@ -157,7 +157,7 @@ def _communicator() -> Found:
 
 
 def _granularity() -> Found:
-    """How the allocator rounds requests, and in which sizes it asks the driver."""
+    """Return how the allocator rounds requests, and in which sizes it asks the driver."""
     import torch
 
     found: Found = {}

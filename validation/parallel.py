@@ -116,7 +116,7 @@ def _titan(along: Any, norm: Callable[[], ParallelStyle], layout: Layout) -> tup
 
 
 def _transformers(along: Any, norm: Callable[[], ParallelStyle], layout: Layout) -> tuple[Styles, Styles]:
-    """The same for Llama and its like in transformers."""
+    """Parallelize Llama and its like in transformers."""
     ends = {
         "model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=along),
         "model.norm": norm(),

@@ -193,7 +193,7 @@ class Generation:
 
 
 def plan(config: Mapping[str, Any]) -> Plan | Generation:
-    """What a config asks for.
+    """Return what a config asks for.
 
     Raises Refused, naming the setting, for what this tool cannot run.
     """
@@ -284,7 +284,7 @@ KERNELS = ("mamba_ssm", "causal_conv1d", "fla", "kernels")
 
 
 def has_recurrent_mixers(model: str | Mapping[str, Any]) -> bool:
-    """Whether memory depends on recurrent kernels, as far as memcore knows the model."""
+    """Return whether memory depends on recurrent kernels, as far as memcore knows the model."""
     try:
         return is_recurrent(find_model(model))
     except MemcoreError:
@@ -292,7 +292,7 @@ def has_recurrent_mixers(model: str | Mapping[str, Any]) -> bool:
 
 
 def _fallback(read: Reader) -> bool:
-    """Whether recurrent mixers run transformers' own code; that is so where no package has their kernels."""
+    """Return whether recurrent mixers run transformers' own code; that is so where no package has their kernels."""
     wanted = read.take("training.kernels", "fused", ("fused", "fallback")) == "fallback"
     installed = [name for name in KERNELS if find_spec(name)]
     if wanted and installed:

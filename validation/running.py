@@ -108,7 +108,7 @@ def _generated(config: Mapping[str, Any], wanted: Generation, device: str) -> Ru
 
 
 def _shared(wanted: Plan, ranks: parallel.Ranks, stage: int | None, model: Any) -> Any:
-    """What pipelines and tensor parallelism leave of a model."""
+    """Return what pipelines and tensor parallelism leave of a model."""
     staged = model if stage is None else pipeline.cut(model, wanted, stage)
     if ranks.tensor is not None:
         prefix = "lm." if isinstance(staged, pipeline.Stage) else ""
@@ -125,7 +125,7 @@ def _fake(stack: ExitStack, wanted: Plan, device: str) -> None:
 
 
 def _follow(recorder: steps.Recorder, model: nn.Module) -> None:
-    """What is there before the first step."""
+    """Record what exists before the first step."""
     for each in model.parameters():
         recorder.follow([each], "parameters" if each.requires_grad else "frozen parameters")
     recorder.follow(model.buffers(), "buffers")

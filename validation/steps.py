@@ -96,7 +96,7 @@ class _Single:
 
 @contextmanager
 def _around(plan: Plan, device: str, *, simulated: bool, forward: bool) -> Iterator[None]:
-    """What a trainer enters for a pass."""
+    """Return what a trainer enters for a pass."""
     with ExitStack() as stack:
         if simulated and plan.implementation == "transformers":
             stack.enter_context(losses.without_values(padded=plan.padded))

@@ -47,14 +47,14 @@ class Together(dist.ProcessGroup):
         self._inner, self._rank, self._size = inner, rank, size
 
     def _every(self, tensor: Tensor) -> list[Tensor]:
-        """What each rank gives, in order of ranks."""
+        """Return what each rank gives, in order of ranks."""
         own = tensor.detach().clone()
         every = [torch.empty_like(own) for _ in range(self._size)]
         self._inner.allgather([every], [own]).wait()
         return every
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
-        """The same reduction of all ranks' tensors on every rank."""
+        """Reduce all ranks' tensors on every rank."""
         given = [tensors] if isinstance(tensors, Tensor) else tensors
         with _disable_current_modes(), torch.no_grad():
             for each in given:

@@ -25,7 +25,7 @@ class CompositeRMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(size))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape and dtype."""
+        """Return the input's shape and dtype."""
         upcast = x.float()
         inverse = torch.rsqrt(upcast.pow(2).mean(-1, keepdim=True).add_(1e-5))
         return upcast.mul(inverse).mul(self.weight).type_as(x)
@@ -50,7 +50,7 @@ class FusedRMSNorm(nn.RMSNorm):
     """`nn.RMSNorm`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape and dtype."""
+        """Return the input's shape and dtype."""
         made: Tensor = _Kernel.apply(x, self.weight) if SIMULATED else super().forward(x)
         return made
 
@@ -88,7 +88,7 @@ class Attention(nn.Module):
         self.wo = nn.Linear(heads * self.size, hidden, bias=False)
 
     def forward(self, x: Tensor, frequencies: Tensor) -> Tensor:
-        """The same shape and dtype."""
+        """Return the input's shape and dtype."""
         batch, length, _ = x.shape
         q, k, v = self.wq(x), self.wk(x), self.wv(x)
         q, k, v = (each.view(batch, length, -1, self.size) for each in (q, k, v))
@@ -113,7 +113,7 @@ class FeedForward(nn.Module):
         self.w3 = nn.Linear(hidden, inner, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape and dtype."""
+        """Return the input's shape and dtype."""
         out: Tensor = self.w2(F.silu(self.w1(x)) * self.w3(x))
         return out
 
@@ -129,7 +129,7 @@ class Block(nn.Module):
         self.ffn_norm = _norm(config)
 
     def forward(self, x: Tensor, frequencies: Tensor) -> Tensor:
-        """The same shape and dtype."""
+        """Return the input's shape and dtype."""
         h = x + self.attention(self.attention_norm(x), frequencies)
         out: Tensor = h + self.feed_forward(self.ffn_norm(h))
         return out

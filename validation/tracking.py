@@ -27,7 +27,7 @@ BLOCK = 512
 
 
 def rounded(size: int) -> int:
-    """What the allocator hands out for a request."""
+    """Return what the allocator hands out for a request."""
     return -(-size // BLOCK) * BLOCK
 
 
@@ -87,7 +87,7 @@ class Tracker(TorchDispatchMode):
             self._see(tensor, category)
 
     def by_category(self) -> dict[str, int]:
-        """What is held now."""
+        """Return what is held now."""
         found: dict[str, int] = {}
         for each in self._held.values():
             found[each.category] = found.get(each.category, 0) + each.size

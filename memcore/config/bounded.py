@@ -48,7 +48,7 @@ def _beyond(data: object) -> Iterator[Problem]:
 
 
 def _items(value: Mapping[object, object] | list[object] | tuple[object, ...]) -> Iterable[tuple[str, object]]:
-    """What is in a section or a list, each by its key or its number."""
+    """Return what is in a section or a list, each by its key or its number."""
     if isinstance(value, Mapping):
         return ((str(key)[:80], each) for key, each in value.items())
     return ((str(number), each) for number, each in enumerate(value))

@@ -20,6 +20,7 @@ WITH_OWN_LAYERS_ABSENT = (
     Training.use_cache,
     Training.packed_sequences,
     Training.liger_kernels,
+    Training.tiled_mlp,
     Training.compile,
     Training.compile_loss,
     Training.trainable,
@@ -45,7 +46,7 @@ class Assumption:
 
 
 def value_of(config: Config, assumptions: Iterable[Assumption], path: str) -> Any:
-    """What a job has of a setting: given, or taken instead; None where it has none."""
+    """Return what a job has of a setting: given, or taken instead; None where it has none."""
     given = config.get(path)
     return given if given is not None else next((each.value for each in assumptions if each.path == path), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memcore.config.kinds import Integer, Listed, Number
 from memcore.config.schema import Section, setting
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import ACCELERATORS, SPELLINGS
 from memcore.limits import GPUS
 
 
@@ -12,7 +12,7 @@ class Hardware(Section, path="hardware"):
     """What the job runs on."""
 
     accelerator = setting(
-        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}),
+        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}, SPELLINGS),
         "Accelerator",
         "GPU model, by its id in the catalog.",
         flag="accelerator",

@@ -127,12 +127,12 @@ def imported(data: Mapping[str, object]) -> Imported:
 
 
 def _is_config_json(value: object) -> bool:
-    """Whether a model is described in other words than its short ones."""
+    """Return whether a model is described in other words than its short ones."""
     return isinstance(value, Mapping) and "model_type" in value
 
 
 def _given(value: object) -> object:
-    """What an object gives: null means absent."""
+    """Return what an object gives: null means absent."""
     return {key: each for key, each in value.items() if each is not None} if isinstance(value, Mapping) else value
 
 
@@ -276,7 +276,7 @@ def _model(found: Imported) -> None:
 
 
 def _routes(value: object) -> object:
-    """Whether experts are routed to."""
+    """Return whether experts are routed to."""
     try:
         return Flag().check(value)
     except ValueError as error:

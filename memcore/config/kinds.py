@@ -7,7 +7,7 @@ is allowed. `spell` is the inverse of `parse`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -259,7 +259,7 @@ _COUNTED = re.compile("[1-9][0-9]{0,2}|10[01][0-9]|102[0-4]")
 
 @dataclass(frozen=True, slots=True)
 class FlagOrCount:
-    """true, false, or a number of ranks of at least two."""
+    """true, false, or a number of at least two."""
 
     def check(self, value: object) -> bool | int:
         value = _whole(value)
@@ -340,11 +340,16 @@ class Listed(Plain):
 
     catalog: str
     titles: Mapping[str, str]
+    spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """How else people write each; what can mean one row only is taken."""
 
     def check(self, value: object) -> str:
-        if not isinstance(value, str) or value not in self.titles:
+        if isinstance(value, str) and value in self.titles:
+            return value
+        meant = meaning(value, self.spellings) if isinstance(value, str) else []
+        if len(meant) != 1:
             raise Unlisted(value, self.catalog, self.titles)
-        return value
+        return meant[0]
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())

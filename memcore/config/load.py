@@ -33,7 +33,7 @@ def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[st
 
 @lru_cache(maxsize=64)
 def _keys(sections: Sections, path: str) -> dict[str, Setting[Any] | str]:
-    """What each key of an object stands for: a setting, or the path of a section."""
+    """Return what each key of an object stands for: a setting, or the path of a section."""
     found: dict[str, Setting[Any] | str] = {}
     for section in sections:
         if section.path.rpartition(".")[0] == path and section.path != path:
@@ -92,7 +92,7 @@ def _section(path: str, sections: Sections, value: object, values: dict[str, Any
 
 
 def problem_of(path: str, error: ValueError) -> Problem:
-    """What a kind of setting says about a value, as a problem with its path."""
+    """Return what a kind of setting says about a value, as a problem with its path."""
     return Problem(path, str(error), error.suggestion if isinstance(error, Choices) else None)
 
 

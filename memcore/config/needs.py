@@ -23,7 +23,7 @@ class Need:
     values: tuple[str, ...]
 
     def is_met(self, found: str) -> bool:
-        """Whether a value of the other setting, as text, is such."""
+        """Return whether a value of the other setting, as text, is such."""
         if self.values == (SEVERAL,):
             return found.isdecimal() and int(found) > 1
         if self.values == (ANY,):

@@ -29,11 +29,11 @@ class Layout:
         )
 
     def parse(self, text: str) -> str | list[int]:
-        """The same from a text."""
+        """Parse a text."""
         return self.check(text)
 
     def spell(self, value: object) -> str:
-        """As a text."""
+        """Spell a value as text."""
         return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
 
     def schema(self) -> JsonSchema:

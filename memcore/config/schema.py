@@ -36,7 +36,7 @@ class Setting(str, Generic[ValueT_co]):  # noqa: SLOT000 - it carries what is kn
     """Among the flags that the command line's help shows first."""
 
     def at(self, path: str) -> Setting[ValueT_co]:
-        """The same setting with its path."""
+        """Return the setting with its path."""
         placed: Setting[ValueT_co] = Setting(path)
         vars(placed).update(vars(self))
         return placed

@@ -8,7 +8,7 @@ from the declarations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memcore import registry
@@ -74,6 +74,8 @@ class Config:
 
     values: Mapping[str, Any] = field(default_factory=dict)
     """The given values by the path of their setting."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What another calculator's file says otherwise, and what was made of it."""
 
     @classmethod
     def from_dict(cls, data: object) -> Config:
@@ -87,8 +89,10 @@ class Config:
             8
         """
         check(data)
-        data = imported(data).config if isinstance(data, Mapping) else data
-        return cls.of(from_plain(SECTIONS, MODEL, data))
+        if not isinstance(data, Mapping):
+            return cls.of(from_plain(SECTIONS, MODEL, data))
+        read = imported(data)
+        return replace(cls.of(from_plain(SECTIONS, MODEL, read.config)), notes=tuple(read.notes))
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:
@@ -127,7 +131,7 @@ class Config:
             checked = value if value is None else SETTINGS[path].kind.check(value)
         except ValueError as error:
             raise ConfigError([problem_of(path, error)]) from None
-        return Config.of({**self.values, path: checked})
+        return replace(Config.of({**self.values, path: checked}), notes=self.notes)
 
     def changed(self, changes: Mapping[str, Any]) -> Config:
         """Return a copy with several settings changed, by path; None removes one."""

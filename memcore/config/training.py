@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memcore.config.kinds import Choice, Counted, Flag, Integer, Names, Number
+from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Names, Number
 from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Method, Offload, Optimizer
 from memcore.config.schema import Section, setting
 from memcore.networks.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
@@ -282,6 +282,15 @@ class Training(Section, path="training"):
         "FMS Acceleration has rope and rms_norm.",
         flag="liger-kernels",
         default="all three",
+        advanced=True,
+    )
+    tiled_mlp = setting(
+        FlagOrCount(),
+        "Tiled MLP",
+        "Run feed-forward layers tile by tile of the sequence, forward and again backward, as ArcticTraining (ALST), "
+        "axolotl and Unsloth do for very long sequences; a number is the number of tiles.",
+        flag="tiled-mlp",
+        default="false; if true, tiles of hidden_size tokens, or the framework's default",
         advanced=True,
     )
     attention = setting(

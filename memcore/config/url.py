@@ -72,7 +72,10 @@ def decode_fragment(text: str) -> Config:
 
 
 def read_fragment(text: str) -> Link:
-    """What a fragment says, or that of a whole URL with one: its config, and every part that cannot be understood."""
+    """Return what a fragment says, or that of a whole URL with one.
+
+    Its config, and every part that cannot be understood.
+    """
     if len(text) > LINK_LENGTH:
         return Link(None, (Problem("link", Message("longer than {} characters", LINK_LENGTH)),), newer=False)
     version, *parts = text.rpartition("#")[2].split("&")

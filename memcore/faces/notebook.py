@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-import memcore
 from memcore.faces.render.data import explanation, summary
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
@@ -17,6 +16,7 @@ from memcore.memory.estimate import Estimate
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
+from memcore.version import __version__
 
 Found = Estimate | ServingEstimate
 
@@ -55,7 +55,7 @@ def html_of(found: Found) -> str:
 
 
 def _pictures(found: Found) -> Iterator[str]:
-    yield poster(found, f"memcore {memcore.__version__}", "")[0]
+    yield poster(found, f"memcore {__version__}", "")[0]
     if isinstance(found, ServingEstimate):
         if found.pool is not None:
             yield standalone(users_chart(found))

@@ -1,18 +1,32 @@
-"""Commands in files that start containers: compose, Kubernetes, dstack, llama-swap."""
+"""Commands in containers: those of compose, Kubernetes, charts, dstack, SkyPilot, llama-swap and `docker run`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_TOLD = ("services", "commands", "apiVersion", "kind", "containers", "models", "spec", "cmd")
+_TOLD = (
+    "services", "commands", "apiVersion", "kind", "containers", "models", "spec", "cmd", "servingEngineSpec", "run",
+    "decode", "prefill",
+)  # fmt: skip
 """Keys at the top of such files."""
-_IMAGES: Mapping[str, str] = {"vllm": "vllm serve", "llama": "llama-server", "sglang": "sglang.launch_server"}
-"""What an image runs where its command begins with a flag: its entry point."""
-_PROGRAM = re.compile(r"vllm serve|vllm\.entrypoints|sglang\.launch_server|trtllm-serve|llama-server|llama-cli")
-_COMMANDS = ("command", "commands", "args", "cmd")
-_DEEPEST = 12
+_IMAGES: Mapping[str, str] = {
+    "text-generation-inference": "text-generation-launcher", "huggingfaceserver": "vllm serve",
+    "ollama": "ollama serve", "vllm": "vllm serve", "llama": "llama-server", "sglang": "sglang.launch_server",
+}  # fmt: skip
+"""What an image runs where its command begins with a flag: its entry point. The first that is in its name."""
+_PROGRAM = re.compile(
+    r"vllm serve|vllm\.entrypoints|sglang\.launch_server|sglang serve|trtllm-serve|llama-server|llama-cli"
+    r"|text-generation-launcher|lmdeploy serve|\bollama\b"
+)
+_COMMANDS = ("command", "commands", "args", "cmd", "run")
+_DEEPEST = 16
+_REST = ('"$@"', '"$$@"', "$@", "$$@")
+"""How a script has the arguments that it is called with."""
+_SHELLS = re.compile(r"(?:.*/)?(?:ba|z|da)?sh$")
+_FILLED = re.compile(r"\$\{\w+:?-[^${}]*\}")
+"""A variable with what it is without an environment."""
 
 
 def commands(content: Mapping[Any, Any]) -> str | None:
@@ -20,11 +34,37 @@ def commands(content: Mapping[Any, Any]) -> str | None:
 
     >>> commands({"services": {"a": {"image": "vllm/vllm-openai", "command": "--model org/m --port 1"}}})
     'vllm serve "--model" "org/m" "--port" "1"'
+    >>> commands({"servingEngineSpec": {"modelSpec": [{"modelURL": "org/m", "vllmConfig": {"maxModelLen": 8}}]}})
+    'vllm serve "org/m" "--max-model-len" "8"'
     """
     if not any(key in content for key in _TOLD):
         return None
+    macros = content.get("macros")
+    if isinstance(macros, Mapping):
+        content = {name: _without_macros(value, macros, 0) for name, value in content.items() if name != "macros"}
     found = list(_scripts(content, 0))
     return "\n".join(found) if found else None
+
+
+def _without_macros(content: object, macros: Mapping[Any, Any], deep: int) -> Any:
+    """What stands for `${name}` in commands of llama-swap (internal/config/macros.go: each may hold earlier ones)."""
+    if isinstance(content, str):
+        for name, value in reversed(list(macros.items())):
+            if len(content) < _LONGEST:
+                content = content.replace(f"${{{name}}}", str(value))
+        return content
+    if isinstance(content, Mapping) and deep < _DEEPEST:
+        return {key: _without_macros(value, macros, deep + 1) for key, value in content.items()}
+    return [_without_macros(each, macros, deep + 1) for each in content] if isinstance(content, list) else content
+
+
+_LONGEST = 2**16
+"""Characters of a command to which macros are still added."""
+
+
+def program_of(image: str) -> str:
+    """What an image runs; empty for one that is not known."""
+    return next((program for name, program in _IMAGES.items() if name in image), "")
 
 
 def _scripts(content: object, deep: int) -> Iterator[str]:
@@ -32,7 +72,10 @@ def _scripts(content: object, deep: int) -> Iterator[str]:
         return
     if isinstance(content, Mapping):
         own = [content[name] for name in _COMMANDS if content.get(name)]
-        if own and all(_is_command(each) for each in own):
+        described = _described(content)
+        if described is not None:
+            yield "".join(_variables(content)) + described
+        elif (own and all(_is_command(each) for each in own)) or _known_image(content):
             yield "".join(_variables(content)) + _run(content, own)
         else:
             for value in content.values():
@@ -40,6 +83,68 @@ def _scripts(content: object, deep: int) -> Iterator[str]:
     elif isinstance(content, list):
         for value in content:
             yield from _scripts(value, deep + 1)
+
+
+def _known_image(content: Mapping[Any, Any]) -> bool:
+    """Whether a container runs a server that is told in its environment alone."""
+    told = bool(content.get("environment") or content.get("env"))
+    return told and isinstance(content.get("image"), str) and "text-generation-inference" in content["image"]
+
+
+def _described(content: Mapping[Any, Any]) -> str | None:
+    """The command of a server that a chart or an operator starts from fields of its own; None for other fields.
+
+    Sources: vllm production-stack, helm/templates/deployment-vllm-multi.yaml; kubeai, internal/modelcontroller
+    (engine_vllm.go, engine_ollama.go); kserve, huggingfaceserver/__main__.py and `LLMInferenceService`.
+    """
+    more = [str(each) for each in content.get("args") or () if isinstance(each, str | int | float)]
+    if isinstance(content.get("modelURL"), str):
+        return _of_chart(content)
+    url, operated = content.get("url"), _OPERATED.get(str(content.get("engine", "")).lower())
+    if isinstance(url, str) and operated is not None:
+        return _joined([*operated, url.partition("://")[2].partition("?")[0], *more], 2)
+    stored = content.get("storageUri")
+    if isinstance(content.get("modelFormat"), Mapping) and content.get("args") and "--backend=huggingface" not in more:
+        name = ["--model", stored.partition("://")[2]] if isinstance(stored, str) else []
+        renamed = [
+            each.replace("--model_id", "--model").replace("--model_name", "--served-model-name") for each in more
+        ]
+        own = [each for each in renamed if not each.startswith(("--model_dir", "--backend"))]
+        return _joined(["vllm", "serve", *([] if any(each.startswith("--model=") for each in own) else name), *own], 2)
+    return None
+
+
+_OPERATED: Mapping[str, tuple[str, ...]] = {"vllm": ("vllm", "serve", "--model"), "ollama": ("ollama", "run")}
+"""What kubeai starts for each of its engines, in front of the model."""
+_FIELDS: Mapping[str, str] = {
+    "maxModelLen": "--max-model-len", "dtype": "--dtype", "tensorParallelSize": "--tensor-parallel-size",
+    "maxNumSeqs": "--max-num-seqs", "gpuMemoryUtilization": "--gpu-memory-utilization", "maxLoras": "--max-loras",
+    "runner": "--runner", "convert": "--convert",
+}  # fmt: skip
+_SWITCHES: Mapping[str, str] = {
+    "enableChunkedPrefill": "enable-chunked-prefill", "enablePrefixCaching": "enable-prefix-caching",
+}  # fmt: skip
+"""Fields of `vllmConfig` and the flags that the chart makes of them."""
+
+
+def _of_chart(content: Mapping[Any, Any]) -> str:
+    given = content.get("vllmConfig")
+    config: Mapping[Any, Any] = given if isinstance(given, Mapping) else {}
+    found = ["vllm", "serve", str(content["modelURL"])]
+    found += ["--enable-lora"] if content.get("enableLoRA") else []
+    for name, value in config.items():
+        if name in _FIELDS:
+            found += [_FIELDS[name], str(value)]
+        elif name in _SWITCHES:
+            found.append(f"--{'' if value else 'no-'}{_SWITCHES[name]}")
+        elif name not in ("extraArgs", "v0", "v1"):
+            found += [f"--{name}", str(value)]  # the chart has no such field, which the reader says
+    return _joined([*found, *(str(each) for each in config.get("extraArgs") or ())], 2)
+
+
+def _joined(words: Sequence[str], bare: int) -> str:
+    """A command whose first words are bare."""
+    return " ".join([*words[:bare], *(_quoted(word) for word in words[bare:])])
 
 
 def _is_command(value: object) -> bool:
@@ -50,18 +155,29 @@ def _is_command(value: object) -> bool:
 
 def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
     """One container's command: a script is taken as it is, words are quoted."""
-    lists = [each if isinstance(each, list) else each.split() if "\n" not in each else [each] for each in own]
-    words = [str(word).replace("$$", "$") for each in lists for word in each]
-    if content.get("commands"):
+    words = [word for each in own for word in _words(each)]
+    if content.get("commands") or content.get("run"):
         return "\n".join(words)
+    entry = _words(content.get("entrypoint") or "")
+    script = next((word for word in entry if "\n" in word.strip()), None)
+    if script is not None:
+        rest = " ".join(_quoted(word) for word in words)
+        for each in _REST:
+            script = script.replace(each, rest)
+        return script.replace("$$", "$")
     script = next((word for word in words if "\n" in word.strip() or word.count(" --") > 1), None)
     if script is not None:
         return script
-    image, entry = str(content.get("image", "")), str(content.get("entrypoint") or "")
-    named = _PROGRAM.search(entry)
-    program = named[0] if named else next((program for name, program in _IMAGES.items() if name in image), "")
-    start = f"{program} " if words and words[0].startswith("-") else ""
+    named = _PROGRAM.search(" ".join(entry))
+    program = named[0] if named else program_of(str(content.get("image", "")))
+    start = f"{program} " if (words and words[0].startswith("-")) or not words else ""
     return start + " ".join(_quoted(word) for word in words)
+
+
+def _words(value: object) -> list[str]:
+    """The words of a command, which is a list of them, a text, or a script."""
+    listed = value if isinstance(value, list) else str(value).split() if "\n" not in str(value) else [value]
+    return [str(word).replace("$$", "$") for word in listed]
 
 
 def _quoted(word: str) -> str:
@@ -71,13 +187,34 @@ def _quoted(word: str) -> str:
 
 
 def _variables(content: Mapping[Any, Any]) -> Iterator[str]:
-    """Assignments of a container's environment."""
-    for name in ("env", "environment"):
+    """Assignments of a container's environment, and of the GPUs that an orchestrator counts for it."""
+    for name in ("env", "environment", "envs"):
         given = content.get(name)
         pairs = given.items() if isinstance(given, Mapping) else [_pair(each) for each in given or ()]
         for key, value in pairs:
-            if re.fullmatch(r"\w+", str(key)) and isinstance(value, str | int) and "$" not in str(value):
-                yield f'{key}="{value}"\n'
+            if not re.fullmatch(r"\w+", str(key)) or not isinstance(value, str | int):
+                continue
+            text = str(value).replace("$$", "$")
+            if "$" not in text or _FILLED.fullmatch(text):
+                yield f'export {key}="{text}"\n'
+    gpus = _gpus(content.get("resources"))
+    if gpus:
+        yield f"DSTACK_GPUS_NUM={gpus}\nSKYPILOT_NUM_GPUS_PER_NODE={gpus}\n"
+
+
+_COUNTED = re.compile(r"(?:[^:]*:)*(\d{1,4})")
+
+
+def _gpus(resources: object) -> int:
+    """GPUs of a node: `accelerators: H100:8` (SkyPilot), `gpu: 80GB:8` (dstack); 0 where they are not counted."""
+    if not isinstance(resources, Mapping):
+        return 0
+    wanted = resources.get("accelerators", resources.get("gpu"))
+    if isinstance(wanted, Mapping):
+        counts = [each for each in wanted.values() if isinstance(each, int)]
+        return counts[0] if len(set(counts)) == 1 else 0
+    found = _COUNTED.fullmatch(str(wanted)) if isinstance(wanted, str) else None
+    return int(found[1]) if found and ":" in str(wanted) else 1 if isinstance(wanted, str) else 0
 
 
 def _pair(each: object) -> tuple[str, object]:
@@ -85,3 +222,56 @@ def _pair(each: object) -> tuple[str, object]:
         return str(each.get("name", "")), each.get("value")
     name, _, value = str(each).partition("=")
     return name, value
+
+
+_ALONE = frozenset({
+    "--rm", "-d", "--detach", "-i", "-t", "-it", "-ti", "-dit", "-itd", "--interactive", "--tty", "--privileged",
+    "--init", "--read-only", "-P", "--publish-all", "--no-healthcheck", "--oom-kill-disable", "-q", "--quiet", "-id",
+})  # fmt: skip
+"""Options of `docker run` without a value."""
+
+
+def contained(command: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
+    """What `docker run` runs, and the environment that it is given; None for another command.
+
+    >>> contained("docker run --rm -e A=1 -p 1:2 vllm/vllm-openai:v0.9 --model m".split())
+    (['vllm', 'serve', '--model', 'm'], {'A': '1'})
+    """
+    words = list(command)
+    at = next((number for number, word in enumerate(words[:3]) if word in ("docker", "podman", "nerdctl")), None)
+    if at is None or words[at + 1 : at + 2] not in (["run"], ["create"]):
+        return None
+    at += 2
+    environment: dict[str, str] = {}
+    entry: list[str] = []
+    while at < len(words) and words[at].startswith("-"):
+        name, equals, value = words[at].partition("=")
+        at += 1
+        if name in _ALONE:
+            continue
+        if not equals:
+            value = words[at] if at < len(words) else ""
+            at += 1
+        if name in ("-e", "--env"):
+            key, _, said = value.partition("=")
+            environment[key] = said
+        elif name == "--entrypoint":
+            entry = value.split()
+    image, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+    if entry:
+        return [*entry, *rest], environment
+    started = [each for each in rest if each != ";"]
+    program = program_of(image).split() if not _PROGRAM.search(" ".join(started)) and not _shell(started) else []
+    return [*program, *rest], environment
+
+
+def _shell(command: Sequence[str]) -> bool:
+    return bool(command) and _SHELLS.match(command[0]) is not None
+
+
+def within(command: Sequence[str]) -> str | None:
+    """The script that a command hands to a shell: `bash -c '…'`; None for another command."""
+    for at, word in enumerate(command[:-2]):
+        if _SHELLS.match(word) and command[at + 1] in ("-c", "-lc", "-ec", "-xc"):
+            return command[at + 2]
+    return None

@@ -60,19 +60,19 @@ class Cursor:
         self.at, self.fresh = end, False
 
     def letter(self) -> str:
-        """What is here; nothing at the end."""
+        """Return what is here; nothing at the end."""
         return self.text[self.at : self.at + 1]
 
     def marked(self) -> bool:
-        """Whether a document begins or ends here."""
+        """Return whether a document begins or ends here."""
         return self.at == self.line and _MARKER.match(self.text, self.at) is not None
 
     def ended(self) -> bool:
-        """Whether the document ends here."""
+        """Return whether the document ends here."""
         return self.at >= len(self.text) or self.marked()
 
     def column(self) -> int:
-        """How far from its line's beginning the cursor is."""
+        """Return how far from its line's beginning the cursor is."""
         if "\t" in self.text[self.line : self.at]:
             self.refuse("is indented with a tab")
         return self.at - self.line
@@ -131,7 +131,7 @@ class Cursor:
         )
 
     def _continues(self, at: int, parent: int | None) -> bool:
-        """Whether a plain text goes on in another line, with what is there."""
+        """Return whether a plain text goes on in another line, with what is there."""
         line = self.text.rfind("\n", self.at, at) + 1
         if self.text[at : at + 1] in ("", "#") or _MARKER.match(self.text, line):
             return False

@@ -68,6 +68,16 @@ def code_of(text: str) -> str | None:
     return text if _IMPORTS.search(text) and not page else None
 
 
+def docstring_of(code: str) -> str:
+    """The texts between a script's statements, which say what it is for and how it is started."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    alone = (node.value for node in body if isinstance(node, ast.Expr))
+    return "\n".join(each.value for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
 def _cells(cells: Iterable[Any]) -> Iterator[str]:
     """The cells of code in Python; those in other languages, and those that are none and say nothing, are left out."""
     for each in cells:
@@ -181,7 +191,7 @@ class _Known:
         return Call(_last(node.func), of, node.lineno, arguments, first, tuple(hidden))
 
     def value(self, node: ast.expr, deep: int) -> Any:
-        """What an expression is; `$name` for one that nobody knows."""
+        """Return what an expression is; `$name` for one that nobody knows."""
         if deep > NESTING:
             return "$NESTED"
         found = self._literal(node, deep + 1)
@@ -207,7 +217,7 @@ class _Known:
         return self._computed(node, deep)
 
     def _named(self, name: str, deep: int) -> Any:
-        """What a name stands for, looked up once; a name that stands for itself is nobody's."""
+        """Return what a name stands for, looked up once; a name that stands for itself is nobody's."""
         if name not in self.names or name in self.several:
             return NotImplemented
         if name not in self.found:
@@ -222,7 +232,7 @@ class _Known:
         return self._named(f"args.{node.attr}", deep) if named else NotImplemented
 
     def _result(self, node: ast.Call, deep: int) -> Any:
-        """What a call gives, where that is known without it."""
+        """Return what a call gives, where that is known without it."""
         name = _last(node.func)
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
-from memcore.formats.containers import commands
+from memcore.formats.containers import commands, contained, within
+from memcore.formats.deployed import deployed
+from memcore.formats.modelfile import of_modelfile
 from memcore.formats.settled import GPUS
-from memcore.formats.shell import END, OUTSIDE, words
+from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
+from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
 from memcore.limits import NESTING, whole
 from memcore.messages import Message
@@ -24,7 +28,7 @@ _SWIFT = re.compile(r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
-_FLAG = re.compile(r"--?[A-Za-z]")
+_FLAG = re.compile(r"--?[A-Za-z]|\*(?:env|file)\.")
 _FLAGS = re.compile(r"(?:^|\s)--?[A-Za-z]")
 _DIGITS = re.compile(r"[0-9_]{100,}")
 _BEFORE = re.compile(r"(?:[ \t]*(?:#[^\n]*|%[^\n]*|---[ \t]*)?\r?\n)*[ \t]*")
@@ -47,31 +51,63 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     Raises ConfigError where no syntax fits.
     """
     try:
-        text = unmarked(text)
+        text = _of_batch(unmarked(text))
     except ValueError as error:
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
+    described = of_modelfile(text)
+    if described is not None:
+        return "modelfile", described
     if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
         raise ConfigError.at("the file", "is a Python script, which is not run; give the config that it makes")
     scripts = [text] if _SHELL.match(text) else _fenced(text)
-    if scripts:
-        return of_command(_first_read(scripts))
+    return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
+
+
+_SET = re.compile(r"^[ \t]*@?set[ \t]+\"?(\w{1,80})=([^\"\r\n]*)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_REMARK = re.compile(r"^[ \t]*@?(?:rem\b|::|echo\b|title\b|pause\b|cd\b)[^\n]*$", re.MULTILINE | re.IGNORECASE)
+_HELD = re.compile(r"%(\w{1,80})%")
+
+
+def _of_batch(text: str) -> str:
+    r"""A batch file of Windows as a shell writes it; other texts as they are.
+
+    >>> print(_of_batch("set M=C:\\x.gguf\nllama-server.exe -m %M%"))
+    M='C:/x.gguf'
+    llama-server.exe -m ${M}
+    """
+    if not (_SET.search(text) and _HELD.search(text)):
+        return text
+    plain = _REMARK.sub("", text.replace("\\", "/"))
+    return _HELD.sub(r"${\1}", _SET.sub(r"\1='\2'", plain))
+
+
+def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]]:
+    """TOML, flags, YAML, or the command that a YAML file of containers holds."""
     first = _BEFORE.match(text)
     start = first.end() if first else 0
     if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
-    if _FLAGS.search(text) and not _KEY.match(text, start):
+    if _is_command(text, start) or (_OVERRIDING in text and not _KEY.match(text, start)):
         return of_command(read_command(text))
     content = _documents(text, notes)
     script = commands(content) if isinstance(content, Mapping) else None
     if script is not None:
-        return "argv", read_command(script)
+        return of_command(read_command(script))
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", _tested(content["MODEL_ARGS"])
     if not isinstance(content, Mapping):
         raise ConfigError.at("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", flat(content)
+
+
+def _is_command(text: str, start: int) -> bool:
+    """Whether a text is a command or a script, by flags or by a program that may have none."""
+    return (_FLAGS.search(text) is not None and not _KEY.match(text, start)) or _ALONE.search(text) is not None
+
+
+_ALONE = re.compile(r"^(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+", re.MULTILINE)
 
 
 _SHEBANG = re.compile(r"#![^\n]{0,80}\b(?:ba|z|da|k|)sh\b")
@@ -85,17 +121,32 @@ def _fenced(text: str) -> list[str]:
     """Blocks of a page of Markdown that are commands of a shell; none for a text that is no such page."""
     blocks: list[str] = []
     lines: list[str] = []
-    fence, taken = "", False
+    fence, taken, language = "", False, ""
     for line in text.splitlines():
         mark = _FENCE.match(line)
         if not fence and mark:
-            fence, taken, lines = mark[1], mark[2].lower() in _OF_SHELL, []
+            language = mark[2].lower()
+            fence, taken, lines = mark[1], language in _OF_SHELL, []
         elif fence and mark and mark[1].startswith(fence) and not mark[2]:
-            blocks += ["\n".join(lines)] if taken else []
+            block = "\n".join(lines)
+            blocks += [block] if taken else _contained_in(block) if language in _YAML else []
             fence = ""
         elif fence:
             lines.append(line)
     return [_PROMPT.sub("", each) for each in blocks if _LAUNCHED.search(each) or not _TRAINED.isdisjoint(each.split())]
+
+
+_YAML = ("yaml", "yml")
+
+
+def _contained_in(block: str) -> list[str]:
+    """The commands of containers in a block of YAML; none in another one."""
+    try:
+        content = _documents(textwrap.dedent(block), None)
+    except ConfigError:
+        return []
+    script = commands(content) if isinstance(content, Mapping) else None
+    return [] if script is None else [script]
 
 
 def _first_read(scripts: list[str]) -> dict[str, Any]:
@@ -130,7 +181,15 @@ def _documents(text: str, notes: list[str] | None) -> Any:
 
 def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The flags of a command with their syntax: arguments of the Trainer's scripts are keys of its files."""
-    return ("yaml", _as_file(found)) if _of_trainer(found) else ("argv", found)
+    served = deployed(found)
+    if served is not None:
+        return "argv", served
+    return ("yaml", _as_file(found)) if _of_trainer(found) or _overridden(found) else ("argv", found)
+
+
+def _overridden(found: Mapping[str, Any]) -> bool:
+    """Whether a command overrides keys of a file, which are all that it says."""
+    return any(name[:1].isalpha() and "." in name for name in found)
 
 
 def _of_trainer(found: Mapping[str, Any]) -> bool:
@@ -153,8 +212,18 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
 
 def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
-    gpus = next((found[name] for name in _PROCESSES if name in found), None)
-    named = {name[2:]: value for name, value in found.items() if name.startswith("--") and name not in _PROCESSES}
+    gpus = next(
+        (
+            found[name]
+            for name in _PROCESSES
+            if isinstance(found.get(name), int) or OUTSIDE.search(str(found.get(name, "")))
+        ),
+        None,
+    )
+    kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
+    named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
+    if _overridden(found):  # whatever else stands there is the launcher's
+        named = {name: value for name, value in named.items() if f"--{name}" not in found or name == "config-name"}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
     keys[""] = found.get("", "")
     return keys if gpus is None else {**keys, GPUS: gpus}
@@ -234,7 +303,7 @@ def read_command(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ConfigError.at("the command", "cannot be read: {}", str(error)) from None
     if len(found) > 1:
-        raise SeveralJobs(found, [" ".join(job) for job in jobs])
+        raise SeveralJobs(found, [" ".join(word for word in job if not word.startswith("*")) for job in jobs])
     return found[0]
 
 
@@ -252,11 +321,17 @@ class SeveralJobs(ConfigError):
 _LISTED = 12
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
-    r"|llama-server|llama-cli|\b(?:swift|megatron) (?:sft|pt|rlhf)\b|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf)\.py"
+    r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
+    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b"
+    r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
+    r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
-_SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli")
-_ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$")
+_OVERRIDING = "verl.trainer."
+"""Where programs are that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
+_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
+_SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama")
+_ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$")
 """Programs behind which a model stands, even one whose name has no owner."""
 _HANDLED = re.compile(
     r"(?:sudo )?(?:docker|podman) (?:pull|build|push|tag|exec|rm|stop|logs|images?)\b|(?:uv )?pip3? "
@@ -272,29 +347,41 @@ _TRAINED = frozenset({
 
 def _jobs(words: list[str]) -> list[list[str]]:
     """The words of each command that serves or trains, with those of arrays; all, where no such program is known."""
-    commands: list[list[str]] = [[]]
-    for word in words:
-        commands[-1].append(word)
-        if word == END:
-            commands.append([])
+    commands = _parted(words)
+    words = [word for each in commands for word in each]
     launched = [each for each in commands if _launches(each)]
     if not launched:
         trained = [each for each in commands if _trains(each)]
         if len({" ".join(each) for each in trained}) < 2:
             return [words]
         launched = trained
-    kept = [word for each in commands if each and _FLAG.match(each[0]) for word in each]
+    kept = [word for each in commands if each and (_FLAG.match(each[0]) or _OVERRIDE.match(each[0])) for word in each]
     different: dict[str, list[str]] = {}
     for each in launched:
         different.setdefault(" ".join(word for word in each if "@" not in word), [*_program_on(each), *kept])
     return list(different.values())
 
 
+def _parted(found: list[str]) -> list[list[str]]:
+    """The words of each command, without what starts a container or a shell around it."""
+    commands: list[list[str]] = [[]]
+    for word in found:
+        commands[-1].append(word)
+        if word == END:
+            command, environment = contained(commands[-1]) or (commands[-1], {})
+            script = within(command)
+            commands[-1:] = [command] if script is None else _parted(words(script))[:-1]
+            commands += [[f"{ENVIRONMENT}{name}={value}", END] for name, value in environment.items()]
+            commands.append([])
+    return commands
+
+
 def _launches(command: list[str]) -> bool:
     """Whether a command runs a known program on something."""
     text = " ".join(command)
     found = _LAUNCHED.search(text)
-    return found is not None and not _HANDLED.match(text) and text[found.end() :].strip(f" {END}") != ""
+    asks = "--help" in command or "--version" in command
+    return found is not None and not asks and not _HANDLED.match(text) and text[found.end() :].strip(f" {END}") != ""
 
 
 def _trains(command: list[str]) -> bool:
@@ -315,11 +402,16 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     """Flags with their values; programs under an empty name, and what one is run on under `*`."""
     programs: list[str] = []
     at = 0
+    overrides = any(_OVERRIDING in word for word in words)
     while at < len(words):
+        override = _OVERRIDE.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")
         at += 1
+        if override is not None:
+            yield override[1], _overriding(value)
+            continue
         values = [value] if equals else []
-        while not equals and at < len(words) and not _ends(words[at]):
+        while not equals and at < len(words) and not (_ends(words[at]) or (overrides and _OVERRIDE.match(words[at]))):
             values.append(words[at])
             at += 1
         known = [each for each in values if not OUTSIDE.fullmatch(each)]
@@ -332,22 +424,16 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         elif not values:
             yield name, True
         else:
-            yield name, plain(values[0]) if len(values) == 1 else [plain(each) for each in values]
+            yield name, number(values[0]) if len(values) == 1 else [number(each) for each in values]
     yield "", " ".join(programs)
+
+
+def _overriding(text: str) -> Any:
+    """The value of a key that a command overrides; null is none."""
+    text = text.strip("'\"")
+    return None if text in ("null", "None", "") else _SAID.get(text, number(text))
 
 
 def _ends(word: str) -> bool:
     """Whether a flag's values end before a word: at the end of the command, a flag, or what Python runs."""
     return word == END or word.endswith(".py") or _FLAG.match(word) is not None
-
-
-def plain(text: str) -> Any:
-    """A number or a word."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text

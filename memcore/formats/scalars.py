@@ -68,12 +68,12 @@ def resolved(text: str) -> Any:
 
 
 def single_quoted(inside: str) -> str:
-    """What stands between single quotes: two of them are one, and lines are folded."""
+    """Return what stands between single quotes: two of them are one, and lines are folded."""
     return _SPACES.sub(_folded, inside.replace("''", "'"))
 
 
 def double_quoted(inside: str) -> str:
-    r"""What stands between double quotes, with escapes and folded lines.
+    r"""Return what stands between double quotes, with escapes and folded lines.
 
     >>> double_quoted(r"caf\u00e9\tbar")
     'café\tbar'
@@ -88,7 +88,7 @@ def _folded(match: re.Match[str]) -> str:
 
 
 def folding(gap: str) -> str:
-    """What the gap between two lines of a text stands for: a space, or the empty lines in it."""
+    """Return what the gap between two lines of a text stands for: a space, or the empty lines in it."""
     return "\n" * (gap.count("\n") - 1) or " "
 
 
@@ -129,7 +129,7 @@ def block(rows: Sequence[str], *, folded: bool, chomping: str, ended: bool) -> s
 
 
 def _between(rows: Sequence[str], one: int, other: int, *, folded: bool) -> str:
-    """What stands between two lines that say something: lines that begin with a space are not folded."""
+    """Return what stands between two lines that say something: lines that begin with a space are not folded."""
     if folded and not rows[one].startswith((" ", "\t")) and not rows[other].startswith((" ", "\t")):
         return folding("\n" * (other - one))
     return "\n" * (other - one)

@@ -2,7 +2,8 @@
 
 Nothing is run. Variables have the values that the script itself assigns to them; those that come from outside have
 their defaults, or stand for themselves, as `$NAME`: whoever needs the value asks for it by that name. The words of all
-arrays count, used or not; of a condition whose outcome is not known, both branches do.
+arrays count, used or not; of a condition whose outcome is not known, both branches do. Variables that commands find in
+their environment, and files that a script writes for them, follow its words: `*env.NAME=value`, `*file.PATH=text`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.limits import NESTING, VARIABLES_LENGTH
@@ -23,6 +25,13 @@ END = ";"
 """The word that ends a command."""
 OUTSIDE = re.compile(r"\$\w{1,200}")
 """A variable that the script does not set, or the output of a command."""
+ENVIRONMENT, FILE = "*env.", "*file."
+"""How words begin that stand for a variable of the environment, and for a file that the script writes."""
+_WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)[ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s<>|&;]{1,200})")
+_HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
+"""How a document within a script begins."""
+_CONFIGS = (".yml", ".yaml", ".json", ".toml")
+"""How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
 _PLAIN = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w./:-]{0,80})>")
@@ -36,6 +45,9 @@ _BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.co
 _ARRAY = re.compile(r'"\$\{\w{1,200}\[[@*]\]\}"')
 """All words of an array, which count where it is assigned: no word at all if it is empty."""
 _VALUE = re.compile(r"""[^"'$]+""")
+_NEXT_LINE = re.compile(r"[`^]\n")
+"""How a line goes on in PowerShell and in batch files."""
+_LINES = re.compile(r"[^$]+")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
@@ -71,6 +83,8 @@ _COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_WORD = 80
+"""Letters of a word and of a pattern that are compared."""
 _DIGITS = 18
 """Of a number that is compared."""
 _GIVEN: ContextVar[Mapping[str, str]] = ContextVar("variables_given", default=MappingProxyType({}))
@@ -102,6 +116,10 @@ def words(text: str) -> list[str]:
     processes = script.variables.get("NPROC_PER_NODE", "")
     if processes.isdecimal() and "NPROC_PER_NODE" not in script.used:
         script.found += ["--nproc_per_node", processes, END]  # launchers read it from the environment
+    for name in script.exported:
+        script.found += [f"{ENVIRONMENT}{name}={script.variables.get(name, '')}", END]
+    for name, content in script.files.items():
+        script.found += [f"{FILE}{name}={content}", END]
     return script.found
 
 
@@ -117,14 +135,20 @@ class _Script:
     """For each condition around: whether a branch was taken before, and whether this one is; None: nobody knows."""
     arrays: int = 0
     """Open brackets of arrays."""
-    cases: int = 0
-    """Open choices of `case`."""
+    choices: list[str] = field(default_factory=list)
+    """What open `case`s choose by."""
+    patterns: list[str] | None = None
+    """Of a branch of the innermost `case` that begins; None within one."""
     used: set[str] = field(default_factory=set)
     """Variables whose values stand somewhere."""
     filled: int = 0
     """Characters that variables have given, or have been given."""
     deep: int = 0
     """Defaults of variables around this text."""
+    exported: dict[str, None] = field(default_factory=dict)
+    """Variables that commands find in their environment, in order."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files of settings that the script writes, by path."""
 
     def read(self) -> None:
         """The whole text."""
@@ -134,10 +158,13 @@ class _Script:
                 self.at += 2
             elif sign in " \t\r":
                 self.at += 1
+                self.at += 2 * bool(_NEXT_LINE.match(self.text, self.at))
             elif sign == "#":
                 self._skip_line()
             elif sign == "<" and _PLACEHOLDER.match(self.text, self.at):
                 self._word()
+            elif sign == "<" and self._here():
+                pass
             elif sign in "\n;&|<>`":
                 self.at += 1
                 self._ends(sign)
@@ -148,6 +175,32 @@ class _Script:
                 self._word()
         self._finish()
 
+    def _here(self) -> bool:
+        """A file of settings that is written out in the script, which is kept; any other document is read on."""
+        begins = _HERE.match(self.text, self.at)
+        if begins is None:
+            return False
+        line = self.text[self.text.rfind("\n", 0, self.at) + 1 : begins.end() - 1]
+        target = _WRITTEN.search(line)
+        name = "" if target is None else self._filled_in(target[1]).removeprefix("./")
+        ends = re.compile(rf"^[ \t]*{begins[3]}[ \t]*$", re.MULTILINE).search(self.text, begins.end())
+        if ends is None or not (name.endswith(_CONFIGS) or name.startswith("$")):
+            return False
+        body = self.text[begins.end() : ends.start()]
+        more = ">>" in target[0] if target else False
+        text = body if begins[2] else self._filled_in(body)
+        self.files[name] = self.files.get(name, "") * more + text
+        self.command = []
+        self.at = ends.end()
+        return True
+
+    def _filled_in(self, text: str) -> str:
+        """A text with variables filled in, as `as_text` does."""
+        inner = _Script(text, variables=self.variables, filled=self.filled, deep=self.deep + 1)
+        found = inner.as_document() if "\n" in text else inner.as_text()
+        self.filled = inner.filled
+        return found
+
     def _skip_line(self) -> None:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
@@ -156,10 +209,34 @@ class _Script:
         """The end of a command, but not in an array, nor between patterns of `case`."""
         if sign in "<>" and self.command and self.text[self.at - 2].isdigit():
             self.command.pop()
-        if sign == "|" and self.cases:
-            self.command = []
+        if sign == "|" and self._chooses():
+            self._pattern()
+            return
         if not self.arrays:
             self._finish()
+        if sign == ";" and self.choices and self.text[self.at - 2 : self.at] == ";;":
+            self.patterns = []
+
+    def _chooses(self) -> bool:
+        """Whether what is read is a pattern of `case`."""
+        return self.patterns is not None or self.command[:1] == ["case"]
+
+    def _pattern(self) -> None:
+        """What was read is a pattern, perhaps behind `case WORD in`."""
+        words, self.command = self.command, []
+        if words[:1] == ["case"]:
+            self.choices.append(words[1] if len(words) > 1 else "")
+            self.open.append((False, False))
+            self.patterns, words = [], words[3:]
+        self.patterns = [*(self.patterns or ()), *words]
+
+    def _branch_begins(self) -> None:
+        """A branch of `case` is taken if a pattern fits what it chooses by; nobody knows where that is from outside."""
+        self._pattern()
+        word, before = self.choices[-1], self.open[-1][0] or self.open[-1][1] is True
+        fits = any(fnmatchcase(word[:_WORD], each[:_WORD]) for each in self.patterns or ())
+        outcome = None if OUTSIDE.search(word) else fits
+        self.open[-1], self.patterns = (before, False if before else outcome), None
 
     def _bracket(self, sign: str) -> None:
         """An array opens or closes; else it groups commands, or ends a pattern of `case`, which says nothing."""
@@ -172,6 +249,8 @@ class _Script:
             self.arrays -= 1
             self._emit(self.command)
             self.command = []
+        elif sign == ")" and self._chooses():
+            self._branch_begins()
         elif sign == ")":
             self.command = []
         elif not self.arrays:
@@ -245,7 +324,7 @@ class _Script:
         self.at += 1
         rest = self.text[self.at : self.at + 2]
         if rest == "((":
-            return self._arithmetic(self._inside("(", ")").strip("()")) or "$CALCULATED"
+            return self._calculation(self._inside("(", ")").strip("()"))
         if rest[:1] == "(":
             inside = self._inside("(", ")").strip()
             calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
@@ -258,6 +337,12 @@ class _Script:
             return ""
         self.at = name.end()
         return self._of(name[0])
+
+    def _calculation(self, text: str) -> str:
+        """What arithmetic gives; if it needs a variable that comes from outside, that."""
+        held = (self.variables.get(each, f"${each}") for each in re.findall(r"[A-Za-z_]\w*", text[:200]))
+        missing = next((each for each in held if OUTSIDE.fullmatch(each)), "$CALCULATED")
+        return self._arithmetic(text) or missing
 
     def _of(self, name: str) -> str:
         """The value of a variable; of one that comes from outside its name."""
@@ -306,6 +391,13 @@ class _Script:
                 whole += self._run(_VALUE)
         return whole
 
+    def as_document(self) -> str:
+        """The same for a document, whose quotes are its own."""
+        whole = ""
+        while self.at < len(self.text):
+            whole += self._value() if self.text[self.at] == "$" else self._run(_LINES)
+        return whole
+
     def _arithmetic(self, text: str) -> str:
         filled = _PLAIN.sub(lambda each: self.variables.get(each[0], each[0]), text.replace("$", "")[:200])
         filled = filled.replace("{", "").replace("}", "")
@@ -324,18 +416,34 @@ class _Script:
         if given and given[0] in ("if", "elif", "else", "fi"):
             self._branch(given[0], given[1:])
             return
-        if given and given[0] == "export":
+        exports = bool(given) and given[0] == "export"
+        if exports:
             given = given[1:]
         if given and given[0] in ("case", "esac"):
-            self.cases += 1 if given[0] == "case" else -1
-        count = 0
+            self._choice(given)
+            return
+        count, names = 0, []
         while count < len(given) and (name := _NAME.match(given[count])) is not None:
             if self._taken:
                 self._assign(name[1], given[count][name.end() :], more=bool(name[2]))
+                names.append(name[1])
             count += 1
         given = given[count:]
+        if exports or given:
+            self.exported |= dict.fromkeys(names)
         if not given or given[0] not in _SILENT:
             self._emit(given)
+
+    def _choice(self, given: list[str]) -> None:
+        """A `case` opens, or closes."""
+        if given[0] == "case":
+            self.command = given
+            self._pattern()
+            return
+        self.patterns = None
+        if self.choices:
+            self.choices.pop()
+            self.open.pop()
 
     def _assign(self, name: str, value: str, *, more: bool) -> None:
         """A variable gets a value; what is added to copies what was there."""

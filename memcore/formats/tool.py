@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-Syntax = Literal["argv", "json", "yaml", "toml"]
-_ENDINGS: Mapping[Syntax, str] = {"argv": "sh", "json": "json", "yaml": "yaml", "toml": "toml"}
+Syntax = Literal["argv", "json", "yaml", "toml", "modelfile"]
+_ENDINGS: Mapping[Syntax, str] = {
+    "argv": "sh",
+    "json": "json",
+    "yaml": "yaml",
+    "toml": "toml",
+    "modelfile": "Modelfile",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,8 @@ class Tool:
     """The key of the model, or `*` where it follows the program."""
     tag: str = ""
     """The setting that follows the model's name behind a colon."""
+    model_as: Callable[[str, str | None], str] | None = None
+    """How a model and the value of `tag` are written, where that is not the name alone."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
     """Keys that describe the network itself, and the keys of a model that they are."""
     family: str = ""
@@ -129,6 +137,8 @@ class Tool:
     """The key of the groups that each hold all shards."""
     per_chunk: str = ""
     """The key of the layers in a chunk of a pipeline stage."""
+    abbreviates: bool = False
+    """A flag that only one of its flags begins with is that (`argparse`, `allow_abbrev`)."""
     takes_file: bool = False
     """Its program takes a file of its flags, without dashes (`--config`)."""
     prefixes: tuple[str, ...] = ()

@@ -1,8 +1,9 @@
-"""Tables of values that several tools share."""
+"""Values as they are written, and tables of those that several tools share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from memcore.config.training import Training
 
@@ -39,3 +40,15 @@ TRAINER_OPTIMIZERS: Mapping[str, Mapping[str, str]] = {
     "rmsprop": _optimizer("rmsprop"),
 }
 """Names of transformers, training_args.py, OptimizerNames."""
+
+
+def number(text: str) -> Any:
+    """A number, or the word that it is not."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -123,7 +123,7 @@ class _Reader(Cursor):
         return value
 
     def _absent(self, parent: int, *, beside: bool) -> bool:
-        """Whether nothing is here, or only what belongs further out."""
+        """Return whether nothing is here, or only what belongs further out."""
         if self.ended() or not self.fresh:
             return self.ended()
         column = self.column()
@@ -173,7 +173,7 @@ class _Reader(Cursor):
                 return found
 
     def _another(self, column: int) -> bool:
-        """Whether a collection at a column goes on."""
+        """Return whether a collection at a column goes on."""
         self.skip()
         if self.ended():
             return False

@@ -179,5 +179,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "serving with vLLM": "用 vLLM 推理",
     "serving with SGLang": "用 SGLang 推理",
     "serving with TensorRT-LLM": "用 TensorRT-LLM 推理",
+    "serving with TGI (Text Generation Inference)": "用 TGI（Text Generation Inference）推理",
+    "serving with LMDeploy": "用 LMDeploy 推理",
     "serving a GGUF file with llama.cpp": "用 llama.cpp 推理 GGUF 文件",
 }

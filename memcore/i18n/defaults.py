@@ -40,6 +40,9 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "none, the parameter dtype": "none：以参数的 dtype",
     "op; layer if every is given": "op；给出间隔时为 layer",
     "2, as in torchtitan": "2，与 torchtitan 相同",
+    "false; if true, tiles of hidden_size tokens, or the framework's default": (
+        "false；为 true 时每块的 token 数等于隐藏维度，或按框架自身的设定"
+    ),
     "true, as in torch.utils.checkpoint": "true，与 torch.utils.checkpoint 相同",
     "transformers, or the framework's own; torchtitan with expert parallelism; Megatron's with Megatron": (
         "transformers，或框架自己的；专家并行时为 torchtitan；Megatron 用自己的"

@@ -84,6 +84,10 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "用 Liger 的哪些 kernel 替换 transformers 的代码：rope、rms_norm、swiglu。没有 swiglu 时，前馈层矩阵之间的结果"
         "都要保存，它们往往是一层中最大的张量。FMS Acceleration 有 rope 和 rms_norm。"
     ),
+    "training.tiled_mlp": (
+        "前馈层沿序列逐块计算，反向传播时逐块重算，与 ArcticTraining（ALST）、axolotl 和 Unsloth 对超长序列的做法相同；"
+        "写数字则为块数。"
+    ),
     "training.attention": "注意力 kernel；决定注意力保存哪些张量。",
     "training.attention_mask": "批次是否带填充。有填充掩码时 SDPA 不能用 flash kernel，且键和值要为每个查询头复制。",
     "training.packed_sequences": (

@@ -50,6 +50,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Checkpoint entry": "检查点入口",
     "Attention mask": "注意力掩码",
     "Liger's kernels": "Liger kernel",
+    "Tiled MLP": "分块 MLP",
     "Packed sequences": "打包序列",
     "Recurrent kernels": "循环层 kernel",
     "Label shift": "标签移位",
@@ -88,6 +89,7 @@ _REASONS: Mapping[str, str] = {
     "the Hugging Face Trainer's and torchtitan's choice": "Hugging Face Trainer 和 torchtitan 的选择",
     "half of the longest sequence": "最长序列的一半",
     "Megatron Bridge's recipe for this model": "Megatron Bridge 对该模型的配方",
+    "Megatron Bridge's performance recipe for this model and GPU count": "Megatron Bridge 对该模型与 GPU 数的性能配方",
     "experts evenly loaded": "专家负载均匀",
     "TransformerEngine's usual choice": "TransformerEngine 通常的选择",
     "TransformerEngine's choice since Hopper": "TransformerEngine 自 Hopper 起的选择",
@@ -124,6 +126,21 @@ _REASONS: Mapping[str, str] = {
 LABELS_IN_CHINESE: Mapping[str, str] = {**SETTINGS_IN_CHINESE, **_REASONS}
 
 WORDS_OF_LABELS: Mapping[str, tuple[str, str]] = {
+    # Units of settings
+    "unit-in": ("({unit})", "（{unit}）"),
+    "unit tokens": ("tokens", "token"),
+    "unit GPUs": ("GPUs", "个 GPU"),
+    "unit sequences": ("sequences", "个序列"),
+    "unit layers": ("layers", "层"),
+    "unit chunks": ("chunks", "块"),
+    "unit stages": ("stages", "级"),
+    "unit blocks": ("blocks", "块"),
+    "unit elements": ("elements", "元素"),
+    "unit bytes": ("bytes", "字节"),
+    "unit images": ("images", "张图像"),
+    "unit adapters": ("adapters", "个适配器"),
+    "unit micro-batches": ("micro-batches", "个微批次"),
+    "unit pixels": ("pixels", "像素"),
     "label model": ("Model", "模型"),
     "label hardware.accelerator": ("Accelerator", "加速器"),
     "label hardware.num_gpus": ("GPUs", "GPU 数"),

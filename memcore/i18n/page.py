@@ -56,8 +56,19 @@ def label(path: str, english: str) -> str:
     return say(f"label {path}") if f"label {path}" in WORDS else translated(english)
 
 
+def unit_name(english: str) -> str:
+    """Return the unit of a setting in the language that is spoken.
+
+    >>> with speaking("zh"):
+    ...     unit_name("layers"), unit_name("GiB")
+    ('层', 'GiB')
+    """
+    key = f"unit {english}"
+    return say(key) if key in WORDS else english
+
+
 def explanation(path: str, english: str) -> str:
-    """What a setting is: in Chinese where its tables have it, else as the schema has it.
+    """Return what a setting is: in Chinese where its tables have it, else as the schema has it.
 
     >>> with speaking("zh"):
     ...     explanation("engine.fp8_format", "FP8 format of matrix products.")
@@ -67,7 +78,7 @@ def explanation(path: str, english: str) -> str:
 
 
 def translated(english: str) -> str:
-    """What an answer says of itself: in Chinese where its tables have it, whole or piece by piece between semicolons.
+    """Translate a text of an answer: whole, or piece by piece between semicolons; English where no table has it.
 
     >>> with speaking("zh"):
     ...     translated("master weight"), translated("what is new")
@@ -88,7 +99,7 @@ def named(english: str) -> str:
 
 
 def complaint(error: MemcoreError) -> str:
-    """What an error says, in the language that is spoken."""
+    """Return what an error says, in the language that is spoken."""
     return "\n".join(map(_complaint, problems_of(error))) if _LANGUAGE.get() == "zh" else str(error)
 
 
@@ -132,6 +143,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "view-layouts": ("Layouts", "并行策略"),
     "view-compare": ("Compare", "对比"),
     "view-log": ("My log", "我的日志"),
+    "view-model": ("Model", "模型"),
+    "guide": ("Guide", "指南"),
     "copied": ("Link copied.", "链接已复制。"),
     "copy-failed": ("The link is in the address bar.", "链接在地址栏中。"),
     "undo": ("Undo", "撤销"),
@@ -239,6 +252,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "model": ("The model", "模型"),
     "component": ("Component", "组成部分"),
     "share-of": ("{title}: {size}, {share} percent", "{title}：{size}，占 {share}%"),
+    "exact-bytes": ("{count} bytes", "{count} 字节"),
     "explain-none": ("Nothing of this kind is in memory at the peak.", "峰值时没有此类内存。"),
     "explain-why": ("Why", "原因"),
     "explain-guide": ("Guide: where this memory goes", "指南：这部分显存去哪了"),
@@ -350,6 +364,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "flag": ("flag: {flag}", "参数：{flag}"),
     "max": ("largest that fits", "最大可放下"),
     "min": ("smallest that fits", "最少需要"),
+    "max-short": ("max", "最大"),
+    "min-short": ("min", "最小"),
     "max-of": ("Find the largest value of {name} that fits", "求 {name} 的最大可行值"),
     "min-of": ("Find the smallest value of {name} that fits", "求 {name} 的最小可行值"),
     "solved-largest": ("Largest that fits: {value}.", "最大可行值：{value}。"),
@@ -393,7 +409,20 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "did-you-mean": ("Did you mean {value}?", "是否指 {value}？"),
     "rest-applied": ("The rest of the link was applied.", "链接其余部分已应用。"),
     "pasted-label": ("config.json", "config.json"),
-    "pasted-summary": ("Paste or drop a config.json", "粘贴或拖放 config.json"),
+    "pasted-summary": ("A model of your own", "自定义模型"),
+    "sizes": ("Sizes of the model", "模型尺寸"),
+    "sizes-note": (
+        "Sizes of a model like Llama, or with experts like Mixtral. For any other, paste its config.json.",
+        "填写与 Llama（有专家时与 Mixtral）结构相同的模型的尺寸；其他模型请粘贴其 config.json。",
+    ),
+    "size-num_hidden_layers": ("Layers", "层数"),
+    "size-hidden_size": ("Hidden size", "隐藏维度"),
+    "size-num_attention_heads": ("Attention heads", "注意力头数"),
+    "size-num_key_value_heads": ("Key-value heads", "键值头数"),
+    "size-intermediate_size": ("Feed-forward size", "前馈维度"),
+    "size-vocab_size": ("Vocabulary", "词表大小"),
+    "size-num_local_experts": ("Experts", "专家数"),
+    "size-num_experts_per_tok": ("Experts per token", "每个 token 的专家数"),
     "pasted-hint": (
         "A Hugging Face config.json. While it is here it replaces the model above.",
         "Hugging Face 的 config.json；填写后将代替上面的模型。",

@@ -10,7 +10,7 @@ from memcore import registry
 
 @lru_cache(maxsize=1)
 def helps() -> Mapping[str, str]:
-    """What each of these settings is, by its path."""
+    """Return what each of these settings is, by its path."""
     return {path: texts[0] for path, texts in registry.merged("settings", "IN_CHINESE").items()}
 
 

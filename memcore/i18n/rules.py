@@ -228,6 +228,8 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "gradient summed over the repeated heads": "对重复的头求和的梯度",
     "contiguous copy": "连续副本",
     "concatenation": "拼接",
+    "gradients cast to fp64 for their norm": "为求范数而转为 fp64 的梯度",
+    "results of other tiles": "其他分块的结果",
     "gradient of a slice, at the input's full shape": "切片的梯度，按输入的完整形状",
     "gradient summed over an expanded axis": "沿扩展轴求和的梯度",
     "uninitialized tensor": "未初始化的张量",

@@ -38,7 +38,7 @@ class Piece:
 
     @property
     def is_list(self) -> bool:
-        """Whether it has places alone, with commas, numbers' signs or words that join between them."""
+        """Return whether it has places alone, with commas, numbers' signs or words that join between them."""
         return all(text in _WORDS or not any(map(str.isalpha, text)) for text, *_ in self.fields)
 
 
@@ -82,7 +82,7 @@ def _messages() -> Table:
 
 
 def _rows() -> Mapping[str, str]:
-    """What is said when something is wrong or was taken from elsewhere: most visits never need it."""
+    """Return what is said when something is wrong or was taken from elsewhere: most visits never need it."""
     from memcore.i18n.messages.table import MESSAGES_IN_CHINESE  # noqa: PLC0415
 
     return MESSAGES_IN_CHINESE
@@ -147,7 +147,7 @@ def _between(piece: Piece, said: Sequence[str], joints: Mapping[str, str]) -> st
 
 
 def _value(value: object, spec: str | None, kind: str | None, *, names: bool) -> str:
-    """What stands in a place: quoted or formatted it is a user's, or a number."""
+    """Return what stands in a place: quoted or formatted it is a user's, or a number."""
     if isinstance(value, str) and not spec and not kind:
         return in_chinese(value, names=names)
     return format(_FORMATTER.convert_field(value, kind), spec or "")

@@ -16,11 +16,11 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
         "Choose more or larger GPUs, or a smaller model.",
         "请选用更多或更大的 GPU，或更小的模型。",
     ),
-    "ways-free": ("{moves} + {count} free", "{moves}，另有 {count} 项免费改动"),
-    "ways-free-title": ("Costs nothing: {moves}", "没有代价：{moves}"),
+    "ways-free": ("also, at no cost: {moves}", "另外（无代价）：{moves}"),
+    "ways-plus": (" + ", " + "),
     "ways-needs": ("{need} ({low} to {high}) {unit}", "{need}（{low} 至 {high}）{unit}"),
     "ways-left": ("{size} free", "余 {size}"),
-    "ways-step": ("{seconds} s a step", "每步 {seconds} s"),
+    "ways-step": ("{seconds} s per step", "每步 {seconds} s"),
     "ways-tight": ("fits as expected, not for certain", "预计放得下，但不确定"),
     "ways-gauge": ("{need} of {capacity}", "{capacity} 中的 {need}"),
     "ways-use": ("Use this", "采用"),
@@ -29,8 +29,11 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "ways-of": ("{action}: {what}", "{action}：{what}"),
     "crowd": ("Users and context", "用户数与上下文"),
     "crowd-note": (
-        "✓ fit at full length; ~ fit at the mean length, some wait while many are long; ✕ do not fit. Cells set both.",
-        "✓ 全长也放得下；~ 平均长度放得下，许多用户都很长时有的要等待；✕ 放不下。点击单元格同时设置两者。",
+        (
+            "✓ fits at full length. ~ fits at the mean length; when many are long, some wait. ✕ does not fit. "
+            "Click a cell to set both."
+        ),
+        "✓ 全长也放得下。~ 按平均长度放得下；许多用户同时很长时，部分需要等待。✕ 放不下。点击单元格可同时设置两者。",
     ),
     "crowd-corner": ("users × tokens", "用户 × token"),
     "crowd-cell": ("{users} × {length} tokens: {state}", "{users} × {length} token：{state}"),

@@ -59,7 +59,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
     if not plain or not isinstance(mixer, Attention) or mixer.rotary != "full" or mixer.gated or mixer.softcap:
         yield "other mixers than attention with rotated heads"
     elif mixer.sinks is not None or mixer.biased or mixer.norm_place not in ("head", "after"):
-        yield "attention with sinks, biases by distance or norms of its own"
+        yield "attention with sinks, distance biases or its own norms"
     if not isinstance(feed, FeedForward) or feed.gate is None or feed.fused or feed.gating != "plain":
         yield "other feed-forward layers than gated ones of three matrices"
     if layer.residual != "sequential" or layer.second_mixer or layer.second_feed_forward or layer.extra:

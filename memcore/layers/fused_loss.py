@@ -27,7 +27,7 @@ def chunk_sizes(rows: int, hidden: int, vocabulary: int) -> Mapping[str, int]:
 
 
 def chunks_recorded(rows: int, sizes: Mapping[str, int]) -> int:
-    """How many chunks stand for all of them."""
+    """Return how many chunks stand for all of them."""
     return min(-(-rows // sizes[_CHUNK]), CHUNKS)
 
 

@@ -134,12 +134,31 @@ def _copy(step: Step) -> Step:
 
 def _scored(logits: Tensor, batch: Batch, objective: Objective) -> Tensor:
     """The log-probabilities of the tokens that are there."""
+    if objective.flash:
+        return _by_kernel(logits, objective)
     length = logits.shape[1]
     kept = _COMPLETION if objective.completes else Shifted(length, -1, 1)
     part = narrow(logits, 1, kept)
     if objective.whole:
         return _from_all(part)
     return _from_sums(part) if part.dtype == "fp32" else _row_by_row(part)
+
+
+def _by_kernel(logits: Tensor, objective: Objective) -> Tensor:
+    """`cross_entropy_loss(logits, labels)`, which keeps the logits, and makes their gradients in their place if asked.
+
+    Source: flash_attn 2.8, ops/triton/cross_entropy.py (`inplace_backward`); verl 0.8, utils/torch_functional.py
+    (`logprobs_from_logits_flash_attn`); OpenRLHF 0.11, models/utils.py (`log_probs_from_logits`).
+    """
+    tape, shape, dtype = logits.tape, logits.shape, logits.dtype
+    found, sums = new(tape, shape[:-1], "fp32", "gather"), new(tape, shape[:-1], "fp32", "logsumexp")
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        return [saved[0] if objective.in_place else new(tape, shape, dtype, "log_softmax_backward")]
+
+    if tracked(logits):
+        attach([found], [logits], save(tape, logits, sums), gradients)
+    return found
 
 
 def _from_all(part: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ Run = Callable[[Tensor, Mapping[str, Parameter], Norm], Tensor]
 
 
 def prepared(x: Tensor) -> Tensor:
-    """What a module with sharded matrices is given (`PrepareModuleInput`)."""
+    """Return what a module with sharded matrices is given (`PrepareModuleInput`)."""
     parallel = x.tape.parallel
     if parallel is None:
         return x
@@ -38,12 +38,12 @@ def prepared(x: Tensor) -> Tensor:
 
 
 def shared(x: Tensor) -> Tensor:
-    """What all ranks have before matrices sharded by columns: its gradient is a sum over them."""
+    """Return what all ranks have before matrices sharded by columns: its gradient is a sum over them."""
     return x if x.tape.parallel is None else from_replica(x)
 
 
 def finished(y: Tensor, part: Linear) -> Tensor:
-    """What a linear layer returns: that of a matrix sharded by rows is a sum over ranks (`RowwiseParallel`)."""
+    """Return what a linear layer returns: that of a matrix sharded by rows is a sum over ranks (`RowwiseParallel`)."""
     return _summed(y) if part.split == "inner" else y
 
 

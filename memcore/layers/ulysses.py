@@ -122,7 +122,7 @@ def to_heads(x: Tensor, local: Axis) -> Tensor:
 
 
 def to_tokens(x: Tensor, tokens: Axis, heads: Axis) -> Tensor:
-    """The same back: a rank's tokens with all heads."""
+    """Exchange back to a rank's own tokens with all heads."""
     local = x.shape[2]
     out = _tokens_sent(x, tokens, heads)
     if tracked(x):
@@ -140,7 +140,7 @@ def _heads_sent(x: Tensor, local: Axis) -> Tensor:
 
 
 def _tokens_sent(x: Tensor, tokens: Axis, heads: Axis) -> Tensor:
-    """The same for tokens; heads that come are put side by side."""
+    """Exchange tokens; received heads are concatenated."""
     batch, _, local, width = x.shape
     x = view(contiguous(x), (batch, RANKS, tokens, local, width))
     sent = contiguous(permute(x, 1, 0, 2, 3, 4))

@@ -27,11 +27,11 @@ requests from 10 MiB on are rounded to (kRoundLarge)."""
 _FEW = 3
 """Equal blocks that are as quickly served one by one."""
 Place = tuple[int, int]
-"""A block, free or in use: its size and its address, in units of `ALIGNMENT`, which all are multiples of. Python is
-quickest with small numbers, and the best fit is the next place in order."""
+"""A block in use: its size and its address, in units of `ALIGNMENT`, which all are multiples of: Python is quickest
+with small numbers."""
 
 
-class Room:
+class DeviceMemory:
     """What the GPU has for the pools of all streams."""
 
     def __init__(self, limit: int | None = None) -> None:
@@ -43,11 +43,6 @@ class Room:
         """There was not enough; from then on there is whatever is asked for."""
         self.trimmed = False
         """Unused segments went back."""
-        self.stepping = False
-        """The optimizer steps: unused segments go back where there is no room (`release_cached_blocks`).
-
-        They would in passes too, but in each of them again, and be asked for again: that is taken as too little.
-        """
         self._pools: list[Pool] = []
 
     def enter(self, pool: Pool) -> None:
@@ -59,9 +54,9 @@ class Room:
         return self.limit is None or self.reserved + size <= self.limit
 
     def take(self, size: int) -> None:
-        """A new segment."""
+        """A new segment; where there is no room, unused ones go back first (`release_cached_blocks`)."""
         if self.limit is not None and self.reserved + size > self.limit:
-            for pool in self._pools if self.stepping and not self.short else ():
+            for pool in self._pools if not self.short else ():
                 given = pool.trim()
                 self.reserved -= given
                 self.trimmed = self.trimmed or given > 0
@@ -70,20 +65,20 @@ class Room:
         self.highest = max(self.highest, self.reserved)
 
 
-Move = tuple[int, tuple[int], int, int]
-"""A block's index when it comes, with what is right before the first place that serves it, its size, and the least size
-that is split to serve it; the index's complement when it goes."""
+Move = tuple[int, int, int]
+"""A block's index when it comes, with its size and the least size that is split to serve it; the index's complement
+when it goes."""
 
 
 def comes(block: int, size: int) -> Move:
     """A request of a block; only those above `SMALL` are of a pool."""
     units = -(-size // ALIGNMENT)
-    return block, (units,), units, units + SMALL // ALIGNMENT + 1
+    return block, units, units + SMALL // ALIGNMENT + 1
 
 
 def goes(block: int) -> Move:
     """A block is freed."""
-    return ~block, (0,), 0, 0
+    return ~block, 0, 0
 
 
 class Pool:
@@ -93,17 +88,19 @@ class Pool:
     from where free blocks start and end.
     """
 
-    def __init__(self, room: Room | None = None, *, expandable: bool = False) -> None:
-        self.room = room or Room()
+    def __init__(self, room: DeviceMemory | None = None, *, expandable: bool = False) -> None:
+        self.room = room or DeviceMemory()
         self.room.enter(self)
         self._expandable = expandable
         self._take = self._grow if expandable else self._open
-        self._free: list[Place] = []
-        """Free blocks in order."""
-        self._starts: dict[int, Place] = {}
-        """Each free block by its address."""
-        self._ends: dict[int, Place] = {}
-        """Each free block by where it ends."""
+        self._sizes: list[int] = []
+        """Those that free blocks have, in order. They are few, as layers are alike."""
+        self._of_size: dict[int, list[int]] = {}
+        """The addresses of free blocks of each size, as negative numbers in order: the lowest address is the last."""
+        self._starts: dict[int, int] = {}
+        """The size of each free block by its address."""
+        self._ends: dict[int, int] = {}
+        """The size of each free block by where it ends."""
         self._segments: dict[int, int] = {}
         """The size of each segment by its address."""
         self._held: dict[int, Place] = {}
@@ -143,12 +140,12 @@ class Pool:
 
     def _open_all(self, move: Move, count: int) -> list[Place]:
         """Allocate blocks in segments of their own, if that is where they go: nothing that is free is as large."""
-        _, _, wanted, split = move
+        _, wanted, split = move
         size = _segment(wanted)
         total = count * size * ALIGNMENT
         if wanted * ALIGNMENT < LARGE_SEGMENT // 2 or self._expandable or not self.room.has(total):
             return []
-        if self._free and self._free[-1][0] >= wanted:
+        if self._sizes and self._sizes[-1] >= wanted:
             return []
         self.room.take(total)
         step = size + ROUNDING // ALIGNMENT
@@ -157,11 +154,8 @@ class Pool:
         self._segments.update(dict.fromkeys(addresses, size))
         if size < split:
             return [(size, address) for address in addresses]
-        rests = [(size - wanted, address + wanted) for address in addresses]
-        for rest in rests:
-            self._starts[rest[1]] = self._ends[rest[1] + rest[0]] = rest
-        index = bisect_left(self._free, rests[0])
-        self._free[index:index] = rests
+        for address in addresses:
+            self._put(size - wanted, address + wanted)
         return [(wanted, address) for address in addresses]
 
     def release_all(self, blocks: list[Place]) -> None:
@@ -176,47 +170,62 @@ class Pool:
     ) -> None:
         """Serve moves in their order; `live` has what is in use of each index, `handed_on` where it has nothing.
 
-        This loop is most of the time that an answer takes, so it calls nothing that it can do itself.
+        This loop is most of the time that an answer takes, so it calls little that it can do itself.
         """
-        free, starts, ends, take = self._free, self._starts, self._ends, self._take
-        for block, before_first, wanted, split in moves:
+        sizes, of_size, starts, ends = self._sizes, self._of_size, self._starts, self._ends
+        for block, wanted, split in moves:
             if block >= 0:
-                index = bisect_left(free, before_first)
-                if index < len(free):
-                    size, address = free[index]
+                index = bisect_left(sizes, wanted)
+                if index < len(sizes):
+                    size = sizes[index]
+                    same = of_size[size]
+                    address = -same.pop()
+                    if not same:
+                        del sizes[index], of_size[size]
                     del starts[address]
                 else:
-                    place = size, address = take(wanted)
-                    index = len(free)
-                    free.append(place)
-                if size >= split:
-                    at = address + wanted
-                    rest = size - wanted, at
-                    starts[at] = ends[address + size] = rest
-                    if index and rest < free[index - 1]:
-                        del free[index]
-                        insort(free, rest)
-                    else:
-                        free[index] = rest
-                    live[block].append((wanted, address))
-                else:  # as asked for, or up to 1 MiB more
+                    size, address = self._take(wanted)
+                if size < split:  # as asked for, or up to 1 MiB more
                     ends.pop(address + size, None)
-                    live[block].append(free.pop(index))
+                    live[block].append((size, address))
+                    continue
+                live[block].append((wanted, address))
+                size -= wanted
+                address += wanted
+                end = address + size
             else:
                 stack = live[~block]
-                place = size, address = stack.pop() if stack or handed_on is None else handed_on(~block)
+                size, address = stack.pop() if stack or handed_on is None else handed_on(~block)
                 end = address + size
-                after, before = starts.pop(end, None), ends.pop(address, None)
-                if after:
-                    del free[bisect_left(free, after)]
-                    end += after[0]
-                    place = end - address, address
-                if before:
-                    del free[bisect_left(free, before)]
-                    address = before[1]
-                    place = end - address, address
-                starts[address] = ends[end] = place
-                insort(free, place)
+                if end in starts:
+                    after = starts[end]
+                    self._pull(after, end)
+                    end += after
+                if address in ends:
+                    address -= ends[address]
+                    self._pull(starts[address], address)
+                size = end - address
+            starts[address] = ends[end] = size
+            if size in of_size:
+                insort(of_size[size], -address)
+            else:
+                insort(sizes, size)
+                of_size[size] = [-address]
+
+    def _put(self, size: int, address: int) -> None:
+        """A block is free."""
+        self._starts[address] = self._ends[address + size] = size
+        if size not in self._of_size:
+            insort(self._sizes, size)
+        insort(self._of_size.setdefault(size, []), -address)
+
+    def _pull(self, size: int, address: int) -> None:
+        """A free block goes."""
+        del self._starts[address], self._ends[address + size]
+        same = self._of_size[size]
+        del same[bisect_left(same, -address)]
+        if not same:
+            del self._sizes[bisect_left(self._sizes, size)], self._of_size[size]
 
     def _open(self, size: int) -> Place:
         """A new segment; segments never touch."""
@@ -228,9 +237,10 @@ class Pool:
 
     def _grow(self, size: int) -> Place:
         """More pages at the end of the one expandable segment, after what is free there."""
-        have, address = last = self._ends.pop(self._top, (0, self._top))
+        have = self._ends.get(self._top, 0)
+        address = self._top - have
         if have:
-            del self._starts[address], self._free[bisect_left(self._free, last)]
+            self._pull(have, address)
         more = -(-(size - have) * ALIGNMENT // LARGE_SEGMENT) * LARGE_SEGMENT
         self.room.take(more)
         self._top += more // ALIGNMENT
@@ -239,11 +249,10 @@ class Pool:
     def trim(self) -> int:
         """Give up segments that are free as a whole; the bytes of them. Expandable ones stay."""
         whole = [(size, address) for address, size in self._segments.items()]
-        whole = [place for place in whole if self._starts.get(place[1]) == place]
-        for place in whole:
-            size, address = place
-            del self._segments[address], self._starts[address], self._ends[address + size]
-            del self._free[bisect_left(self._free, place)]
+        whole = [(size, address) for size, address in whole if self._starts.get(address) == size]
+        for size, address in whole:
+            del self._segments[address]
+            self._pull(size, address)
         return sum(size for size, _ in whole) * ALIGNMENT
 
 
@@ -272,10 +281,10 @@ def reserved(
     around: Surroundings,
     *,
     expandable: bool = False,
-    room: Room | None = None,
+    room: DeviceMemory | None = None,
 ) -> int:
     """Bytes that the allocator holds after two steps; later ones find what they need."""
-    room = room or Room()
+    room = room or DeviceMemory()
     pools = {name: Pool(room, expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
     replay = _Replay(program, values, pools)
     default = pools["default"]
@@ -292,10 +301,8 @@ def reserved(
 
 def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> None:
     """The optimizer's step: what it adds, and what it needs for a moment."""
-    pool.room.stepping = True
     pool.allocate_all(large(states))
     pool.release_all(pool.allocate_all(large(temporaries))[::-1])
-    pool.room.stepping = False
 
 
 def small_segments(size: int) -> int:

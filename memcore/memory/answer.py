@@ -1,14 +1,14 @@
 """The answer for a job, of training or of a server, and what it can do for whoever holds it in Python or in a notebook.
 
-The words and pictures are those of the faces, which are imported when they are asked for.
+The words and pictures are those of a face, which the registry knows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from importlib import import_module
 from typing import Any
 
+from memcore import registry
 from memcore.config.defaults import Assumption
 from memcore.memory.readings import Reading
 
@@ -31,7 +31,7 @@ class Answer(ABC):
     @property
     @abstractmethod
     def fits(self) -> bool | None:
-        """Whether the job fits as expected; None without an accelerator."""
+        """Return whether the job fits as expected; None without an accelerator."""
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -57,7 +57,7 @@ class Answer(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, the same as `memcore estimate --json` prints ([schema](json.md)); sizes are bytes."""
-        found: dict[str, Any] = _face().data_of(self)
+        found: dict[str, Any] = registry.face().data_of(self)
         return found
 
     def rows(self) -> list[dict[str, Any]]:
@@ -65,17 +65,13 @@ class Answer(ABC):
 
         `bytes` counts all copies; `formula` has symbols, `numbers` their values; `source` is where the rule comes from.
         """
-        found: list[dict[str, Any]] = _face().rows_of(self)
+        found: list[dict[str, Any]] = registry.face().rows_of(self)
         return found
 
     def __repr__(self) -> str:
         """Return the verdict in a line."""
-        return f"<{type(self).__name__}: {_face().line_of(self)}>"
+        return f"<{type(self).__name__}: {registry.face().line_of(self)}>"
 
     def _repr_html_(self) -> str:
         """Return verdict, memory bar and timeline as pictures for a notebook, without scripts."""
-        return str(_face().html_of(self))
-
-
-def _face() -> Any:
-    return import_module("memcore.faces.notebook")
+        return str(registry.face().html_of(self))

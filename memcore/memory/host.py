@@ -22,7 +22,7 @@ _FROM_FIRST_STEP = "allocated in the first optimizer step and kept"
 
 
 def host_entries(job: Job) -> Iterator[Entry]:
-    """What one process of a job keeps in host memory."""
+    """Yield what one process of a job keeps in host memory."""
     weights = [(weight, count) for weight, _, count in job.share.tensors]
     for buffer in job.engine.host(weights, job.recipe):
         yield _entry(job, buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, ALWAYS)

@@ -19,7 +19,7 @@ from memcore.tensors.tape import Block
 from memcore.trace.program import Program, aligned
 
 CATEGORIES: Mapping[str, str] = {
-    "parameters": "this rank's share of the weights",
+    "parameters": "this rank's part of the weights",
     "gradients": "weight gradients, from the backward pass to the optimizer step",
     "optimizer states": "allocated in the first step and kept",
     "communication": "gathered parameters and gradients exchanged with other ranks",
@@ -241,7 +241,7 @@ def _lifetime(block: Block, category: str, *, outlives: bool) -> str:
     if block.phase == "forward" and outlives:
         return "from the forward pass to the backward pass"
     if outlives:
-        return "until what comes next in the backward pass has read it"
+        return "until the next operation of the backward pass has read it"
     return "while its layer runs" if block.module else "during one operation"
 
 

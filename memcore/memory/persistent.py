@@ -13,7 +13,7 @@ from memcore.memory.ledger import Entry, entry_of
 from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.networks.adapters import frozen_beside, frozen_rows, learns, shared_matrices
 from memcore.networks.network import Layer, Model
-from memcore.networks.quantized import beside
+from memcore.networks.quantized import quantization_states
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, State
 from memcore.symbols import Shape, measure, product, split_over
@@ -67,22 +67,22 @@ class Persistent:
 
     @property
     def before_step(self) -> int:
-        """What is there before every step but the first."""
+        """Return what is there before every step but the first."""
         received = sum(entry.bytes for entry in self.receive_buffers())
         return self.parameters + self.buffers + self.states + self.workspaces + received
 
     @property
     def clipping(self) -> int:
-        """What clipping gradients needs for a moment."""
+        """Return what clipping gradients needs for a moment."""
         return sum(entry.bytes for entry in self.clipping_entries())
 
     @property
     def stepping(self) -> int:
-        """What the optimizer's step needs for a moment."""
+        """Return what the optimizer's step needs for a moment."""
         return sum(entry.bytes for entry in self.step_entries())
 
     def resident(self) -> Iterator[Entry]:
-        """What is there before the first step."""
+        """Yield what is there before the first step."""
         if self.job.optimizer.from_start:
             yield from self._state_entries(_ALWAYS)
         for each in (each for each in self.stored if each.size):
@@ -92,7 +92,7 @@ class Persistent:
             yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, copies, _ALWAYS)
 
     def optimizer_states(self) -> Iterator[Entry]:
-        """What the first optimizer step adds."""
+        """Yield what the first optimizer step adds."""
         if not self.job.optimizer.from_start:
             yield from self._state_entries(_FROM_FIRST_STEP)
         if self.job.implementation.step_on_device and self.stored:
@@ -108,13 +108,13 @@ class Persistent:
             yield self._entry(one.rule, one.path, one.shape, one.dtype, one.copies, lifetime)
 
     def workspace_entries(self) -> Iterator[Entry]:
-        """What libraries take from PyTorch's pool once they run: for the forward and for the backward thread."""
+        """Yield what libraries take from PyTorch's pool once they run: for the forward and for the backward thread."""
         if self.workspaces:
             for rule, size in matmul_workspaces(self.job.accelerator):
                 yield self._entry(rule, "", (size // ITEMSIZE["fp32"],), "fp32", 2, _FROM_FIRST_PRODUCT)
 
     def receive_buffers(self) -> Iterator[Entry]:
-        """What a pipeline's stage gets from its neighbours lies in buffers of its own for each micro-batch."""
+        """Yield what a pipeline's stage gets from its neighbours lies in buffers of its own for each micro-batch."""
         for shape in self.received:
             dtype = self.job.recipe.precision.compute
             yield self._entry(
@@ -173,7 +173,7 @@ class Persistent:
             yield self._entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, copies, _OPTIMIZING)
 
     def _one_by_one(self, how: Implementation) -> Iterator[Entry]:
-        """What one parameter needs while it is updated on its own, for the one that needs most."""
+        """Yield what one parameter needs while it is updated on its own, for the one that needs most."""
         row, sizes = self.job.optimizer, self.job.sizes
         if how.times:
             needed = sharded_projections if row.rank and self.job.engine.shards else temporaries
@@ -187,7 +187,7 @@ class Persistent:
             yield self._entry(each.rule, each.path, each.shape, each.dtype, each.copies, _OPTIMIZING)
 
     def _one_matrix(self, how: Implementation) -> Iterator[Entry]:
-        """What the largest parameter needs while it is updated on its own."""
+        """Yield what the largest parameter needs while it is updated on its own."""
         row, learning = self.job.optimizer, [each for each in self.stored if each.learning]
         if how.upcasts:
             learning = [each for each in learning if each.dtype != "fp32"]
@@ -201,7 +201,7 @@ class Persistent:
             yield self._entry(state.rule, one.path, shape, dtype, 1, _OPTIMIZING)
 
     def _stepping(self) -> Sequence[Buffer]:
-        """What the engine needs when the optimizer's step ends."""
+        """Return what the engine needs when the optimizer's step ends."""
         return self.job.engine.stepping(self._counted, self.job.recipe)
 
     def _redistributed(self) -> Iterator[Entry]:
@@ -219,7 +219,7 @@ class Persistent:
                 yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
         each = [stored.size for stored in self._in_order() if stored.size]
         learning = list(self._in_order(learning=True))
         states = {id(stored): _state_sizes(self.job, stored) for stored in self.stored if stored.learning}
@@ -306,7 +306,7 @@ def bytes_of(buffers: Sequence[Buffer], job: Job) -> int:
 
 
 def _copies(buffer: Buffer, job: Job) -> int:
-    """How often a buffer is there."""
+    """Return how often a buffer is there."""
     times = measure(buffer.times, job.sizes)
     return times if buffer.layer is None else times * job.share.counts[buffer.layer]
 
@@ -323,7 +323,7 @@ def _state_sizes(job: Job, stored: Stored) -> list[int]:
 
 
 def persistent(job: Job) -> Persistent:
-    """What one rank of a job keeps."""
+    """Return what one rank of a job keeps."""
     network, recipe = job.share.network, job.recipe
     weights = list(job.share.tensors)
     tensors = [
@@ -369,7 +369,7 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
     network = model.network
     for layer in network.kinds:
         for weight in layer.weights():
-            for each in beside(weight):
+            for each in quantization_states(weight):
                 yield Buffer(
                     rule=each.rule,
                     module=f"{network.path}.*.{weight.name}",
@@ -385,7 +385,7 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
     for name, shape, dtype in shared_matrices(model) if network.adapted else ():
         yield Buffer(rule="shared_adapter", module=name, shape=shape, dtype=dtype)
     for weight in network.ends.weights():
-        for each in beside(weight):
+        for each in quantization_states(weight):
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
 
 

@@ -18,7 +18,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import turns
-from memcore.memory.allocator import Room, Surroundings, reserved
+from memcore.memory.allocator import DeviceMemory, Surroundings, reserved
 from memcore.memory.communicators import deep_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
@@ -55,27 +55,27 @@ class Keeps(Protocol):
 
     @property
     def before_step(self) -> int:
-        """What is there before every step but the first."""
+        """Return what is there before every step but the first."""
 
     @property
     def clipping(self) -> int:
-        """What clipping gradients needs for a moment."""
+        """Return what clipping gradients needs for a moment."""
 
     @property
     def stepping(self) -> int:
-        """What the optimizer's step needs for a moment."""
+        """Return what the optimizer's step needs for a moment."""
 
     def resident(self) -> Iterator[Entry]:
-        """What is there before the first step."""
+        """Return what is there before the first step."""
 
     def optimizer_states(self) -> Iterator[Entry]:
-        """What the first optimizer step adds."""
+        """Return what the first optimizer step adds."""
 
     def workspace_entries(self) -> Iterator[Entry]:
         """Workspaces."""
 
     def receive_buffers(self) -> Iterator[Entry]:
-        """What a pipeline's stage keeps of its neighbours' results."""
+        """Return what a pipeline's stage keeps of its neighbours' results."""
 
     def clipping_entries(self) -> Iterator[Entry]:
         """Temporaries of clipping."""
@@ -84,7 +84,7 @@ class Keeps(Protocol):
         """Temporaries of the optimizer's step."""
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Rank:
 
     @property
     def because(self) -> str:
-        """What is in flight at the peak, where several micro-batches can be."""
+        """Return what is in flight at the peak, where several micro-batches can be."""
         return ""
 
     @property
@@ -205,7 +205,7 @@ class Rank:
 
     @cached_property
     def host(self) -> tuple[Entry, ...]:
-        """What one process keeps in host memory."""
+        """Return what one process keeps in host memory."""
         return tuple(host_entries(self.job))
 
     @cached_property
@@ -214,7 +214,7 @@ class Rank:
         return ledger(self.persistent.resident())
 
     def kept_entries(self) -> Iterator[Entry]:
-        """What stays from one step to the next."""
+        """Yield what stays from one step to the next."""
         keeps = self.persistent
         yield from keeps.resident()
         yield from keeps.optimizer_states()
@@ -251,11 +251,33 @@ class Rank:
     @cached_property
     def reserved(self) -> int:
         """Bytes that the caching allocator holds after some steps; the mean where it is open whether hosts wait."""
-        return max(round(sum(share * held for share, held in self._ways)), min(held for _, held in self._ways))
+        held = max(round(sum(share * held for share, held in self._ways)), min(held for _, held in self._ways))
+        return held + self._gathered_ahead
+
+    @property
+    def _gathered_ahead(self) -> int:
+        """Parameters that the host has freed, and the GPU not read, where FSDP1 does not limit its all-gathers.
+
+        Their blocks wait for events of the GPU (`recordStream`; torch/distributed/fsdp/_limiter_utils.py). The host is
+        ahead by what the driver queues; each result is taken for a launch.
+        """
+        if self.job.recipe.sharding.limits_gathers:
+            return 0
+        program, sizes, left, found = self.program, self.program.block_sizes(self.job.sizes), turns.AHEAD, 0
+        for segment in program.segments:
+            made = [event for event in program.events[segment.start : segment.end] if event >= 0]
+            if segment.phase == "forward" and made:
+                repeats = 1 if segment.repeats is None else self.job.sizes[segment.repeats]
+                times = min(repeats, left // len(made))
+                gathered = sum(sizes[event] for event in made if program.blocks[event].rule == "unsharded_parameter")
+                found, left = found + times * gathered, left - times * len(made)
+                if times < repeats:
+                    break
+        return found
 
     @cached_property
     def _ways(self) -> Sequence[tuple[float, int]]:
-        """What it holds if hosts wait and if not, each with its share.
+        """Return what it holds if hosts wait and if not, each with its share.
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
@@ -274,19 +296,19 @@ class Rank:
 
     @property
     def _room(self) -> int | None:
-        """What the GPU has for the allocator."""
+        """Return what the GPU has for the allocator."""
         capacity = None if self.job.recipe.fake else self.job.capacity
         return None if capacity is None else capacity - sum(each.overhead.expected for each in outside(self))
 
     def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
-        """What it holds in the room that the GPU has."""
-        room = Room(self._room)
+        """Return what it holds in the room that the GPU has."""
+        room = DeviceMemory(self._room)
         found = self._held(around, room, hosts_wait=hosts_wait)
         if room.short and room.trimmed:
-            found = self._held(around, Room(), hosts_wait=hosts_wait)  # what it gave back was in vain
+            found = self._held(around, DeviceMemory(), hosts_wait=hosts_wait)  # what it gave back was in vain
         return max(found, self.peak.peak)
 
-    def _held(self, around: Surroundings, room: Room, *, hosts_wait: bool) -> int:
+    def _held(self, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool) -> int:
         expandable = bool(self.job.config[EngineSettings.expandable_segments])
         if turns.apply(self.job):
             return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, expandable=expandable)
@@ -294,7 +316,7 @@ class Rank:
 
     @property
     def most_reserved(self) -> int:
-        """The same where something that is left open needs more for a moment."""
+        """Return the bytes reserved at most, whichever way the job runs that its config leaves open."""
         return max(held for _, held in self._ways)
 
     @cached_property
@@ -310,7 +332,7 @@ class Rank:
 
 
 def outside(rank: Rank) -> tuple[Outside, ...]:
-    """What the driver shows beyond the allocator."""
+    """Return what the driver shows beyond the allocator."""
     job, paged = rank.job, rank.persistent.paged
     found = [Outside("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
@@ -329,7 +351,7 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
 
 
 def _deep_ep(job: Job) -> Overhead:
-    """What DeepEP sends through; its first version had less."""
+    """Return what DeepEP sends through; its first version had less."""
     sizes = job.sizes
     near = node(job.accelerator, job.config[Hardware.gpus_per_node])
     size = deep_ep(sizes["b"] * sizes["s"], sizes["h"], sizes["e"], sizes["ep"], near)

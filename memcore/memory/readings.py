@@ -5,28 +5,18 @@ Each has an expected value and a range; whether a job fits is decided on the las
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from memcore.config.engine import EngineSettings
 from memcore.hardware import matmul_workspaces
 from memcore.memory import turns
+from memcore.memory.doubts import Part, parts, together
 from memcore.memory.rank import Rank, outside
 from memcore.messages import joined
-from memcore.networks.recognized import RESIDUAL
+from memcore.units import MiB
 
-FRAGMENTATION = 1.29
-"""How much the allocator reserved over what its streams need at least, in 79 of 80 simulated jobs of the accuracy page
-(in one, with little memory on the GPU, 1.54); the least was 1.02. The order of allocations decides, so that small
-changes of a job move it within this range."""
-REPLAY = 1.03
-"""The worst ratio between the replayed allocator and the one that recorded the simulated jobs."""
-
-NEAREST = (0.9, 1.8)
-"""Between which shares of the prediction the activations of layers lie that are not written line by line: the least and
-the most of simulated steps of derived decoders and encoders (0.99 to 1.80; deriver/, half of them within 4 %)."""
-PUBLISHED = {"allocated": (0.94, 1.08), "reserved": (0.82, 1.19)}
-"""Between which shares of the prediction published measurements lie: from the 5th to the 95th percentile of the jobs on
-the accuracy page whose configs leave little open. Releases of libraries, and what a config does not say, make them."""
+OTHERS = 1280 * MiB
+"""What nvidia-smi shows in some environments beyond the context's usual size: libraries that load all kernels at once,
+monitors, other processes. FMS Acceleration's benchmark had 1.1 to 1.5 GiB on one machine, 0 to 0.2 on another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,67 +35,64 @@ class Reading:
     """The high end of the range, bytes."""
     range_because: str
     """What the range covers."""
+    parts: tuple[Part, ...] = ()
+    """The same, each with its bytes; together they are the range."""
 
 
 def allocated(rank: Rank) -> Reading:
     """`torch.cuda.max_memory_allocated`."""
     workspaces = sum(size for _, size in matmul_workspaces(rank.job.accelerator))
     peak = rank.peak.peak
-    low, high = _published(rank, "allocated", peak)
-    less, more = _nearest(rank, peak)
-    because = "spread of published runs (other library versions); workspace sizes"
-    return Reading(
-        name="allocated",
-        instrument="torch.cuda.max_memory_allocated",
-        low=min(low, peak - rank.persistent.workspaces) - less,
-        expected=peak,
-        high=max(high, peak + workspaces) + more,
-        range_because=joined("; ", (because, _USUAL)) if more else because,
+    own = Part(
+        title="library workspaces", low=rank.persistent.workspaces, high=0 if rank.job.recipe.fake else workspaces
     )
-
-
-_USUAL = "layers that are not described line by line"
-
-
-def _nearest(rank: Rank, expected: int) -> tuple[int, int]:
-    """By how much less and more is needed where layers are wired otherwise than the usual ones they are taken for."""
-    if all(layer.residual != RESIDUAL for layer in rank.job.recipe.network.kinds):
-        return 0, 0
-    activations = max(expected - rank.persistent.before_step, 0)
-    return int(activations * (1 - NEAREST[0])), int(activations * (NEAREST[1] - 1))
-
-
-def _published(rank: Rank, name: str, expected: int) -> tuple[int, int]:
-    """Return the range of published measurements around a prediction; simulated steps are exact."""
-    low, high = (1.0, 1.0) if rank.job.recipe.fake else PUBLISHED[name]
-    return int(expected * low), int(expected * high)
+    found = (*([own] if own.low or own.high else []), *parts(rank, peak, held=False))
+    return _reading("allocated", "torch.cuda.max_memory_allocated", peak, found)
 
 
 def reserved(rank: Rank) -> Reading:
     """`torch.cuda.max_memory_reserved`."""
-    expandable = rank.job.config[EngineSettings.expandable_segments]
-    expected, least = rank.reserved, rank.least_reserved
-    low, high = _published(rank, "reserved", expected)
-    less, more = _nearest(rank, expected)
-    because = "spread of published jobs; from no fragmentation to the most seen in simulated jobs"
-    return Reading(
-        name="reserved",
-        instrument="torch.cuda.max_memory_reserved",
-        low=min(low, least, expected) - less,
-        expected=expected,
-        high=int(max(high, rank.most_reserved, expected * REPLAY, 0 if expandable else least * FRAGMENTATION)) + more,
-        range_because=joined("; ", filter(None, (because, turns.assumed(rank.job), _USUAL if more else ""))),
+    expected = rank.reserved
+    waiting = Part(title="how far hosts are ahead of the GPU", low=0, high=max(rank.most_reserved - expected, 0))
+    found = _reading(
+        "reserved",
+        "torch.cuda.max_memory_reserved",
+        expected,
+        (*([waiting] if waiting.high else []), *parts(rank, expected, held=True)),
     )
+    because = joined("; ", filter(None, (found.range_because, turns.assumed(rank.job))))
+    return replace(found, range_because=because)
 
 
 def device(rank: Rank, held: Reading) -> Reading:
-    """What nvidia-smi shows for the GPU."""
-    parts = [each.overhead for each in outside(rank)]
+    """Return what nvidia-smi shows for the GPU."""
+    found = [each.overhead for each in outside(rank)]
+    beyond = sum(each.expected for each in found)
+    more = sum(each.high for each in found) - beyond + (0 if rank.job.recipe.fake else OTHERS)
+    own = Part(title="memory outside the allocator", low=beyond - sum(each.low for each in found), high=more)
+    return _reading("device", "nvidia-smi", held.expected + beyond, (*held.parts, own))
+
+
+def doubted(own: Reading, part: Part) -> Reading:
+    """The same reading with one more part of its range."""
+    low, high = together((*own.parts, part))
+    return replace(
+        own,
+        low=max(own.expected - low, 0),
+        high=own.expected + high,
+        range_because=joined("; ", (own.range_because, part.title)),
+        parts=(*own.parts, part),
+    )
+
+
+def _reading(name: str, instrument: str, expected: int, found: tuple[Part, ...]) -> Reading:
+    low, high = together(found)
     return Reading(
-        name="device",
-        instrument="nvidia-smi",
-        low=held.low + sum(part.low for part in parts),
-        expected=held.expected + sum(part.expected for part in parts),
-        high=held.high + sum(part.high for part in parts),
-        range_because="the ranges of reserved memory and of memory outside the allocator",
+        name=name,
+        instrument=instrument,
+        low=max(expected - low, 0),
+        expected=expected,
+        high=expected + high,
+        range_because=joined("; ", (each.title for each in found)),
+        parts=found,
     )

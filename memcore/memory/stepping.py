@@ -27,7 +27,7 @@ class Updated(Protocol):
 
     @property
     def axes(self) -> tuple[Shape, ...]:
-        """What a rank updates of it."""
+        """Return what a rank updates of it."""
 
     @property
     def updated(self) -> str:
@@ -60,7 +60,10 @@ def states_of(job: Job, each: Updated) -> Iterator[tuple[str, Shape, str | None]
 
 
 def shared_of(row: Optimizer, parameters: Sequence[Updated], sizes: Mapping[str, int]) -> Iterator[Temporary]:
-    """What all parameters' states share: maps of quantized numbers, and where a triangle's elements lie in a square."""
+    """Yield what all parameters' states share.
+
+    Maps of quantized numbers, and where a triangle's elements lie in a square.
+    """
     if row.maps and parameters:
         yield Temporary("quantization_map", "optimizer", (256,), "fp32", row.maps)
     if row.tile:
@@ -86,7 +89,7 @@ def _total(found: Sequence[Temporary], sizes: Mapping[str, int]) -> int:
 def temporaries(
     row: Optimizer, how: Implementation, parameters: Iterable[Updated], sizes: Mapping[str, int]
 ) -> Sequence[Temporary]:
-    """What there is when there is most, given the parameters in the order in which they are updated."""
+    """Return the most that exists at once, given the parameters in the order of their updates."""
     ordered = list(parameters)
     if how.plain_times:
         ordered.sort(key=lambda each: row.is_matrix(len(each.axes), each.weight.kind))

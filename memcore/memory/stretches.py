@@ -25,7 +25,7 @@ class Stretch:
 
     @property
     def repeats(self) -> int:
-        """How many layers, or patterns of layers, run one after the other."""
+        """Return how many layers, or patterns of layers, run one after the other."""
         return self.moment.repeats if self.moment.segment is not None else 1
 
     def ledger(self, rank: Rank, done: int) -> Ledger:
@@ -53,7 +53,10 @@ def _stretches(samples: Sequence[Sample], moments: Sequence[Moment]) -> Iterator
 
 
 def places_of(samples: Sequence[Sample]) -> list[tuple[float, float]]:
-    """Where each sample begins and ends, from 0 to 1. The two samples of a run share its width, one at each end."""
+    """Return where each sample begins and ends, from 0 to 1.
+
+    The two samples of a run share its width, one at each end.
+    """
     widths = [max(sample.layers, 1) if sample.layers else 0 for sample in samples]
     total, start = sum(widths), 0
     found = []

@@ -19,10 +19,10 @@ from itertools import pairwise
 from memcore.hardware import TERA, matmul_workspaces
 from memcore.memory.allocator import (
     SMALL,
+    DeviceMemory,
     Move,
     Place,
     Pool,
-    Room,
     Surroundings,
     alike,
     comes,
@@ -202,7 +202,10 @@ class _Flights:
                 yield from stretch
 
     def _places(self, place: int) -> int:
-        """What is queued up to an event: collectives before it, a kernel for what comes, an event for what goes."""
+        """Return what is queued up to an event.
+
+        Collectives before it, a kernel for what comes, an event for what goes.
+        """
         program, event = self._program, self._program.events[place]
         own = event >= 0 or ~event in program.communicated or ~event in program.gradients
         return COLLECTIVE * program.collectives[place] + own
@@ -236,7 +239,7 @@ class _Flights:
                 yield move
 
     def _begin(self, events: _Pass, rule: str) -> None:
-        """What an operation asks for when it is the first of its kind."""
+        """Allocate what an operation asks for when it is the first of its kind."""
         if rule in _PRODUCTS:
             self._pool.allocate_all(events.workspaces)
             events.workspaces = ()
@@ -256,12 +259,12 @@ def _products(job: Job) -> float | None:
 
 
 def apply(job: Job) -> bool:
-    """Whether micro-batches are all alike."""
+    """Return whether micro-batches are all alike."""
     return job.engine.alike(job.recipe)
 
 
 def hosts(job: Job) -> Sequence[tuple[float, bool]]:
-    """Whether this rank's host waits for the GPU in a pipeline, each with its share.
+    """Return whether this rank's host waits for the GPU in a pipeline, each with its share.
 
     One that does not gets ahead by a full queue where its GPU waits for other stages; where it does not, this is left.
     """
@@ -270,7 +273,10 @@ def hosts(job: Job) -> Sequence[tuple[float, bool]]:
 
 
 def assumed(job: Job) -> str | None:
-    """What the replay takes for granted: where collectives keep blocks, and of which version of nanotron it is."""
+    """Return what the replay takes for granted.
+
+    Where collectives keep blocks, and of which version of nanotron it is.
+    """
     if not apply(job):
         return None
     said = []
@@ -288,7 +294,9 @@ def assumed(job: Job) -> str | None:
     return joined("; ", said) or None
 
 
-def reserved(job: Job, around: Surroundings, room: Room, *, hosts_wait: bool = True, expandable: bool = False) -> int:
+def reserved(
+    job: Job, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool = True, expandable: bool = False
+) -> int:
     """The most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline
     warm = plan.warm + job.sizes.get(IN_FLIGHT, 0) if plan is not None else 0

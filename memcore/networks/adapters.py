@@ -45,7 +45,7 @@ class Adapter:
     """Those of them that stand for two matrices, whose rank is twice as large."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
-        """What decides the shapes next to a linear layer."""
+        """Return what decides the shapes next to a linear layer."""
         return Numbers(
             inner=product(part.inner, sizes),
             outer=product(part.outer, sizes),
@@ -131,12 +131,12 @@ def prefix_name(part: Attention) -> str:
 
 
 def has_prefix(part: object) -> bool:
-    """Whether learned keys and values stand before its own."""
+    """Return whether learned keys and values stand before its own."""
     return isinstance(part, Attention) and any(each.name == prefix_name(part) for each in part.beside)
 
 
 def adapted(model: Model, adapter: Adapter) -> Model:
-    """The same model with everything frozen but the adapters that it gets."""
+    """Freeze a model and add its adapters."""
     network = model.network
     runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
     changed = replace(network, runs=runs, adapted=True)
@@ -179,7 +179,7 @@ def frozen_rows(model: Model) -> tuple[tuple[str, Shape, str], ...]:
 
 
 def frozen_beside(layer: Layer, sizes: Mapping[str, int]) -> list[tuple[str, Shape, str]]:
-    """What adapters of a layer keep that does not learn: names, shapes and dtypes."""
+    """Return the frozen tensors that a layer's adapters keep: names, shapes and dtypes."""
     return [each for part in _linears(layer) for each in frozen_tensors(part, sizes)]
 
 
@@ -232,7 +232,7 @@ def trainable(model: Model) -> int:
 
 
 def learns(weight: Weight, network: Network) -> bool:
-    """Whether a parameter gets a gradient."""
+    """Return whether a parameter gets a gradient."""
     if weight.kind in network.frozen:
         return False
     if network.trainable is not None:

@@ -109,7 +109,7 @@ def named(name: str) -> Named | None:
 
 
 def identified(name: str) -> Named:
-    """What a config's name stands for.
+    """Return what a config's name stands for.
 
     Raises ConfigError with the nearest name of the catalog.
     """

@@ -45,6 +45,7 @@ SYMBOLS: Mapping[str, str] = {
     "ho": "mixing weights of a hyper-connection",
     "lc": "rows per chunk of the fused loss",
     "ll": "rows of its last chunk",
+    "tm": "tiles of a feed-forward layer",
     "D": "inner width of a recurrent mixer",
     "N": "width of a state",
     "R": "rank of the time step",
@@ -117,7 +118,7 @@ SYMBOLS: Mapping[str, str] = {
     "za": "elements prefetched by stage 3",
     "zq": "extra bytes for 8-bit gathers",
     "zy": "bytes for reducing the largest gradient in 4 bits",
-    "zw": "elements updated by a rank, experts and others",
+    "zw": "elements updated by a rank: experts and the rest",
     "zr": "elements of a reduce bucket",
     "zf": "elements of a reduce bucket, at most all trainable ones",
     "zx": "elements of the largest parameter",
@@ -134,6 +135,6 @@ marks a second value of the same kind (`f′`)."""
 
 
 def meaning(symbol: str) -> str:
-    """What a symbol means."""
+    """Return what a symbol means."""
     plain = symbol.rstrip("′")
     return SYMBOLS[plain] if plain == symbol else f"{SYMBOLS[plain]}, in other layers"

@@ -84,7 +84,7 @@ def named(name: str, find: Callable[[str], str | None]) -> Named | None:
 
 
 def _frozen(last: str, blocks: bool) -> str | None:
-    """How a training library has the weights; fp8 in blocks is transformers' FineGrainedFP8."""
+    """Return how a training library has the weights; fp8 in blocks is transformers' FineGrainedFP8."""
     kind: Mapping[str, str] = dict(_FROZEN)
     return next(
         (kind[end] for end in kind if re.search(rf"(?:{end})$", last, re.IGNORECASE)), "fp8" if blocks else None
@@ -96,7 +96,7 @@ def _base(last: str, find: Callable[[str], str | None]) -> str | None:
 
 
 def _others(last: str) -> Iterator[str]:
-    """What else a repository of the same shape may be called."""
+    """Yield what else a repository of the same shape may be called."""
     names = [last]
     for _ in range(_SEVERAL):
         shorter = _TUNED.sub("", names[-1])

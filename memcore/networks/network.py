@@ -232,7 +232,7 @@ class Model:
 
     @cached_property
     def counts(self) -> Mapping[Layer, int]:
-        """How many layers there are of each kind."""
+        """Return how many layers there are of each kind."""
         return _counted(self.network.runs, self.repeats)
 
     @cached_property
@@ -242,7 +242,7 @@ class Model:
 
     @cached_property
     def num_layers(self) -> int:
-        """How many decoder layers there are."""
+        """Return how many decoder layers there are."""
         return sum(count for _, count in self.layers)
 
     @cached_property

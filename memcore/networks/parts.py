@@ -228,6 +228,11 @@ class FeedForward:
         yield from self.activation_weights
 
 
+def is_gated(part: Feed | None) -> bool:
+    """Return whether a feed-forward layer is down(act(gate(x)) · up(x)) of three matrices."""
+    return isinstance(part, FeedForward) and part.gate is not None and not part.fused and part.gating == "plain"
+
+
 @dataclass(frozen=True, slots=True)
 class Experts:
     """A sparse feed-forward layer: a router sends every token to some of many experts."""
@@ -278,7 +283,7 @@ class Experts:
 
     @property
     def buffers(self) -> tuple[Constant, ...]:
-        """What it holds besides its parameters."""
+        """Return what it holds besides its parameters."""
         return tuple(each for each in (self.correction, self.table) if each is not None)
 
     def weights(self) -> Iterator[Weight]:

@@ -51,7 +51,7 @@ HYBRID: Mapping[str, Place] = {"hybrid": Place("linear", tag="hybrid")}
 
 
 def depth(reader: Reader) -> int:
-    """How many layers there are."""
+    """Return how many layers there are."""
     return reader.integer("num_hidden_layers")
 
 

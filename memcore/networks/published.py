@@ -75,7 +75,10 @@ def _scales(layers: list[tuple[Layer, int]], sizes: Mapping[str, int], block: tu
 
 
 def _matrices(weight: Weight, sizes: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """How many matrices of which size a tensor holds as a checkpoint stores them: each expert's, gate and up apart."""
+    """Yield how many matrices of which size a tensor holds as a checkpoint stores them.
+
+    Each expert's, gate and up apart.
+    """
     *leading, rows, columns = weight.axes
     experts = product(leading[0], sizes) if leading else 1
     parts = rows[0] if leading and isinstance(rows[0], int) else 1

@@ -37,7 +37,7 @@ class Storage:
 
     @property
     def dtype(self) -> str:
-        """What bytes of it are, on one GPU."""
+        """Return what bytes of it are, on one GPU."""
         return "fp8" if self.floating else "int32" if self.grouped else "int8" if self.bits == 8 else "uint8"
 
 
@@ -62,7 +62,7 @@ UNTRAINABLE: Mapping[str, str] = dict.fromkeys(("mxfp4", "nvfp4"), _INFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class QuantizationState:
     """A tensor that a quantized weight keeps with its numbers; no engine shards it."""
 
     rule: str
@@ -110,31 +110,31 @@ def _quantized(part: Any, how: _How) -> Any:
     return part
 
 
-def beside(weight: Weight) -> Iterator[Beside]:
-    """What a quantized weight keeps besides: maxima, the sixteen numbers that four bits stand for, offsets."""
+def quantization_states(weight: Weight) -> Iterator[QuantizationState]:
+    """Yield what a quantized weight keeps besides: maxima, the sixteen numbers that four bits stand for, offsets."""
     if weight.quantized is None:
         return
     row = STORAGES[weight.quantized]
     if row.floating:
-        yield Beside("quantization_scales", tuple(Quotient(axis, SIDE) for axis in weight.axes), "fp32")
+        yield QuantizationState("quantization_scales", tuple(Quotient(axis, SIDE) for axis in weight.axes), "fp32")
         return
     if row.bits == 8:
-        yield Beside("quantization_scales", weight.outer, "fp32")
+        yield QuantizationState("quantization_scales", weight.outer, "fp32")
         return
     if row.grouped:
         *many, outer, inner = weight.axes  # stacked experts have an axis before them
         first = tuple(symbol for axis in many for symbol in axis)
         groups = Quotient(inner, GROUP)
-        yield Beside("group_scales", (*first, groups, *outer), "fp16")
-        yield Beside("group_zeros", (*first, groups, Quotient(outer, 8)), "int32")
-        yield Beside("group_index", (*first, *inner), "int32")
+        yield QuantizationState("group_scales", (*first, groups, *outer), "fp16")
+        yield QuantizationState("group_zeros", (*first, groups, Quotient(outer, 8)), "int32")
+        yield QuantizationState("group_index", (*first, *inner), "int32")
         return
     maxima: Shape = (Quotient(weight.shape, BLOCK),)
-    yield Beside("quantization_code", (16,), "fp32")
+    yield QuantizationState("quantization_code", (16,), "fp32")
     if not row.double:
-        yield Beside("quantization_scales", maxima, "fp32")
+        yield QuantizationState("quantization_scales", maxima, "fp32")
         return
-    yield Beside("quantization_scales", maxima, "uint8")
-    yield Beside("nested_scales", (Quotient(maxima, NESTED_BLOCK),), "fp32")
-    yield Beside("quantization_code", (256,), "fp32")
-    yield Beside("quantization_offset", (), "fp32")
+    yield QuantizationState("quantization_scales", maxima, "uint8")
+    yield QuantizationState("nested_scales", (Quotient(maxima, NESTED_BLOCK),), "fp32")
+    yield QuantizationState("quantization_code", (256,), "fp32")
+    yield QuantizationState("quantization_offset", (), "fp32")

@@ -63,11 +63,11 @@ class Reader:
         return name
 
     def has(self, name: str) -> bool:
-        """Whether the file or the class gives a key a value."""
+        """Return whether the file or the class gives a key a value."""
         return self.value(name) is not None
 
     def states(self, name: str) -> bool:
-        """Whether the file itself gives a key a value."""
+        """Return whether the file itself gives a key a value."""
         return self.config.get(self._names.get(name, name), self.config.get(name)) is not None
 
     def value(self, name: str) -> object:
@@ -107,7 +107,7 @@ class Reader:
 
     @property
     def lists(self) -> Sequence[Sequence[object]]:
-        """What the file gives as a list of numbers."""
+        """Return what the file gives as a list of numbers."""
         found = (value for value in self.config.values() if isinstance(value, list))
         return [value for value in found if all(type(each) is int for each in value)]
 

@@ -108,7 +108,7 @@ class Mamba:
 
 
 def _row_groups(width: int, groups: int) -> int:
-    """How many groups of rows mamba-ssm's gated norm has in its backward pass (layernorm_gated.py, _layer_norm_bwd)."""
+    """Return the row groups of mamba-ssm's gated norm in its backward pass (layernorm_gated.py, _layer_norm_bwd)."""
     warps = min(max((1 << (width - 1).bit_length()) // 256, 1), 8)
     return -(-MULTIPROCESSORS * -(-4 // warps) // groups)
 

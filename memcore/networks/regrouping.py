@@ -12,7 +12,7 @@ from memcore.networks.network import Layer, Model
 
 @lru_cache(maxsize=64)
 def regrouped(model: Model, every: int) -> Model:
-    """The same layers, in runs in which checkpoints of every n-th layer stand at the same positions again."""
+    """Regroup layers into runs in which the checkpoints of every n-th layer stand at the same positions."""
     groups = list(_groups(model, every))
     network = replace(model.network, runs=tuple(pattern for pattern, _ in groups))
     return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
@@ -30,7 +30,7 @@ def _groups(model: Model, every: int) -> Iterator[tuple[tuple[Layer, ...], int]]
 
 @lru_cache(maxsize=256)
 def counted_anew(model: Model, every: int) -> Model:
-    """The same for a stage of a pipeline, whose layers are counted from its own first one."""
+    """Regroup the layers of a pipeline stage, counted from its own first one."""
     layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
     groups: list[tuple[tuple[Layer, ...], int]] = []
     for start in range(0, len(layers), every):

@@ -17,7 +17,7 @@ Decides: TypeAlias = "str | bool | Callable[[Reader], bool]"
 
 
 def decided(reader: Reader, decides: Decides) -> bool:
-    """What is decided for the file at hand."""
+    """Return what is decided for the file at hand."""
     return decides(reader) if callable(decides) else reader.flag(decides)
 
 

@@ -228,7 +228,7 @@ _FUSED: dict[str, Callable[[Heads, str], Shape]] = {
 
 
 def rotated(reader: Reader, width: int, share: float) -> int:
-    """How many elements of a head are rotated; `share` of them where the file does not say."""
+    """Return how many elements of a head are rotated; `share` of them where the file does not say."""
     rope = reader.value("rope_parameters")
     for source in (rope, next(iter(rope.values()), None) if isinstance(rope, dict) else None):
         if isinstance(source, dict) and isinstance(source.get("partial_rotary_factor"), (int, float)):

@@ -27,12 +27,12 @@ def experts_of(network: Network) -> Iterator[Experts]:
 
 
 def separated(model: Model) -> Model:
-    """The same model with gate, down and up matrices of its experts as tensors of their own."""
+    """Split the experts' matrices into separate gate, down and up tensors."""
     return _changed(model, _separate)
 
 
 def spelled_out(model: Model) -> Model:
-    """The same model with norms of several operations, as PyTorch's were before they had a kernel."""
+    """Spell norms out as several operations, as PyTorch ran them before it had a kernel."""
     network, ends = model.network, model.network.ends
     final = None if ends.final_norm is None else replace(ends.final_norm, fused=False)
     runs = tuple(tuple(_spelled_out(layer) for layer in run) for run in network.runs)
@@ -44,7 +44,7 @@ def _spelled_out(layer: Layer) -> Layer:
 
 
 def divided(model: Model, *, crowded: bool) -> Model:
-    """What one rank of expert parallelism has; `crowded`: there are more ranks than experts."""
+    """Return what one rank of expert parallelism has; `crowded`: there are more ranks than experts."""
     return _changed(model, lambda part: _divide(part, crowded=crowded))
 
 

@@ -34,7 +34,7 @@ _VOCABULARY, _HEAD = 32_000, 128
 
 
 def is_short(config: Mapping[str, object]) -> bool:
-    """Whether this is the short form."""
+    """Return whether this is the short form."""
     return "model_type" not in config and ("num_parameters" in config or "num_layers" in config)
 
 
@@ -124,7 +124,7 @@ def _size(config: Mapping[str, object], key: str) -> int:
 
 
 def _differs(stated: object, total: int, counted: int) -> bool:
-    """Whether a count is more than a tenth from what is stated, or rounds to other digits than that has."""
+    """Return whether a count is more than a tenth from what is stated, or rounds to other digits than that has."""
     digits = re.match(r"\d+(?:\.(\d+))?", str(stated))
     if digits is None or isinstance(stated, int | float):
         unit = 10.0 ** (len(str(total)) - len(str(total).rstrip("0")))

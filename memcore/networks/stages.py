@@ -70,7 +70,7 @@ class Listed:
     shares: tuple[int, ...]
 
     def __call__(self, count: int, stages: int) -> tuple[int, ...]:
-        """What each stage has, whatever there is."""
+        """Return what each stage has, whatever there is."""
         return self.shares
 
 

@@ -52,7 +52,7 @@ def _of_attention(layer: Layer) -> Iterator[str]:
     if not isinstance(attention, Attention) or not plain or layer.second_mixer is not None:
         yield "other mixers than attention"
     elif len(attention.inputs) != 3 or attention.sinks is not None or attention.gated or attention.shares_cache:
-        yield "attention with other than separate query, key and value matrices"
+        yield "attention without separate query, key and value matrices"
     elif attention.output.bias:
         yield "a bias that all ranks add to a sum over them"
     elif attention.norm_place == "row":

@@ -59,7 +59,7 @@ def as_llama(config: Mapping[str, object], known: tuple[str, ...]) -> tuple[dict
 
 
 def _tells(key: str, value: object) -> bool:
-    """Whether a key tells of parts that Llama does not have."""
+    """Return whether a key tells of parts that Llama does not have."""
     if key == "layer_types":
         return not (isinstance(value, list) and all(str(each) in _PLAIN_LAYERS for each in value))
     nothing = value is None or value in (False, 0, [])
@@ -67,12 +67,12 @@ def _tells(key: str, value: object) -> bool:
 
 
 def _embeds(key: str, value: object, width: object) -> bool:
-    """Whether embeddings have another width than layers."""
+    """Return whether embeddings have another width than layers."""
     return bool(_EMBEDDED.fullmatch(key)) and value is not None and value != width
 
 
 def _decodes(architectures: object) -> bool:
-    """Whether the classes that a file names are decoders with a head, as far as it names any."""
+    """Return whether the classes that a file names are decoders with a head, as far as it names any."""
     named = [each for each in architectures if isinstance(each, str)] if isinstance(architectures, list) else []
     return not named or any(map(_ARCHITECTURE.search, named))
 

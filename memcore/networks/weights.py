@@ -40,7 +40,7 @@ class Weight:
 
     @property
     def stored_shape(self) -> Shape:
-        """The same in a row."""
+        """Return all symbols of the stored axes, flattened."""
         return tuple(symbol for axis in self.stored_axes for symbol in axis)
 
     @property
@@ -181,7 +181,7 @@ class Linear:
             yield from self._adapter(self.adapter_dtype)
 
     def _adapter(self, dtype: str) -> Iterator[Weight]:
-        """What an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
+        """Yield what an adapter adds, named as in PEFT's checkpoints, and as in LitGPT's."""
         if self.adapter_axes:
             yield from (
                 Weight(self.adapter_name(name), axes, "adapter", dtype=dtype) for name, axes in self.adapter_axes

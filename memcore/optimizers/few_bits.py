@@ -21,7 +21,7 @@ _BNB = "bitsandbytes/optim/optimizer.py, init_state: blocks of 256; tensors belo
 
 
 def _paged(row: Optimizer, title: str) -> Optimizer:
-    """The same with large states in managed memory; scales of blocks stay on the GPU."""
+    """Move large states to managed memory; block scales stay on the GPU."""
 
     def paged(states: tuple[State, ...]) -> tuple[State, ...]:
         return tuple(state if state.of == "blocks" else replace(state, paged=True) for state in states)

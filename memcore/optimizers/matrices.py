@@ -28,7 +28,7 @@ def _sides(rule: str, limit: int = 0) -> tuple[State, ...]:
 
 
 def _squares(*counts: int, limit: int = 0) -> tuple[tuple[int, State], ...]:
-    """How many squares of the first axis, of the second, and so on."""
+    """Return how many squares of the first axis, of the second, and so on."""
     return tuple(
         (count, State("optimizer_temporary", "side", size=side, limit=limit)) for side, count in enumerate(counts)
     )

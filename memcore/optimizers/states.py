@@ -172,7 +172,7 @@ class Optimizer:
                 yield state, self._shape(state, shape, whole)
 
     def has(self, state: State, shape: tuple[Shape, ...], sizes: Mapping[str, int]) -> bool:
-        """Whether a parameter of this shape has such a state or temporary."""
+        """Return whether a parameter of this shape has such a state or temporary."""
         if state.of == "tile-side":
             return state.size < len(shape)
         if state.of != "side":
@@ -193,7 +193,7 @@ class Optimizer:
         return self.vector if self.vector is not None and axes == 1 else self.states
 
     def is_matrix(self, axes: int, kind: str) -> bool:
-        """Whether a parameter is a matrix of a layer."""
+        """Return whether a parameter is a matrix of a layer."""
         return (axes == 2 or (self.stacks and axes > 2)) and kind not in ENDS
 
     def shape_of(self, state: State, shape: tuple[Shape, ...]) -> Shape:

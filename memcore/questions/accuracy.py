@@ -14,14 +14,13 @@ from statistics import fmean, median
 from typing import Any
 
 from memcore.columns import table
-from memcore.config.hardware import Hardware
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
 from memcore.messages import Message
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of, seconds_of
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count
@@ -259,8 +258,7 @@ def _speed(found: Estimate | ServingEstimate, quantity: str) -> tuple[float, flo
     """A speed of a step: low, expected, high; None for servers and for other quantities."""
     if quantity not in SPEEDS or not isinstance(found, Estimate):
         return None
-    accelerator = found.job.accelerator.id if found.job.accelerator else None
-    roofline = roofline_of(accelerator, found.job.config[Hardware.gpus_per_node])
+    roofline = roofline_for(found.job.config)
     price = cost_of(found.job, roofline)
     low, expected, high = (SPEEDS[quantity](price, roofline, seconds) for seconds in seconds_of(price))
     return min(low, high), expected, max(low, high)

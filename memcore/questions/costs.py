@@ -2,44 +2,60 @@
 
 A step of training takes, on one GPU,
 
-    seconds = (max(computing, data + context) + tensor + expert + pipeline + host) × (1 + bubble) + update
+    busy    = max(computing, hidden) + tensor + expert + pipeline + host, or what the host takes to start its kernels
+    seconds = busy × (slowest + bubble) + waited + update
 
-- `computing`: matrix products and attention, three times the forward pass (the backward pass has two products for each
-  of the forward pass's, one where weights are frozen), once more for what checkpoints compute again, over the peak rate
-  times what products and attention reach of it; where micro-batches are small, products take the time to read the
-  parameters in every pass and to add up their gradients; and what elementwise kernels read and write.
-- `data`: all-gathers of parameters and reduce-scatters or all-reduces of gradients; `context`: keys and values that
-  ranks of one sequence pass on. Both are assumed to be hidden behind computing as far as that takes longer.
+- `computing`: matrix products, three times the forward pass (the backward pass has two products for each of the forward
+  pass's, one where weights are frozen), once more for what checkpoints compute again, over the peak rate times what
+  products of their size reach of it; where micro-batches are small, products take the time to read the parameters in
+  every pass and to add up their gradients; attention, whose backward pass computes the scores once more; and what
+  elementwise kernels read and write, each of which takes some time whatever its size.
+- `hidden`: communication beside which every pass computes: keys and values that ranks of one sequence pass on, and with
+  FSDP parameters and gradients. What an engine sends once a step is `waited` for, as far as a forward or backward
+  pass of one micro-batch does not hide it, or wholly (`memcore.trace.traffic`).
 - `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
   token on their way to each of its experts and back; `pipeline`: hidden states sent on.
 - `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
 - `update`: the optimizer's step, which reads and writes parameters, gradients and states once.
+- `slowest`: layers, with the head for some of them, of the pipeline's fullest rank over the mean.
 - `bubble`: (stages - 1) / (micro-batches × chunks of a stage), as in 1F1B and GPipe; a part of it where a schedule
   splits the backward pass (`IDLE`).
 
 A group of ranks communicates over the fast links if it fits into their domain, else over the network ports of all its
-ranks in a node. Ranks are placed
-as torchtitan does: tensor parallel innermost, then context, then data, the pipeline outermost. Every input stands in
-`Roofline` and can be replaced; costs are compared with each other only.
+ranks in a node. Ranks are placed as torchtitan does: tensor parallel innermost, then context, then data, the pipeline
+outermost. Every input stands in `Roofline` and can be replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from math import log2
 
 from memcore import registry
+from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.hardware import BY_ID, CUDNN_SHARES, FLASH_SHARES, GIGA, PRODUCT_SHARES, TERA
+from memcore.hardware import (
+    BY_ID,
+    FLASH_SHARES,
+    GIGA,
+    NARROW_SHARES,
+    NETWORKS,
+    PRODUCT_SHARES,
+    SPEEDS_BY_MEMORY,
+    TERA,
+    USUAL,
+    USUAL_SHARE,
+)
+from memcore.memory.pipeline import stages_of_rank
 from memcore.messages import Message, joined
-from memcore.networks.network import Model
-from memcore.networks.parts import Attention, Experts, LatentAttention
-from memcore.symbols import measure
+from memcore.questions.work import ATTENTION, Work, work_for, work_of
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
+from memcore.trace.traffic import Behind, Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +67,10 @@ class Roofline:
 
     flops: float = 989e12
     """Dense matrix products in 16 bits, operations per second."""
-    flops_efficiency: float = 0.59
-    """Fraction of `flops` that large products reach, as a mean of measured shapes."""
+    flops_efficiency: float = 0.803
+    """Fraction of `flops` that large products reach."""
+    narrow_efficiency: float = 0.709
+    """Fraction of twice `flops` that large products in 8 bits reach."""
     attention_efficiency: float = 0.33
     """Fraction of `flops` that FlashAttention-2 reaches in long sequences, forward and backward passes together."""
     memory: float = 3350e9
@@ -64,17 +82,17 @@ class Roofline:
     domain: int = 8
     """GPUs that the fast links connect."""
     network: float = 50e9
-    """Bandwidth between nodes, bytes per second in one direction (assumed: one 400 Gb/s port per GPU)."""
+    """Bandwidth between nodes, bytes per second in one direction: one port per GPU."""
     communication_efficiency: float = 0.7
     """Fraction of a link's bandwidth that collectives reach (assumed)."""
-    communication_units: float = 0.15
+    communication_units: float = 0.4
     """Fraction of the GPU's multiprocessors that a collective takes while it overlaps with computing."""
     collective_latency: float = 24e-6
     """Seconds that a collective takes whatever its size, and `rank_latency` for each further rank."""
     rank_latency: float = 8.5e-6
     """Seconds that each further rank adds to a collective."""
-    kernel_latency: float = 10e-6
-    """Seconds that a memory-bound kernel takes whatever its size (assumed)."""
+    kernel_latency: float = 30e-6
+    """Seconds that a memory-bound kernel takes whatever its size."""
     host: float = 25e9
     """Bandwidth to the host, bytes per second in one direction (assumed: PCIe 4.0 × 16)."""
     host_memory: float = 40e9
@@ -101,62 +119,37 @@ class Roofline:
         return replace(self, **given)  # type: ignore[arg-type]
 
 
-_USUAL = "h100-sxm-80gb"
-"""What an accelerator that is not named counts as."""
+def roofline_for(config: Config) -> Roofline:
+    """Return the rates of the hardware that a config names."""
+    row = BY_ID.get(str(config[Hardware.accelerator] or "").strip().lower())
+    return roofline_of(row.id if row else None, config[Hardware.gpus_per_node], config[Hardware.gpu_memory_gb])
 
 
-def roofline_of(accelerator: str | None, gpus_per_node: int | None = None) -> Roofline:
-    """Return the rates of an accelerator in the catalog, those of an H100 if none is named."""
-    row = BY_ID.get(accelerator or _USUAL)
+def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memory_gb: float | None = None) -> Roofline:
+    """Return the rates of an accelerator in the catalog, those of an H100 if none is named.
+
+    `memory_gb` tells variants of a card apart.
+    """
+    row = BY_ID.get(accelerator) if accelerator else USUAL
     if row is None:
         return Roofline()
-    speed, usual = row.speed, BY_ID[_USUAL].speed.matmul
+    speed, usual = SPEEDS_BY_MEMORY.get((row.id, memory_gb), row.speed), USUAL.speed.matmul
+    share = PRODUCT_SHARES.get(row.capability, USUAL_SHARE)
+    slowed = (speed.matmul or 1) / (row.speed.matmul or 1)
     domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
     link = speed.link / 2 * GIGA if speed.link else Roofline().host
     return Roofline(
         flops=speed.tflops * TERA,
-        flops_efficiency=PRODUCT_SHARES.get(row.capability, _SHAPES) * (speed.matmul or usual or 1),
-        attention_efficiency=FLASH_SHARES.get(row.capability, FLASH_SHARES["8.0"]),
+        flops_efficiency=share * (speed.matmul or usual or 1),
+        narrow_efficiency=NARROW_SHARES.get(row.capability, speed.matmul or usual or 1)
+        * max(share, USUAL_SHARE)
+        * slowed,
+        attention_efficiency=FLASH_SHARES.get(row.capability, FLASH_SHARES["8.0"]) * slowed,
         memory=speed.memory * GIGA,
         link=link,
+        network=NETWORKS.get(row.capability, 50) * GIGA,
         domain=max(domain, 1),
     )
-
-
-_SHAPES = sum(set(PRODUCT_SHARES.values())) / len(set(PRODUCT_SHARES.values()))
-"""The mean of what is known of other accelerators, where the share of usual shapes is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a model has to compute and to communicate, whatever the layout."""
-
-    products: float
-    """Operations of the forward pass of one sequence in matrix products with parameters."""
-    attention: float
-    """Its operations in attention."""
-    parameters: int
-    layers: int
-    hidden: int
-    keys: int
-    """Elements of keys and values of a token, over all layers."""
-    sequence: int
-    routed: int = 0
-    """Of the parameters, those of routed experts."""
-    chosen: int = 0
-    """Experts of a token, over all layers."""
-    elementwise: float = 0.0
-    """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
-    frozen: bool = False
-    """Weights are frozen but for adapters: the backward pass computes no gradients of them."""
-    narrow: float = 0.0
-    """Share of the products that run in 8 bits, at twice the rate: all but the head's."""
-    kernel: float = 1.0
-    """How much faster its attention kernel is than FlashAttention-2 on the same GPU."""
-    expert_products: float = 0.0
-    """Of `products`, those of routed experts."""
-    density: float = 0.0
-    """Share of the experts that a token chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +186,12 @@ class Plan:
     """The pipeline's bubble as a share of that of 1F1B."""
     experts: int = 1
     """Ranks among which routed experts are divided."""
+    behind: tuple[Behind, Behind] = ("all", "all")
+    """What may hide all-gathers and reductions."""
+    messages: tuple[float, float] = (0.0, 0.0)
+    """Elements of one all-gather and of one reduction; 0: those of a layer."""
+    heaviest: float = 1.0
+    """Work of the pipeline's slowest rank over the mean of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +214,8 @@ class Cost:
     host: float
     """Bytes of each kind."""
     computing: float
+    attending: float
+    """Of the step's seconds, those of attention."""
     hidden: float
     """Seconds of data and context communication, which computing may hide."""
     exposed: float
@@ -227,123 +228,6 @@ class Cost:
     def per_token(self) -> float:
         """GPU-seconds for each token: what layouts are ranked by."""
         return self.seconds * self.gpus / self.tokens
-
-
-def work_of(model: Model, sequence: int) -> Work:
-    """What one sequence of a model takes."""
-    return _work(_Known(model), sequence)
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    model: Model
-
-    def __hash__(self) -> int:
-        return hash((self.model.network, self.model.repeats))
-
-
-@lru_cache(maxsize=64)
-def _work(known: _Known, sequence: int) -> Work:
-    model = known.model
-    sizes, ends = {**model.sizes, "tp": 1}, model.network.ends
-    looked_up = 0 if ends.tied else model.size(ends.embedding.shape)
-    positions = model.size(ends.positions.shape) if ends.positions is not None else 0
-    operations = keys = 0.0
-    routed = chosen = 0
-    active = 0.0
-    for layer, count in model.layers:
-        for mixer in layer.mixers:
-            if isinstance(mixer, Attention | LatentAttention):
-                heads = mixer.heads
-                width = measure(heads.width, sizes) + measure(heads.value, sizes)
-                seen = min(sequence, model.window or sequence) if mixer.mask != "full" else sequence
-                operations += count * 2 * seen * measure(heads.query, sizes) * width / (1 if seen < sequence else 2)
-                keys += count * measure(heads.key, sizes) * width
-        for feed in layer.feeds:
-            if isinstance(feed, Experts):
-                routed += count * sum(model.size(weight.shape) for weight in feed.experts)
-                chosen += count * sizes[feed.routed]
-                active += count * sum(model.size(w.shape) for w in feed.experts) * sizes[feed.routed] / sizes["E"]
-    return Work(
-        products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
-        attention=operations * sequence,
-        parameters=model.parameters,
-        layers=model.num_layers,
-        hidden=sizes["h"],
-        keys=int(keys),
-        sequence=sequence,
-        routed=routed,
-        chosen=chosen,
-        elementwise=float(sequence * _elementwise(model)),
-        frozen=model.network.adapted,
-        expert_products=2.0 * active * sequence,
-        density=active / routed if routed else 0.0,
-    )
-
-
-def _elementwise(model: Model) -> float:
-    """Bytes that a token makes elementwise kernels read and write in a forward pass, with activations in 16 bits.
-
-    In each layer two norms and two residual sums read or write ten hidden states. What products make is read once more
-    by rotations and activation functions, as many elements as the products have columns: parameters over the hidden
-    size. The loss writes the logits, casts them to fp32, and writes their gradient: 16 bytes for each word.
-    The hidden state of a token is written once for each of its experts, sorted by expert, and the same on the way back:
-    six times read or written (Megatron-LM, transformer/moe/token_dispatcher.py: permute, sort_chunks_by_idxs).
-    """
-    sizes = model.sizes
-    head = sizes["V"] * sizes["h"]
-    columns = max(model.active_parameters - 2 * head, 0) / sizes["h"]
-    chosen = sum(
-        count * sizes[feed.routed] for layer, count in model.layers for feed in layer.feeds if isinstance(feed, Experts)
-    )
-    return 2 * ((10 * model.num_layers + 6 * chosen) * sizes["h"] + columns) + 16 * sizes["V"]
-
-
-def work_for(job: Job, sequence: int) -> Work:
-    """What one sequence of a job takes, with its precision and its attention kernel."""
-    work, model, sizes = work_of(job.model, sequence), job.model, job.model.sizes
-    capability = job.accelerator.capability if job.accelerator else BY_ID[_USUAL].capability
-    flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
-    kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
-    elementwise, narrow = work.elementwise, 0.0
-    own = getattr(registry.room(job.engine.name, "costs"), "HIDDEN_BYTES", _EAGER_BYTES)
-    if not job.recipe.compiled:
-        elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
-    if job.recipe.attention == "math":
-        elementwise += work.attention / _width(model) * _SCORE_BYTES
-        kernel = _SHAPES / flash / 2  # plain products, which do not skip what the causal mask hides
-    if str(job.config[Training.precision]).startswith("fp8"):
-        head = 2.0 * sizes["V"] * sizes["h"] * sequence
-        narrow = max(1 - head / work.products, 0.0)
-        elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
-    return replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise)
-
-
-def _width(model: Model) -> float:
-    """Operations of attention for each score, as `work_of` counts them: half of the products under a causal mask."""
-    found = [
-        measure(mixer.heads.width, model.sizes) + measure(mixer.heads.value, model.sizes)
-        for layer, _ in model.layers
-        for mixer in layer.mixers
-        if isinstance(mixer, Attention | LatentAttention)
-    ]
-    return max(found, default=1)
-
-
-_FUSED_BYTES, _EAGER_BYTES = 20, 84
-"""Bytes for each element of the residual stream that a layer's kernels move in a forward pass. Fused: two norms and two
-sums, ten elements in 16 bits. Eager: two norms that cast to fp32, compute and cast back (40), two sums (12), queries,
-keys, values and the attention's output made contiguous (16), and an activation function of four times the width (16):
-transformers, models/gpt2/modeling_gpt2.py; PyTorch, autocast_mode.cpp, fp32 list. A trainer whose kernels are fused
-says so in its room: `HIDDEN_BYTES`."""
-_SCORE_BYTES = 12
-"""Bytes for each score without a fused kernel, in 16 bits: written by the first product, read and written by the mask
-and by the softmax, read by the second product (transformers, models/llama/modeling_llama.py,
-eager_attention_forward)."""
-_CAST_BYTES = 8 / 3
-"""Bytes for each element that a product in 8 bits reads, a mean of three passes: an input of the forward pass and a
-gradient of the backward pass are read in 16 bits and written in 8, as they are and transposed, since Hopper multiplies
-in 8 bits along rows alone (TransformerEngine, pytorch/module/linear.py)."""
 
 
 def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
@@ -365,7 +249,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     part = (work.parameters - work.routed) / (tensor * stages)
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
-    data_bytes = sent * (size * plan.gathers + plan.sums * plan.reduces)
+    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces
     part += own
     travels = plan.micro_batches * work.chosen / stages * local / tensor * work.hidden * size
     expert_bytes = travels * 2 * (2 + plan.products_again) * _shared(plan.experts)
@@ -374,22 +258,78 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     kept = part / plan.shards if plan.offloaded else 0.0
     update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * _UPDATE / _kernels(roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
-    far_data = _rate(roofline, tensor * plan.shards, tensor)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
-    computing = _computing(work, plan, roofline, each, read)
-    computing += roofline.kernel_latency * passes * _KERNELS * (3 + plan.products_again)
-    hidden = context_bytes / _rate(roofline, tensor * context, tensor) + data_bytes / far_data
-    hidden += spread / _rate(roofline, tensor * ranks, tensor * plan.shards)
-    exposed = tensor_bytes / _rate(roofline, tensor) + expert_bytes * _all_to_all(roofline, plan)
-    exposed += pipeline_bytes / (roofline.network * roofline.communication_efficiency)
+    attending = _attending(work, plan, roofline, each)
+    computing = _computing(work, plan, roofline, each, read) + attending
+    turning = context_bytes / _rate(roofline, tensor * context, tensor)
+    gathering, summing = _sending(plan, roofline, part, passes / plan.micro_batches, gathered, reduced, spread)
+    hidden, waited = _behind(plan, computing, turning, gathering, summing)
+    exposed = tensor_bytes / _rate(roofline, tensor) + expert_bytes * _all_to_all(work, plan, roofline)
+    exposed += pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
     exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
     exposed += _latency(roofline, plan, passes, bool(work.routed))
     computing += roofline.communication_units * min(hidden, computing)
-    seconds = (max(computing, hidden) + exposed) * (1 + bubble) + update
+    busy = max(max(computing, hidden) + exposed, _launching(work, plan, passes))
+    seconds = busy * (plan.heaviest + bubble) + waited + update
     tokens = sequences * work.sequence
-    moved = (data_bytes + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
-    return Cost(plan.gpus, tokens, flops, again, bubble, *moved, computing, hidden, exposed, update, seconds)
+    moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
+    attending *= plan.heaviest + bubble
+    parts = computing, attending, hidden, exposed + waited, update
+    return Cost(plan.gpus, tokens, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _sending(
+    plan: Plan, roofline: Roofline, part: float, layers: float, gathered: float, reduced: float, spread: float
+) -> tuple[float, float]:
+    """Seconds that all-gathers and reductions of a step take, of as many bytes, on a rank with `part` parameters.
+
+    Each of them also takes the time that a ring or, where copies are summed, a tree over nodes takes whatever its size.
+    """
+    ranks = plan.shards * plan.replicas
+    far = _rate(roofline, plan.tensor * plan.shards, plan.tensor)
+    gathering, summing = gathered / far, reduced / far
+    if plan.shards > 1:
+        ring = roofline.collective_latency + roofline.rank_latency * (plan.shards - 1)
+        gathering += _messages(part, layers, plan.messages[0]) * plan.gathers * ring
+        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring
+    if plan.replicas > 1:
+        nodes = max(plan.tensor * ranks / roofline.domain, 1)
+        tree = roofline.collective_latency * (1 + 2 * log2(nodes)) + roofline.rank_latency * (roofline.domain - 1)
+        summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.shards)
+        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * tree
+    return gathering, summing
+
+
+def _launching(work: Work, plan: Plan, passes: float) -> float:
+    """Seconds that the host takes to start a step's kernels, and to pass micro-batches on."""
+    routed = work.sparse / plan.stages * work.launched_expert / plan.experts
+    passed = work.passed * plan.tensor if plan.stages > 1 else 0.0
+    again = 1 + plan.products_again / 3
+    return (passes * work.launched + plan.micro_batches * routed) * again + plan.micro_batches * passed
+
+
+def _messages(parameters: float, layers: float, elements: float) -> float:
+    """How many collectives send the parameters of a rank's layers."""
+    return max(parameters / elements, 1.0) if elements else layers + 1
+
+
+def _behind(plan: Plan, computing: float, turning: float, gathering: float, summing: float) -> tuple[float, float]:
+    """Seconds of communication that every pass may hide, and of that which is waited for once a step.
+
+    What is sent once beside a single micro-batch is hidden as far as its forward or backward pass takes as long.
+    """
+    hidden, waited = turning, 0.0
+    forward = computing / plan.micro_batches / (3 + plan.products_again)
+    for seconds, behind, room in (
+        (gathering, plan.behind[0], forward),
+        (summing, plan.behind[1], computing / plan.micro_batches - forward),
+    ):
+        if behind == "all":
+            hidden += seconds
+        else:
+            waited += max(seconds - room, 0.0) if behind == "one" else seconds
+    return hidden, waited
 
 
 _STEP = 28
@@ -408,6 +348,9 @@ def _kernels(roofline: Roofline) -> float:
     return roofline.memory * roofline.memory_efficiency
 
 
+_ROUTING = 6
+"""Further kernels of a layer with routed experts: scores and their choice, and tokens sorted by expert, by rank and
+back (Megatron-LM, transformer/moe/)."""
 _KERNELS = 6
 """Memory-bound kernels of a layer's forward pass, if each is fused: two norms, two residual sums, the rotation of
 queries and keys, and the activation function (Megatron-LM, fusions/)."""
@@ -427,23 +370,39 @@ def _shared(ranks: int) -> float:
 
 
 def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: float) -> float:
-    """Seconds of products, attention and elementwise kernels; products wait for their weights at least."""
+    """Seconds of products and elementwise kernels; products wait for their weights at least."""
     passes = (2 if work.frozen else 3) + plan.products_again
     reached, memory = roofline.flops * roofline.flops_efficiency, _kernels(roofline)
-    faster = 1 - work.narrow / 2
-    products = each * work.products * passes * faster / reached
+    faster = 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
+    products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, reached / memory)
-    sequence = work.sequence / (1 + _SHORT / work.sequence)
-    attention = each * work.attention * (3 + plan.attention_again) * work.sequence / sequence
-    attention /= roofline.flops * roofline.attention_efficiency * work.kernel
-    return max(products, read / memory) + attention + each * work.elementwise * (3 + plan.products_again) / memory
+    elementwise = each * work.elementwise * (3 + plan.products_again) / memory
+    kernels = plan.micro_batches * (_KERNELS * work.layers + _ROUTING * work.sparse) / plan.stages
+    elementwise += roofline.kernel_latency * kernels * (3 + plan.products_again)
+    return max(products, read / memory) + elementwise
+
+
+def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
+    """Seconds of attention."""
+    operations = each * work.attention * (ATTENTION + plan.attention_again) * (1 + _SHORT / work.sequence)
+    return operations / (roofline.flops * roofline.attention_efficiency * work.kernel)
 
 
 _SHORT = 350
 """Attention of s tokens reaches s / (s + 350) of its rate in long sequences. arXiv 2407.08608, figures 5 and 6: causal
 forward passes of FlashAttention-2 with heads of 128 reach 191, 260, 298, 319, 333, 335 TFLOP/s with 512 to 16k tokens,
 cuDNN's 315, 410, 484, 518, 529, 539; both are within 4 % of this."""
+_EDGE = 120
+"""A product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long as a large one: of 183 products on an A100 and
+514 on a B200 a line through one over the dimensions explains all but 5 and 10 %, with 160 and 80
+(MooreThreads/SimuMax, configs/system, matmul)."""
 _GROUPED = 1.2
+
+
+def _narrow(work: Work, plan: Plan) -> float:
+    """The mean over products, by operations, of the sum of one over each of their three dimensions."""
+    widths = work.inner + work.outer * plan.tensor
+    return 2 * work.sequence * widths / work.products + plan.context / (plan.micro_batch * work.sequence)
 
 
 def _grouped(work: Work, plan: Plan, balance: float) -> float:
@@ -471,13 +430,20 @@ def _rate(roofline: Roofline, reach: int, stride: int = 1) -> float:
     return min(roofline.link, roofline.network * ports) * roofline.communication_efficiency
 
 
-def _all_to_all(roofline: Roofline, plan: Plan) -> float:
-    """Seconds for each byte that goes to experts: each rank sends what leaves the node through its own port."""
-    if plan.experts == 1:
+def _all_to_all(work: Work, plan: Plan, roofline: Roofline) -> float:
+    """Seconds for each byte that goes to experts.
+
+    Each rank sends what leaves the node through its own port, a token once to each node that has one of its experts:
+    so do the libraries that send tokens over nodes (deepseek-ai/DeepEP; Megatron-LM, transformer/moe/fused_a2a.py).
+    """
+    if plan.experts == 1 or not work.sparse:
         return 0.0
     near = min(plan.experts, max(roofline.domain // plan.tensor, 1))
+    nodes, chosen = plan.experts / near, work.chosen / work.sparse
+    once = nodes * (1 - (1 - 1 / nodes) ** chosen) / chosen
     away = (plan.experts - near) / (plan.experts - 1)
-    return max(away / roofline.network, (1 - away) / roofline.link) / roofline.communication_efficiency
+    slowest: float = max(away * once / roofline.network, (1 - away * once) / roofline.link)
+    return slowest / roofline.communication_efficiency
 
 
 def cost_of(job: Job, roofline: Roofline) -> Cost:
@@ -485,13 +451,19 @@ def cost_of(job: Job, roofline: Roofline) -> Cost:
     return cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
 
 
-SPREAD = 1.32
-"""Of ten published step times of tests/truth/speed.json eight are within this factor of what is expected."""
+SPREAD = 1.15
+"""Of ten published step times eight are within this factor of what is expected, beside what `seconds_of` adds."""
 
 
 def seconds_of(price: Cost) -> tuple[float, float, float]:
-    """Seconds of a step: the low end, what is expected, and the high end."""
-    return price.seconds / SPREAD, price.seconds, price.seconds * SPREAD
+    """Seconds of a step: the low end, what is expected, and the high end.
+
+    Attention takes twice as long with FlashAttention's first version, and five eighths with its third (arXiv
+    2307.08691, figure 5; arXiv 2407.08608, figure 5): a job rarely says which it has. Half of what is waited for may
+    be hidden where an engine is told to.
+    """
+    low = price.seconds / SPREAD - 3 / 8 * price.attending - price.exposed / 2
+    return max(low, price.seconds / 2), price.seconds, price.seconds * SPREAD + price.attending
 
 
 IDLE: Mapping[str, float] = {"zb-h1": 1 / 3, "zbv": 0.0, "dualpipev": 2 / 3}
@@ -509,11 +481,9 @@ def _turns(job: Job) -> tuple[int, float]:
     return job.stages_each, IDLE.get(job.schedule, 1.0)
 
 
-def _traffic(job: Job) -> tuple[int, int, int]:
-    """Over how many ranks parameters or states are sharded, how often a step gathers, and how often it reduces."""
-    found: Callable[[Job], tuple[int, int, int]] = registry.own(
-        job.engine.name, "costs", "TRAFFIC", job.recipe.sharding.engine
-    )
+def traffic_of(job: Job) -> Traffic:
+    """What the job's engine sends for parameters and gradients."""
+    found: Callable[[Job], Traffic] = registry.own(job.engine.name, "costs", "TRAFFIC", job.recipe.sharding.engine)
     return found(job)
 
 
@@ -521,7 +491,7 @@ def plan_of(job: Job) -> Plan:
     """How a job divides the work."""
     recipe, sizes = job.recipe, job.sizes
     ranks = job.num_gpus // (job.stages * sizes["tp"])
-    shards, gathers, reduces = _traffic(job)
+    traffic = traffic_of(job)
     products, attention = recomputed(job)
     chunks, idle = _turns(job)
     return Plan(
@@ -529,21 +499,47 @@ def plan_of(job: Job) -> Plan:
         tensor=sizes["tp"],
         stages=job.stages,
         context=sizes["cp"],
-        shards=shards,
-        replicas=ranks // shards,
+        shards=traffic.shards,
+        replicas=ranks // traffic.shards,
         micro_batch=sizes["b"],
         micro_batches=job.micro_batches,
         products_again=products,
         attention_again=attention,
-        gathers=gathers,
-        reduces=reduces,
+        gathers=traffic.gathers,
+        reduces=traffic.reduces,
         computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
         sums=int(ITEMSIZE[recipe.precision.reduce]),
         offloaded=job.engine.offloads(recipe),
         chunks=chunks if job.stages > 1 else 1,
         idle=idle,
         experts=sizes.get("ep", 1),
+        behind=(traffic.gathers_behind, traffic.reduces_behind),
+        messages=(traffic.gathered, traffic.reduced),
+        heaviest=heaviest_of(job),
     )
+
+
+def heaviest_of(job: Job) -> float:
+    """Work of the pipeline's slowest rank over the mean of all: some have a layer more, and the last has the head."""
+    if job.stages == 1:
+        return 1.0
+    own = getattr(registry.room(job.engine.name, "costs"), "layers_of_ranks", _layers_of_ranks)
+    return heaviest(work_of(job.model, job.sizes["s"]), tuple(own(job)))
+
+
+def heaviest(work: Work, layers: Sequence[int]) -> float:
+    """The same for ranks of a pipeline with so many layers each."""
+    head = work.head / work.products
+    shares = [(1 - head) * count / sum(layers) for count in layers]
+    shares[-1] += head
+    return max(shares) * len(shares)
+
+
+def _layers_of_ranks(job: Job) -> Iterator[int]:
+    total = job.stages if job.schedule == BOTH_WAYS else job.stages * job.stages_each
+    counts = [job.staged(job.model, number, total).num_layers for number in range(total)]
+    for rank in range(job.stages):
+        yield sum(counts[number] for number in stages_of_rank(job, rank))
 
 
 def recomputed(job: Job) -> tuple[float, float]:

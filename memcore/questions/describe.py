@@ -55,7 +55,7 @@ class Verdict:
 
 
 def verdict(estimate: Estimate) -> Verdict:
-    """Whether the job fits, by how much, and what its peak is made of."""
+    """Return whether the job fits, by how much, and what its peak is made of."""
     device, capacity = estimate.device, estimate.capacity
     gpus = _gpus(estimate)
     gpus = f"{gpus[0].upper()}{gpus[1:]}"
@@ -95,7 +95,7 @@ def _gpus(estimate: Estimate) -> str:
 
 
 def level(low: int, expected: int, high: int, capacity: int) -> str:
-    """Whether a range of bytes fits: the `level` of a verdict."""
+    """Return whether a range of bytes fits: the `level` of a verdict."""
     if high <= capacity:
         return "fits"
     if expected <= capacity:
@@ -104,7 +104,7 @@ def level(low: int, expected: int, high: int, capacity: int) -> str:
 
 
 def reason(estimate: Estimate) -> str:
-    """When the peak is and what dominates it: bytes in tensors, which need no look at the allocator."""
+    """Return when the peak is and what dominates it: bytes in tensors, which need no look at the allocator."""
     sums = estimate.ledger.by_category
     category = max(sums, key=lambda name: sums[name])
     share = 100 * sums[category] / estimate.ledger.total
@@ -137,7 +137,7 @@ def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
 
 
 def _meaning(name: str) -> str:
-    """What a symbol means; other layers have one with a mark."""
+    """Return what a symbol means; other layers have one with a mark."""
     plain = translated(meaning(name.rstrip("′")))
     return say("other-layers", meaning=plain) if name.endswith("′") else plain
 

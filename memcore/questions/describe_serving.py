@@ -14,7 +14,7 @@ from memcore.units import format_bytes, format_count
 
 
 def serving_verdict(found: ServingEstimate) -> Verdict:
-    """Whether the server starts and takes what is asked, by how much, and what it holds."""
+    """Return whether the server starts and takes what is asked, by how much, and what it holds."""
     _device, capacity = found.device, found.capacity
     count = found.job.num_gpus
     gpus = say("one-gpu") if count == 1 else say("many-gpus", count=count)
@@ -30,14 +30,14 @@ def serving_verdict(found: ServingEstimate) -> Verdict:
 
 
 def serving_level(found: ServingEstimate) -> str:
-    """Whether a server takes what is asked: the `level` of a verdict."""
+    """Return whether a server takes what is asked: the `level` of a verdict."""
     if found.fits:
         return "fits" if found.certain else "tight"
     return "no" if found.certain or _hopeless(found) else "over"
 
 
 def _hopeless(found: ServingEstimate) -> bool:
-    """Whether not even the low end of every range fits."""
+    """Return whether not even the low end of every range fits."""
     pool, capacity = found.pool, found.capacity or 0
     if found.device.low > capacity:
         return True
@@ -45,7 +45,7 @@ def _hopeless(found: ServingEstimate) -> bool:
 
 
 def _asked(found: ServingEstimate) -> str:
-    """What must fit: `8 sequences of 4,096 tokens`."""
+    """Return what must fit: `8 sequences of 4,096 tokens`."""
     count, length = found.users, format_count(found.asked_length)
     return say("serves-one", length=length) if count == 1 else say("serves-many", count=count, length=length)
 
@@ -83,7 +83,7 @@ class Answered:
 
 
 def answers(found: ServingEstimate) -> list[Answered]:
-    """What people ask about a server."""
+    """Return what people ask about a server."""
     return list(_answers(found))
 
 

@@ -31,7 +31,7 @@ PAINTED = {"fits": "fits", "tight": "tight", "over": "no", "no": "no"}
 
 
 def painted(config: Config, path: str) -> Pieces[list[str]]:
-    """What each step of a slider is painted as. Raises ConfigError where no capacity is known."""
+    """Yield what each step of a slider is painted as. Raises ConfigError where no capacity is known."""
     tries = Tries(config, path)
     steps = [2**power for power in TRACKS[path]]
     for value in steps:
@@ -65,7 +65,7 @@ def painted(config: Config, path: str) -> Pieces[list[str]]:
 
 
 def _leading(mark: Callable[[int], Pieces[str]], low: int, high: int, wanted: Sequence[str]) -> Pieces[int]:
-    """How many come before the first that is not painted as wanted."""
+    """Yield how many come before the first that is not painted as wanted."""
     while low < high:
         middle = (low + high) // 2
         if (yield from mark(middle)) in wanted:
@@ -76,14 +76,14 @@ def _leading(mark: Callable[[int], Pieces[str]], low: int, high: int, wanted: Se
 
 
 def _may_fit(found: Found | MemcoreError) -> bool:
-    """Whether bytes in tensors leave it open."""
+    """Return whether bytes in tensors leave it open."""
     if isinstance(found, MemcoreError):
         return False
     return not isinstance(found, Estimate) or found.allocated.expected <= (found.capacity or 0)
 
 
 def _grows(found: Sequence[Found | MemcoreError]) -> bool:
-    """Whether each of some estimates of training needs as much as the one before, or more."""
+    """Return whether each of some estimates of training needs as much as the one before, or more."""
     sizes = [each.allocated.expected for each in found if isinstance(each, Estimate)]
     return len(sizes) == len(found) and sizes == sorted(sizes)
 

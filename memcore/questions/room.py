@@ -36,7 +36,7 @@ class Room:
 
 
 def room(config: Config, found: Found) -> Iterator[Room | None]:
-    """What else fits, each by itself; None after every estimate. The job has to fit."""
+    """Yield what else fits, each by itself; None after every estimate. The job has to fit."""
     for path in SERVED if isinstance(found, ServingEstimate) else TRAINED:
         now = _now(found, path)
         try:
@@ -49,7 +49,7 @@ def room(config: Config, found: Found) -> Iterator[Room | None]:
 
 
 def _now(found: Found, path: str) -> object:
-    """What a job has: given, or assumed."""
+    """Return what a job has: given, or assumed."""
     if path == Inference.batch_size and isinstance(found, ServingEstimate):
         return found.users
     return value_of(found.job.config, found.assumptions, path)

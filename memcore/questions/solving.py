@@ -16,7 +16,7 @@ from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
-from memcore.estimation import estimate
+from memcore.estimation import estimate, is_serving
 from memcore.hardware import ACCELERATORS
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined
@@ -35,17 +35,18 @@ SOLVABLE = (
     *(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer | Number) or path == ACCELERATOR),
     LAYERS,
 )
-WORDS: Mapping[str, str] = {
-    "users": Inference.batch_size,
-    "context": Inference.max_model_len,
-    "sequence": Training.sequence_length,
+WORDS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("users", "batch"), (Training.micro_batch_size, Inference.batch_size)),
+    **dict.fromkeys(("context", "sequence", "seq"), (Training.sequence_length, Inference.max_model_len)),
 }
-"""What people call a setting, in addition to its path and its flag."""
+"""What people call a setting, in addition to its path and its flag: of a training job, and of a server."""
 LIMIT = 2**30
 """Nothing is tried beyond it."""
 
 LARGEST_PART = 16
 """The same of settings that are counted in hundredths."""
+DENSE = 2**9
+"""As many values are tried one by one."""
 
 Value = int | float | str
 Found = Estimate | ServingEstimate
@@ -111,7 +112,7 @@ def solve_by_piece(
 ) -> Iterator[Solution | None]:
     """Yield None after every estimate, and last the result of `solve`."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    path = _path(setting)
+    path = _path(setting, serving=is_serving(described))
     least = path.startswith(SMALLEST) if smallest is None else smallest
     if path == LAYERS:
         with_layers(described, 1)
@@ -124,8 +125,8 @@ def solve_by_piece(
         yield (yield from (_smallest(tries) if least else _largest(tries)))
 
 
-def _path(setting: str) -> str:
-    by_flag = {**{flag_of(path): path for path in SOLVABLE}, **WORDS}
+def _path(setting: str, *, serving: bool) -> str:
+    by_flag = {flag_of(path): path for path in SOLVABLE} | {word: paths[serving] for word, paths in WORDS.items()}
     path = by_flag.get(setting.removeprefix("--"), setting)
     if path not in SOLVABLE:
         message = Message("found {!r}; allowed: {}", setting, joined(", ", by_flag))
@@ -134,12 +135,12 @@ def _path(setting: str) -> str:
 
 
 def flag_of(path: str) -> str:
-    """What is solved for, as the command line spells it."""
+    """Return what is solved for, as the command line spells it."""
     return "layers" if path == LAYERS else SETTINGS[path].flag
 
 
 def label_of(path: str) -> str:
-    """The same in words."""
+    """Return the setting's label."""
     return "Layers" if path == LAYERS else SETTINGS[path].label
 
 
@@ -199,25 +200,25 @@ class Tries:
             raise found
 
     def allowed(self, value: Value) -> Pieces[bool]:
-        """Whether a value is allowed, fit or not."""
+        """Yield whether a value is allowed, fit or not."""
         found = yield from self.at(value)
         return not isinstance(found, MemcoreError)
 
     def refused(self, value: Value) -> Pieces[bool]:
-        """Whether a value is not allowed."""
+        """Yield whether a value is not allowed."""
         return not (yield from self.allowed(value))
 
     def fits(self, value: Value) -> Pieces[bool]:
-        """Whether a value is allowed and the job fits with it."""
+        """Yield whether a value is allowed and the job fits with it."""
         found = yield from self.at(value)
         return not isinstance(found, MemcoreError) and bool(found.fits)
 
     def fails(self, value: Value) -> Pieces[bool]:
-        """Whether a value is not allowed, or the job does not fit with it."""
+        """Decide whether a value is not allowed, or the job does not fit with it."""
         return not (yield from self.fits(value))
 
     def may_fit(self, value: Value) -> Pieces[bool]:
-        """Whether a value is allowed, and no bound says that the job does not fit; costs less than to know it."""
+        """Decide whether a value is allowed and no bound rules it out, which costs less than an estimate."""
         found = yield from self.at(value)
         if isinstance(found, MemcoreError):
             return False
@@ -241,7 +242,7 @@ class Tries:
         return low + round((capacity - least) * (high - low) / (most - least))
 
     def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Pieces[Solution]:
-        """What was found, with the estimates on both sides."""
+        """Yield what was found, with the estimates on both sides."""
         found = None if value is None else self.known[value]
         beyond = self._closest(beyond) if value is None else beyond
         limit = None if beyond is None else (yield from self.at(beyond))
@@ -275,8 +276,9 @@ def _largest(tries: Tries) -> Pieces[Solution]:
             return (yield from tries.solution(first + reach * step, None, smallest=False, step=step))
         reach *= 2
     if (yield from tries.refused(first + reach * step)):
-        # What is allowed is cheaper to find than what fits, and may fit to its end.
-        allowed = yield from _last(lambda index: tries.allowed(first + index * step), reach // 2, reach)
+        # What is allowed is cheaper to find than what fits, and may fit to its end. Most limits are powers of two.
+        low = reach - 1 if (yield from tries.allowed(first + (reach - 1) * step)) else reach // 2
+        allowed = yield from _last(lambda index: tries.allowed(first + index * step), low, reach)
         if (yield from tries.fits(first + allowed * step)):
             beyond = first + (allowed + 1) * step
             return (yield from tries.solution(first + allowed * step, beyond, smallest=False, step=step))
@@ -321,9 +323,9 @@ def _smallest(tries: Tries) -> Pieces[Solution]:
     while (yield from tries.fails(reach)):
         reached, reach = reach, reach * 2
         if reach > LIMIT or (reach > 2**12 and (yield from tries.refused(reach))):
-            return (yield from tries.solution(None, (yield from _last_allowed(tries, reached)), smallest=True))
+            return (yield from tries.solution(None, first, smallest=True))
     dense = range(reached + 1, reach)
-    if len(dense) <= 2**9:
+    if len(dense) <= DENSE:
         value = yield from _next(tries.fits, dense, reach)
     else:
         value = (yield from _last(tries.fails, reached, reach)) + 1
@@ -332,7 +334,10 @@ def _smallest(tries: Tries) -> Pieces[Solution]:
 
 
 def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
-    return (yield from _next(tries.allowed, range(value, 0, -1), value))
+    """The last value that is allowed, of the next below one and those that were tried."""
+    near = yield from _next(tries.allowed, range(value, max(value - DENSE, 0), -1), 0)
+    allowed = (int(each) for each, found in tries.known.items() if not isinstance(found, MemcoreError))
+    return near or max(each for each in allowed if each <= value)
 
 
 def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:

@@ -218,6 +218,7 @@ RULES: Mapping[str, Rule] = {
     "sum_backward": Rule("gradient of a sum, at the input's full shape", f"{_FORMULAS}: sum"),
     "clone": Rule("contiguous copy", f"{_FORMULAS}: clone"),
     "cat": Rule("concatenation", f"{_FORMULAS}: cat"),
+    "tile_results": Rule("results of other tiles", "deepspeed, runtime/sequence_parallel/ulysses_sp.py: TiledMLP"),
     "slice_backward": Rule(
         "gradient of a slice, at the input's full shape", "pytorch, FunctionsManual.cpp: slice_backward"
     ),

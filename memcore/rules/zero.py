@@ -52,6 +52,9 @@ ZERO: Mapping[str, Rule] = {
         "communication",
     ),
     "reduce_bucket": Rule("bucket for gradients, reduced when full", f"{_STAGES}: setup_buckets", "communication"),
+    "fp64_gradient": Rule(
+        "gradients cast to fp64 for their norm", "deepspeed, runtime/zero/stage3.py: _constant_buffered_norm2"
+    ),
     "reduced_copy": Rule(
         "copy of a gradient bucket for its reduction",
         "deepspeed, runtime/zero/stage_1_and_2.py: allreduce_bucket; runtime/comm/coalesced_collectives.py",

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memcore.config.hardware import Hardware
 from memcore.config.kinds import Flag
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
 from memcore.errors import ConfigError
-from memcore.formats.settled import GPUS, Settled
-from memcore.formats.shell import OUTSIDE
+from memcore.formats.settled import Settled
+from memcore.formats.shell import FILE, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
+from memcore.formats.yaml import read_yaml
 from memcore.messages import Message
-from memcore.networks.catalog import named
-from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.servers.sglang.settings import SglangSettings
-from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
@@ -79,6 +75,11 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
 
 def _vllm(found: Mapping[str, Any]) -> Settled:
     """vLLM's flags, whose words are separated by dashes or not (utils/argparse_utils.py, FlexibleArgumentParser)."""
+    text = found.get(f"{FILE}{str(found.get('--config')).removeprefix('./')}")
+    content = read_yaml(text) if isinstance(text, str) else None
+    if isinstance(content, Mapping):  # the script writes it; what the command says holds (load_config_file)
+        found = {**{f"--{name}": value for name, value in content.items()}, **found}
+        found = {name: value for name, value in found.items() if name != "--config"}
     settled = _named(found, "*", "--kv-cache-dtype")
     given = settled.pop("--speculative-config", settled.pop("-sc", None))
     try:
@@ -93,7 +94,30 @@ def _vllm(found: Mapping[str, Any]) -> Settled:
         settled |= {f"--speculative-config.{name}": value for name, value in said.items()}
     elif given is not None:
         settled["--speculative-config"] = given
-    return _drafted(settled)
+    return _drafted(_prefilled(settled))
+
+
+_CHUNKS = "--enable-chunked-prefill"
+
+
+def _prefilled(settled: dict[str, Any]) -> dict[str, Any]:
+    """Adapters where none are counted, and prompts that are not cut into chunks: a step takes the longest of them.
+
+    Source: vllm, config/scheduler.py (without chunks `max_num_batched_tokens` is at least `max_model_len`) and
+    config/lora.py (`max_loras` 1); chunks are the default since 0.8.
+    """
+    chunks = settled.pop(_CHUNKS, True)
+    whole = settled.pop("--no-enable-chunked-prefill", False) or chunks in (False, "false", "False")
+    longest = settled.get("--max-model-len")
+    if whole and isinstance(longest, int):
+        settled.setdefault("--max-num-batched-tokens", max(longest, _UNCHUNKED))
+    if settled.pop("--enable-lora", False) is True:
+        settled.setdefault("--max-loras", 1)
+    return settled
+
+
+_UNCHUNKED = 2048
+"""Tokens of a step at least (config/scheduler.py, DEFAULT_MAX_NUM_BATCHED_TOKENS)."""
 
 
 def _drafted(settled: dict[str, Any]) -> Settled:
@@ -140,7 +164,7 @@ def _sglang(found: Mapping[str, Any]) -> Settled:
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 """Two words for one type (server_args.py, `--kv-cache-dtype`)."""
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
-_DEVICE, _WEIGHTS = "--device", "*weights"
+
 
 VLLM = Tool(
     name="vllm",
@@ -184,9 +208,10 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     settled=_vllm,
-    settles=("--speculative-config",),
+    settles=("--speculative-config", _CHUNKS, "--enable-lora"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
+    abbreviates=True,
     source="vllm, engine/arg_utils.py",
 )  # fmt: skip
 
@@ -224,127 +249,7 @@ SGLANG = Tool(
     settles=("--speculative-num-steps", "--speculative-num-draft-tokens", "--speculative-eagle-topk"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("sglang",),
+    abbreviates=True,
     source="sglang, server_args.py",
 )  # fmt: skip
-
-TENSORRT_LLM = Tool(
-    name="tensorrt-llm",
-    title="TensorRT-LLM",
-    syntax="argv",
-    engines=("tensorrt-llm",),
-    program="trtllm-serve",
-    prefixes=("trtllm-serve",),
-    tells=("--kv_cache_free_gpu_memory_fraction", "--max_num_tokens"),
-    model="*",
-    keys=(
-        Key(path=Parallelism.tensor_parallel_size, name="--tp_size"),
-        Key(path=Parallelism.pipeline_parallel_size, name="--pp_size"),
-        Key(path=Inference.max_model_len, name="--max_seq_len"),
-        Key(path=Inference.max_num_seqs, name="--max_batch_size"),
-        Key(path=TensorRtSettings.max_num_tokens, name="--max_num_tokens"),
-        Key(path=TensorRtSettings.free_gpu_memory_fraction, name="--kv_cache_free_gpu_memory_fraction"),
-    ),
-    ignored=("--host", "--port", "--backend", "--log_level", "--trust_remote_code", "--tokenizer"),
-    unsaid={Parallelism.tensor_parallel_size: 1},
-    source="TensorRT-LLM, commands/serve.py",
-)
-
-
-def _devices(count: int) -> str | None:
-    """Return llama.cpp's names of `count` GPUs; without them it uses all that it finds, at most 16 (ggml-cuda.h).
-
-    >>> _devices(2)
-    'CUDA0,CUDA1'
-    """
-    return ",".join(f"CUDA{number}" for number in range(count)) if count <= 16 else None
-
-
-_FORMAT = re.compile(r"[-_.](?:ud-)?((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE)
-"""The format that the name of a GGUF file ends with."""
-_WIDER: Mapping[str, str] = {
-    "q2_k_l": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k", "q2_k_xl": "q2_k",
-    "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m",
-}  # fmt: skip
-"""What repositories call files whose embeddings, head or some layers are wider than llama-quantize makes them."""
-
-
-def _of_file(path: str) -> tuple[dict[str, Any], list[Message]]:
-    """What the name of a GGUF file says: its format, and the model if the catalog knows it."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    file = _FORMAT.search(name)
-    if file is None:
-        return {}, []
-    said: dict[str, Any] = {_WEIGHTS: file[1].lower()}
-    model = named(name[: file.start()])
-    if model is None:
-        return said, []
-    return {**said, "-hf": model.base}, [Message("-m: {} is taken for {}, by its name", name, model.base)]
-
-
-def _settled(found: Mapping[str, Any]) -> Settled:
-    """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
-    settled = dict(found)
-    for long, short in (("--hf-repo", "-hf"), ("-hfr", "-hf"), ("--model", "-m")):
-        if long in settled:
-            settled[short] = settled.pop(long)
-    said, notes = _of_file(str(settled.get("-m", "")))
-    settled = {**said, **settled}
-    for name in ("-ngl", "--gpu-layers", "--n-gpu-layers"):
-        if settled.get(name) in ("all", "auto", -1):
-            del settled[name]  # as many as there are (common/arg.cpp)
-    for name in ("-c", "--ctx-size"):
-        if settled.get(name) == 0:
-            del settled[name]  # the model's own (common/common.h)
-    found = settled
-    name, colon, weights = str(found.get("-hf", "")).rpartition(":")
-    if colon and "/" in name:
-        settled |= {"-hf": name, _WEIGHTS: weights.lower().removeprefix("ud-")}
-    wider = str(settled.get(_WEIGHTS))
-    if wider in _WIDER:
-        usual = settled[_WEIGHTS] = _WIDER[wider]
-        notes.append(
-            Message("{} is computed as {}: such files keep some tensors wider, by a few percent", wider, usual)
-        )
-    devices = str(found.get(_DEVICE, found.get("-dev", ""))).split(",")
-    if all(each.startswith("CUDA") for each in devices):
-        settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
-    return settled, tuple(notes)
-
-
-LLAMA_CPP = Tool(
-    name="llama.cpp",
-    title="llama.cpp",
-    syntax="argv",
-    engines=("llama.cpp",),
-    program="llama-server",
-    prefixes=("llama-server", "llama-cli"),
-    tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
-    model="-hf",
-    tag=Inference.quantization,
-    settled=_settled,
-    unsaid={Inference.quantization: None},
-    keys=(
-        Key(path=Inference.quantization, name=_WEIGHTS),
-        Key(path=Hardware.num_gpus, name=_DEVICE, spelled=_devices),
-        Key(path=Hardware.num_gpus, name=GPUS),
-        Key(
-            path=Inference.max_model_len, name="-c", also=("--ctx-size",), times=Inference.batch_size,
-        ),
-        Key(path=Inference.batch_size, name="-np", also=("--parallel",)),
-        Key(path=LlamaCppSettings.n_batch, name="-b", also=("--batch-size",)),
-        Key(path=LlamaCppSettings.n_ubatch, name="-ub", also=("--ubatch-size",)),
-        Key(path=LlamaCppSettings.n_gpu_layers, name="-ngl", also=("--gpu-layers", "--n-gpu-layers")),
-        Key(path=LlamaCppSettings.cache_type_k, name="-ctk", also=("--cache-type-k",)),
-        Key(path=LlamaCppSettings.cache_type_v, name="-ctv", also=("--cache-type-v",)),
-        Key(path=LlamaCppSettings.flash_attn, name="-fa", also=("--flash-attn",), values={True: "on", False: "off"}),
-        Key(path=LlamaCppSettings.kv_unified, name="--kv-unified", also=("-kvu",), off="--no-kv-unified"),
-        Key(path=LlamaCppSettings.swa_full, name="--swa-full", off=""),
-        Key(path=LlamaCppSettings.split_mode, name="-sm", also=("--split-mode",)),
-        Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
-    ),
-    ignored=("--host", "--port", "-m", "--model", "-t", "--threads", "--temp", "--top-p", "--top-k", "--min-p",
-             "--seed", "--jinja", "--mlock", "--no-mmap", "--alias", "-a", "--api-key"),
-    vocabulary=("llama.cpp",),
-    source="llama.cpp, common/arg.cpp",
-)  # fmt: skip
-TOOLS = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP)
+TOOLS = (VLLM, SGLANG)

@@ -134,7 +134,7 @@ class GpusNeeded:
 
 
 def gpus_needed(found: ServingEstimate) -> list[GpusNeeded]:
-    """How many of each accelerator of the catalog serve what is asked."""
+    """Return how many of each accelerator of the catalog serve what is asked."""
     rows = []
     for each in ACCELERATORS:
         config = found.job.config.changed({Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None})

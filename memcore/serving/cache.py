@@ -93,7 +93,7 @@ class Caching:
 
 
 def kept(layer: Layer, caching: Caching) -> tuple[Kept, ...]:
-    """What the mixers of a layer keep.
+    """Return what the mixers of a layer keep.
 
     Raises UnsupportedError where that is not known.
     """

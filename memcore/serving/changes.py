@@ -76,7 +76,7 @@ def larger_share(how: Share | Utilization) -> ServerChange:
 
 
 def fewer_tokens(path: str, least: int = 512) -> ServerChange:
-    """What the server calls the tokens of a step, and the least that is advised."""
+    """Return what the server calls the tokens of a step, and the least that is advised."""
     return ServerChange(
         title="Half the tokens per step",
         kind="latency",
@@ -94,7 +94,7 @@ NO_DRAFT = ServerChange(
 SHORTER = ServerChange(
     title="Sequences half as long",
     kind="job",
-    note="prompt and answer together get half the tokens",
+    note="prompt plus answer have half the tokens",
     how=Halved(Inference.max_model_len, 512),
     ladder=False,
 )

@@ -31,7 +31,7 @@ class Part:
     """Or kinds of parameters."""
 
     def has(self, kind: str, modules: Sequence[str]) -> bool:
-        """Whether a matrix made of these modules belongs to it."""
+        """Return whether a matrix made of these modules belongs to it."""
         return kind in self.kinds or any(_matches(each, module) for each in self.targets for module in modules)
 
 
@@ -48,14 +48,14 @@ class Stored:
     """Modules with a format of their own; the first that has a module counts."""
 
     def leaves(self, module: str) -> bool:
-        """Whether a module, by its full name, is left alone."""
+        """Return whether a module, by its full name, is left alone."""
         known = _left_alone(self.ignored)
         if module not in known:
             known[module] = any(_matches(pattern, module) for pattern in self.ignored)
         return known[module]
 
     def format_of(self, kind: str, modules: Sequence[str]) -> Format | None:
-        """How a matrix is stored that is made of some modules; None: in the model's dtype."""
+        """Return how a matrix is stored that is made of some modules; None: in the model's dtype."""
         if any(self.leaves(module) for module in modules):
             return None
         for part in self.parts:
@@ -116,6 +116,26 @@ def own_dtype(raw: Raw) -> str | None:
             found = section.get(key)
             if isinstance(found, str):
                 return _DTYPES.get(found.removeprefix("torch."))
+    return None
+
+
+def own_cache(raw: Raw) -> str | None:
+    """The dtype of the KV cache that the checkpoint has scales for.
+
+    >>> own_cache({"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}})
+    'fp8'
+    """
+    found = raw.get("quantization_config") or text_config(raw).get("quantization_config")
+    if not isinstance(found, Mapping):
+        return None
+    inner = found.get("quantization")
+    for section in (found, inner if isinstance(inner, Mapping) else {}):
+        scheme = section.get("kv_cache_scheme")
+        algorithm = scheme if isinstance(scheme, str) else section.get("kv_cache_quant_algo")
+        if str(algorithm).lower() == "fp8":
+            return "fp8"
+        if isinstance(scheme, Mapping) and scheme.get("num_bits") == 8 and scheme.get("type") == "float":
+            return "fp8"
     return None
 
 

@@ -5,6 +5,7 @@ Sources: NVIDIA's architecture whitepapers (Volta to Blackwell), `torch.cuda.get
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,13 +56,21 @@ _INTEGRATED = ("gb10", "jetson", "thor")
 """GPUs that have the host's memory."""
 
 
+_GEFORCE = re.compile(r"rtx-[2-5]0\d0")
+
+
 def switched(accelerator: Accelerator | None) -> bool:
-    """Whether GPUs reach each other through an NVLink switch; assumed where none is named."""
+    """Return whether GPUs reach each other through an NVLink switch; assumed where none is named."""
     return accelerator is None or accelerator.id.startswith(_SWITCHED)
 
 
+def direct(accelerator: Accelerator | None) -> bool:
+    """Return whether GPUs read each other's memory; the driver denies it to GeForce."""
+    return accelerator is None or not _GEFORCE.match(accelerator.id)
+
+
 def integrated(accelerator: Accelerator | None) -> bool:
-    """Whether the GPU shares the host's memory with everything else that runs there."""
+    """Return whether the GPU shares the host's memory with everything else that runs there."""
     return accelerator is not None and accelerator.id.startswith(_INTEGRATED)
 
 

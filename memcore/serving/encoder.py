@@ -16,7 +16,7 @@ from memcore.networks.parts import Attention, FeedForward
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.profile import ACTIVATIONS
-from memcore.symbols import half
+from memcore.symbols import Quotient, half
 
 _SOURCE = "vllm, multimodal/encoder_budget.py and v1/worker/gpu_model_runner.py, profile_run"
 _LARGEST_TOKENS = 16384
@@ -80,13 +80,16 @@ def kept_images(model: Model, dtype: str, budget: int) -> list[Entry]:
     ]
 
 
-def encoding(model: Model, dtype: str, budget: int) -> list[Entry]:
-    """The tower's widest layer, which runs before the language model."""
+def encoding(model: Model, dtype: str, budget: int, ranks: int) -> list[Entry]:
+    """The tower's widest layer, which runs before the language model.
+
+    Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights).
+    """
     if model.images is None or not model.network.towers:
         return []
     image, count = largest_image(model.images), images_at_once(model.images, budget)
     patches = (image.side // model.images.patch) ** 2
-    sizes = {**model.sizes, "images": count, "nx": image.tiles, "np": patches}
+    sizes = {**model.sizes, "images": count, "nx": image.tiles, "np": patches, "TP": ranks}
     size, tokens = BYTES[dtype], ("images", "nx", "np")
     layer = model.network.towers[-1].runs[0][0]
     hidden = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
@@ -98,7 +101,7 @@ def encoding(model: Model, dtype: str, budget: int) -> list[Entry]:
                 tensor(
                     "feed-forward of the tower",
                     ACTIVATIONS,
-                    (*tokens, *feed.down.inner),
+                    (*tokens, Quotient(feed.down.inner, "TP")),
                     size,
                     sizes,
                     _SOURCE,

@@ -65,7 +65,7 @@ def observed(title: str, category: str, bounds: Range, source: str, text: str, b
 
 
 def spread(entries: Iterable[Entry]) -> tuple[int, int]:
-    """How much less and how much more some entries can be together."""
+    """Return how much less and how much more some entries can be together."""
     found = list(entries)
     return sum(entry.bytes - entry.low for entry in found), sum(entry.high - entry.bytes for entry in found)
 

@@ -82,7 +82,7 @@ class ServingEstimate(Answer):
 
     @property
     def _recipes_differ(self) -> tuple[str, ...]:
-        """Which repositories the verdict holds for, where another one would not start."""
+        """Return which repositories the verdict holds for, where another one would not start."""
         left = self._headroom
         tightest = min(self.recipes, key=lambda each: each.headroom or 0, default=None)
         if tightest is None or left is None or left < 0 or (tightest.headroom or 0) >= 0:
@@ -183,7 +183,7 @@ class ServingEstimate(Answer):
 
     @property
     def _headroom(self) -> int | None:
-        """The same for the usual recipe."""
+        """Return the headroom for the usual recipe."""
         left = super().headroom
         if left is None or self.spare is None:
             return left

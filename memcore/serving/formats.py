@@ -40,7 +40,7 @@ class Beside:
     """The group size of the format is the number of columns."""
 
     def count(self, rows: int, columns: int) -> int:
-        """How many there are for a matrix."""
+        """Return how many there are for a matrix."""
         if self.run is not None:
             return -(-rows * columns // self.run)
         down = 1 if self.rows is None else -(-rows // self.rows)
@@ -62,14 +62,14 @@ class Format:
     """Bytes of an element of the inputs that are quantized as well."""
 
     def with_groups(self, size: int) -> Format:
-        """The same with another group size; one that is not positive means a whole row."""
+        """Return the format with another group size; one that is not positive means a whole row."""
         columns = size if size > 0 else None
         return replace(
             self, beside=tuple(replace(each, columns=columns) if each.grouped else each for each in self.beside)
         )
 
     def stored(self, rows: int, columns: int) -> Iterator[tuple[str, int, Fraction]]:
-        """What a matrix becomes: titles, numbers of elements, and bytes of each."""
+        """Yield what a matrix becomes: titles, numbers of elements, and bytes of each."""
         yield "weight", rows * columns, self.itemsize
         yield from ((each.title, each.count(rows, columns), each.itemsize) for each in self.beside)
 

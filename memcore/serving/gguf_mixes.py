@@ -168,7 +168,7 @@ class Rule:
     type: str
 
     def holds(self, file_type: str, at: Place) -> bool:
-        """Whether it decides for a tensor of its role."""
+        """Return whether it decides for a tensor of its role."""
         return file_type in self.file_types and all(CONDITIONS[each](at) for each in self.conditions)
 
 

@@ -22,8 +22,10 @@ METHODS: Mapping[str, str] = {
 }
 """How tokens are proposed."""
 
-POOLED = ("vllm", "sglang", "tensorrt-llm")
+POOLED = ("vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy")
 """Servers that set memory aside for all sequences together."""
+_SPECULATING = ("vllm", "sglang", "tensorrt-llm")
+"""Servers whose speculative decoding is supported."""
 
 QUANTIZATIONS: Mapping[str, str] = {
     **{name: Message("{}, not quantized", name) for name in ("fp32", "bf16", "fp16")},
@@ -55,6 +57,8 @@ class Inference(Section, path="inference"):
         "Sequences at once",
         "Sequences in memory at the same time: a batch, or concurrent users of a server.",
         flag="batch",
+        aliases=("users",),
+        common=True,
         default="1",
     )
     prompt_length = setting(
@@ -72,6 +76,7 @@ class Inference(Section, path="inference"):
         "Longest sequence",
         "Longest sequence that the server accepts: prompt plus output.",
         flag="max-len",
+        aliases=("context",),
         common=True,
         default="prompt plus output, otherwise the model's maximum",
     )
@@ -141,7 +146,7 @@ class Inference(Section, path="inference"):
         "Speculative method",
         "Speculative decoding method; adds the draft's weights and cache.",
         flag="speculative-method",
-        engines=("vllm", "sglang"),
+        engines=_SPECULATING,
         default="mtp if the family has such layers, otherwise ngram; draft with a draft model",
         advanced=True,
     )
@@ -150,7 +155,7 @@ class Inference(Section, path="inference"):
         "Draft tokens",
         "Tokens drafted and verified per step.",
         flag="speculative-tokens",
-        engines=("vllm", "sglang"),
+        engines=_SPECULATING,
         default="none, or 5 with a draft model",
         advanced=True,
     )

@@ -19,10 +19,10 @@ from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
-from memcore.serving.checkpoint import Raw, Stored, own_dtype, own_format, text_config
+from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
-from memcore.serving.recipes import recipe
+from memcore.serving.recipes import CACHES_IN_FP8, recipe
 from memcore.serving.repositories import OBSERVED_TOWERS, published, whole_model
 from memcore.serving.settings import ServerSettings
 from memcore.serving.speculation import Speculation, predicts, speculation
@@ -62,10 +62,14 @@ class Server:
     """The weights that it reports are the target's; what proposes tokens has a line of its own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
+    reads_cache_format: bool = False
+    """The cache is in fp8 without being asked for where the checkpoint has scales for it."""
     loads_towers: bool = False
     """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
+    usual_length: Callable[[Defaults, int | None], int | None] | None = None
+    """The longest sequence where nobody says one, by the bytes of the GPU; None: the model's maximum."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -196,7 +200,7 @@ def resolve(config: Config) -> ServingJob:
     served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
-    basics, recipes = _basics(read, config, served, layout)
+    basics, recipes = _basics(read, config, served, layout, server)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)
     if read.problems:
@@ -299,15 +303,20 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
         )
 
 
-def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> tuple[Basics, tuple[Stored, ...]]:
+def _basics(
+    read: Defaults, config: Config, served: _Served, layout: Layout, server: Server
+) -> tuple[Basics, tuple[Stored, ...]]:
     model, raw = served.model, served.raw
     stored, recipes = _format(read, served)
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    longest = _longest(read, model)
     accelerator, capacity = _capacity(read)
+    usual = server.usual_length(read, capacity) if server.usual_length is not None else None
+    longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
+    if cache == "auto" and server.reads_cache_format:
+        cache = _own_cache(served, stored) or cache
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
     basics = Basics(
@@ -328,6 +337,12 @@ def _basics(read: Defaults, config: Config, served: _Served, layout: Layout) -> 
         tower=OBSERVED_TOWERS.get(served.name),
     )
     return basics, recipes
+
+
+def _own_cache(served: _Served, stored: Stored | None) -> str | None:
+    """The dtype that the checkpoint, or whoever made it, stores scales of the cache for."""
+    makers = CACHES_IN_FP8.get(stored.format.name if stored else "", frozenset())
+    return own_cache(served.raw) or ("fp8" if served.maker.lower() in makers else None)
 
 
 def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None) -> Speculation | None:
@@ -378,8 +393,8 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     return usual, tuple(others)
 
 
-def _longest(read: Defaults, model: Model) -> int:
-    """Tokens of the longest sequence."""
+def _longest(read: Defaults, model: Model, usual: int | None) -> int:
+    """Tokens of the longest sequence; where nobody says it, what the server takes or the model's maximum."""
     prompt, output = read.given(Inference.prompt_length), read.given(Inference.output_length)
     most = model.sizes["P"]
     given: int | None = read.given(Inference.max_model_len)
@@ -387,6 +402,8 @@ def _longest(read: Defaults, model: Model) -> int:
         if prompt is not None:
             both: int = prompt + (output or 0)
             return both
+        if usual is not None and usual < most:
+            return int(read.take(Inference.max_model_len, usual, "the server's default on such a GPU"))
         longest: int = read.take(Inference.max_model_len, most, "the model's maximum")
         return longest
     if prompt is not None and prompt + (output or 0) > given:

@@ -49,7 +49,7 @@ class Step:
 
 
 def sampling(step: Step) -> list[Entry]:
-    """When every sequence of a step is sampled."""
+    """Return when every sequence of a step is sampled."""
     size, sizes = BYTES[step.dtype], step.sizes
     logits: Shape = (ROWS, "V")
     found = [

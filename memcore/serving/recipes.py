@@ -47,6 +47,8 @@ def recipe(name: str, model: Model, maker: str = "") -> Recipe:
     gated = hybrid and model.network.family.startswith(_GATED)
     if name == "nvfp4" and gated and maker.lower() in _NVFP4_OF:
         return Recipe(usual=_NVFP4_OF[maker.lower()]())
+    if name in ("awq", "int4") and maker.lower() in _INT4_OF:
+        return Recipe(usual=_covering(FORMATS["int4"].with_groups(32), MATRICES))
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
             usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
@@ -87,6 +89,13 @@ RedHatAI's is llm-compressor's: with linear attention in 16 bits Qwen3.6-35B-A3B
 """
 
 
+CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"unsloth"})}
+"""Who stores scales for a KV cache in fp8 along with a format: 32 KiB for each token of unsloth/Qwen3.8-27B-NVFP4."""
+_INT4_OF = frozenset({"cyankiwi"})
+"""Who quantizes every matrix of a block to int4 in groups of 32, whatever the repository's name says: of Qwen3.5-9B
+7.55 GiB are loaded, of each half of Qwen3-Next-80B-A3B 22.53 GiB."""
+
+
 def _largest(chosen: Format, *, routed: bool) -> Stored:
     """Feed-forward layers alone, in a mixture experts alone and not the first layer, in groups of 32."""
     fine = chosen.with_groups(32) if chosen.name in ("int4", "awq", "gptq") else chosen
@@ -101,5 +110,5 @@ def _covering(chosen: Format, kinds: frozenset[str]) -> Stored:
 
 
 def _reach(chosen: Format) -> frozenset[str]:
-    """What a format can have at all: MXFP4 is for experts."""
+    """Return what a format can have at all: MXFP4 is for experts."""
     return chosen.covers

@@ -35,24 +35,26 @@ def rank_weights(
     tables: str | None = None,
     directions: int = 1,
     deep: int = 0,
+    tile: int = 64,
+    towers: bool = True,
 ) -> list[Entry]:
-    """What loading takes.
+    """Return what loading takes.
 
     `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
     longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
-    see.
+    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded.
     """
     basics = job.basics
     storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
-    entries = list(weight_entries(basics.model, stage, storage))
+    entries = list(weight_entries(basics.model, stage, storage, towers=towers))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
-        entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage)]
+        entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage, tile)]
     entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
-    entries += _deep(job, stage, deep)
+    entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)
     if blocks:
         entries.append(unsplit(entries))
-    return [*entries, *_tower(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+    return [*entries, *(_tower(job, stage) if towers else ()), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
 
 
 def _tower(job: ServingJob, stage: Stage) -> Iterator[Entry]:
@@ -83,7 +85,7 @@ def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
 
 
 def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
-    """What each layer of a stage keeps, the draft model's layers behind those of the last stage."""
+    """Return what each layer of a stage keeps, the draft model's layers behind those of the last stage."""
     caching = job.basics.caching()
     found: list[Sequence[Kept]] = [kept(layer, caching) for layer in stage.layers]
     drafting, proposing = job.basics.drafting(), job.basics.speculation
@@ -148,7 +150,7 @@ dynamic_ntk_scaling_rope.py); others keep the positions that the model names."""
 
 
 def _stretch(raw: Raw, table: str) -> float:
-    """How many times longer a table of rotations is than the model's positions."""
+    """Return how many times longer a table of rotations is than the model's positions."""
     text = text_config(raw)
     found = text.get("rope_scaling") or text.get("rope_parameters")
     if isinstance(found, Mapping) and isinstance(found.get(f"{table}_attention"), Mapping):
@@ -177,7 +179,7 @@ def _absorbed(job: ServingJob, stage: Stage) -> Iterator[Entry]:
                 )  # fmt: skip
 
 
-def _mxfp4(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
     """Experts repacked for the kernels of the GPU's architecture, which pad them."""
     basics, sizes = job.basics, job.basics.sizes
     major = basics.accelerator.major if basics.accelerator else 9
@@ -186,7 +188,7 @@ def _mxfp4(job: ServingJob, stage: Stage) -> Iterator[Entry]:
             if isinstance(feed, Experts):
                 many = product((sizes["E"],), sizes) // sizes["EP"]
                 wide, hidden = -(-sizes["m"] // sizes["ETP"]), sizes["h"]
-                for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden):
+                for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden, tile):
                     yield tensor(
                         Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,
                         "vllm, model_executor/layers/fused_moe/oracle/mxfp4.py; triton_kernels, layout_details",
@@ -205,25 +207,25 @@ def _up(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
-def _hopper(many: int, wide: int, hidden: int) -> _Shapes:
-    """Triton kernels: widths in 64, values swizzled in tiles of 64 × 64 bytes, scales in tiles of 256 × 2.
+def _hopper(many: int, wide: int, hidden: int, tile: int) -> _Shapes:
+    """Triton kernels: widths in 64, values swizzled in tiles of 64 × `tile` bytes, scales in tiles of 256 × 2.
 
     The checkpoint's own scales stay in addition to the swizzled ones, and biases are kept in fp32.
     """
     wide = _up(wide, 64)
     for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
-        yield _part(name, "weight"), (many, _up(rows, 64), _up(columns // 2, 64))
+        yield _part(name, "weight"), (many, _up(rows, 64), _up(columns // 2, tile))
         yield _part(name, "swizzled scales"), (many, _up(rows, 256), _up(columns // 32, 2))
         yield _part(name, "scales"), (many, rows, columns // 32)
         yield _part(name, "bias"), (many, rows, 2)
 
 
-def _padded(many: int, wide: int, hidden: int) -> _Shapes:
+def _padded(many: int, wide: int, hidden: int, _tile: int) -> _Shapes:
     """Marlin (before Hopper) pads to 128 × 256, TensorRT-LLM's kernels (Blackwell) to 256 × 256."""
     return _even(many, _up(wide, 128), _up(hidden, 256))
 
 
-def _blackwell(many: int, wide: int, hidden: int) -> _Shapes:
+def _blackwell(many: int, wide: int, hidden: int, _tile: int) -> _Shapes:
     return _even(many, _up(wide, 256), _up(hidden, 256))
 
 

@@ -11,7 +11,7 @@ from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.gguf_types import BLOCK_TYPES
-from memcore.serving.inference import Inference
+from memcore.serving.inference import POOLED, Inference
 
 _VLLM, _SGLANG, _TRT, _CPP = ("vllm",), ("sglang",), ("tensorrt-llm",), ("llama.cpp",)
 _GGML = Listed("ggml types", {name.lower(): name for name in BLOCK_TYPES})
@@ -23,11 +23,11 @@ class ServerSettings(Section, path="engine"):
     max_num_seqs = setting(
         Integer(unit="sequences"), "Max sequences per step",
         "Same as inference.max_num_seqs, for files that have it under engine.",
-        flag="engine-max-seqs", engines=("vllm", "sglang", "tensorrt-llm"), advanced=True,
+        flag="engine-max-seqs", engines=POOLED, advanced=True,
     )  # fmt: skip
     block_size = setting(
         Integer(unit="tokens"), "Block size", "Same as inference.block_size, for files that have it under engine.",
-        flag="engine-block-size", engines=("vllm", "sglang", "tensorrt-llm"), advanced=True,
+        flag="engine-block-size", engines=POOLED, advanced=True,
     )  # fmt: skip
     enable_expert_parallel = setting(
         Flag(),
@@ -42,7 +42,7 @@ class ServerSettings(Section, path="engine"):
         "Server's quantization",
         "The server's own name of the weight format, for the record; inference.quantization decides.",
         flag="server-quantization",
-        engines=("vllm", "sglang", "tensorrt-llm"),
+        engines=POOLED,
         advanced=True,
     )
 
@@ -133,6 +133,8 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
         Parallelism.pipeline_parallel_size,
         EngineSettings.version,
     ),
+    "tgi": (EngineSettings.version,),
+    "lmdeploy": (EngineSettings.version,),
     "llama.cpp": (
         Parallelism.pipeline_parallel_size,
         EngineSettings.version,
@@ -154,6 +156,8 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
     "vllm": _NOT_SERVED,
     "sglang": (*_NOT_SERVED, Parallelism.context_parallel_size),
     "tensorrt-llm": (*_NOT_SERVED, Parallelism.context_parallel_size),
+    "tgi": (*_NOT_SERVED, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size),
+    "lmdeploy": (*_NOT_SERVED, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size),
     "llama.cpp": (*_NOT_SERVED, *_ALONE),
 }
 """Settings that every engine could have, but this one refuses whatever their value."""

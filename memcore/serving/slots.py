@@ -37,7 +37,7 @@ class Slot:
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it can be quantized."""
+        """Return whether it can be quantized."""
         return bool(self.columns)
 
 
@@ -178,7 +178,7 @@ def _expert(weight: Weight) -> Slot:
 
 
 def _outer_is_last(weight: Weight) -> bool:
-    """Whether the tensor is stored as (experts, in, out)."""
+    """Return whether the tensor is stored as (experts, in, out)."""
     wide = any("m" in str(axis) for axis in weight.axes[-1])
     return wide == (weight.split == "outer") and len(weight.axes) == 3
 
@@ -233,7 +233,7 @@ def _padded(rows: Shape) -> Shape:
 
 
 def first_slots(ends: Ends, *, padded: bool) -> Iterator[Slot]:
-    """What the first stage holds besides its layers."""
+    """Yield what the first stage holds besides its layers."""
     yield vocabulary(ends.embedding, padded=padded)
     if ends.positions is not None:
         yield _plain(ends.positions)
@@ -242,7 +242,7 @@ def first_slots(ends: Ends, *, padded: bool) -> Iterator[Slot]:
 
 
 def last_slots(ends: Ends, *, shares_embedding: bool, padded: bool) -> Iterator[Slot]:
-    """What the last stage holds besides its layers; a tied head is there once on a rank that also embeds."""
+    """Yield what the last stage holds besides its layers; a tied head is there once on a rank that also embeds."""
     yield from _norm(ends.final_norm)
     if not (ends.tied and shares_embedding):
         yield vocabulary(ends.embedding if ends.tied else ends.head, padded=padded)

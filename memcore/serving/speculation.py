@@ -55,7 +55,7 @@ class Speculation:
 
 
 def predicts(model: Model) -> bool:
-    """Whether checkpoints of this family have layers that predict further tokens."""
+    """Return whether checkpoints of this family have layers that predict further tokens."""
     return model.network.family in PREDICTING and _attending(model) is not None
 
 
@@ -68,7 +68,7 @@ def _attending(model: Model) -> Layer | None:
 
 
 def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any], stored: Stored | None) -> Speculation:
-    """What a method adds to a model."""
+    """Return what a method adds to a model."""
     layers = 1
     if method == "mtp":
         key, usual = PREDICTING.get(model.network.family, ("num_nextn_predict_layers", 1))

@@ -107,7 +107,7 @@ def stages(model: Model, count: int) -> tuple[Stage, ...]:
 
 
 def alike(model: Model, count: int, stored: Stored | None = None) -> list[tuple[Stage, ...]]:
-    """The same, with those together that hold the same: equal layers, none of which the checkpoint leaves alone."""
+    """Merge stages that hold the same: equal layers, none of which the checkpoint leaves unquantized."""
     found: dict[object, list[Stage]] = {}
     for stage in stages(model, count):
         own = stage.number if stored is not None and stored.ignored else None

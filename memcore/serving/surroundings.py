@@ -7,6 +7,7 @@ from math import hypot
 
 from memcore.hardware import Accelerator, communicators, context
 from memcore.memory.ledger import Entry, Range
+from memcore.serving.devices import switched
 from memcore.serving.entries import observed
 
 CATEGORY = "outside the allocator"
@@ -16,7 +17,7 @@ was derived, six of seven leave as much for the cache as predicted, give or take
 
 
 def uncertainty(entries: Iterable[Entry], capacity: int | None) -> tuple[int, int]:
-    """How much less and how much more entries may take, and what all that is known does not explain.
+    """Return how much less and how much more entries may take, and what all that is known does not explain.
 
     They are independent of each other, so that squares are added.
     """
@@ -34,5 +35,8 @@ def surroundings(accelerator: Accelerator | None, gpus: int) -> list[Entry]:
     if gpus > 1:
         nccl = communicators(1)
         bounds = Range(nccl.low, nccl.expected, nccl.high)
+        if not switched(accelerator):
+            # Without NVLink it has few channels: none of a start of SGLang on four L4 sees any.
+            bounds = Range(0, nccl.low, 2 * nccl.expected)
         found.append(observed("NCCL buffers", CATEGORY, bounds, nccl.source, "channels × connections"))
     return found

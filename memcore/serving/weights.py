@@ -36,11 +36,11 @@ class Storage:
     """Tensors are as the checkpoint has them: not merged, vocabulary tables not padded."""
 
 
-def weight_entries(model: Model, stage: Stage, storage: Storage) -> Iterator[Entry]:
-    """Everything that one rank of a stage keeps of a model's weights."""
+def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool = True) -> Iterator[Entry]:
+    """Everything that one rank of a stage keeps of a model's weights; `towers`: those of images and sound, too."""
     path = model.network.path
     if stage.embeds:
-        for slot, name, count in tower_slots(model):
+        for slot, name, count in tower_slots(model) if towers else ():
             yield from _entries(slot, {name: count}, storage)
         for slot in first_slots(model.network.ends, padded=not storage.as_stored):
             yield from _entries(slot, {"": 1}, storage)
@@ -67,7 +67,7 @@ def _entries(slot: Slot, places: Mapping[str, int], storage: Storage) -> Iterato
 
 
 def _format(slot: Slot, prefix: str, storage: Storage) -> Format | None:
-    """How a matrix is stored; None: in the model's dtype."""
+    """Return how a matrix is stored; None: in the model's dtype."""
     if storage.stored is None or not slot.is_matrix:
         return None
     modules = [f"{prefix}{member}" for member in slot.members]
@@ -109,7 +109,7 @@ def _rows(slot: Slot, sizes: Mapping[str, int]) -> Shape:
 
 
 def unsplit(entries: list[Entry], category: str = CATEGORY) -> Entry:
-    """What the allocator's blocks are larger than the tensors in them."""
+    """Return what the allocator's blocks are larger than the tensors in them."""
     more = sum((block(entry.each) - entry.each) * entry.copies for entry in entries if entry.range is None)
     return Entry(
         title="unsplit segment ends (allocator rounding)",

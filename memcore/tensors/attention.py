@@ -39,7 +39,7 @@ class Heads:
 
     @property
     def shared(self) -> bool:
-        """Whether several query heads share a key head (GQA, MQA)."""
+        """Return whether several query heads share a key head (GQA, MQA)."""
         return self.groups != 1
 
     def repeated(self) -> Heads:
@@ -139,7 +139,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str,
 
 
 def kernel_results(kernel: str, query: Tensor, value: Tensor) -> list[Tensor]:
-    """What an attention kernel returns: its result, a statistic of each row, and the state of random numbers."""
+    """Return what an attention kernel returns: its result, a statistic of each row, and the state of random numbers."""
     tape, (batch, heads, length, _) = query.tape, query.shape
     order = _TOKENS_FIRST if kernel == "efficient" else query.order
     out = new(tape, (batch, heads, length, value.shape[3]), query.dtype, f"{kernel}_attention", order=order)

@@ -109,7 +109,7 @@ def _note_saver(saved: Tensor, output: Tensor) -> None:
 
 
 def tracked(*tensors: Tensor | None) -> bool:
-    """Whether an operation over `tensors` becomes part of the graph."""
+    """Return whether an operation over `tensors` becomes part of the graph."""
     for tensor in tensors:  # noqa: SIM110 - asked for every operation, and a generator takes twice as long
         if tensor is not None and tensor.requires_grad and tensor.tape.grad_enabled:
             return True
@@ -223,7 +223,7 @@ def accumulate(first: Gradient, second: Tensor, *, wrapped: bool = False) -> Ten
 
 
 def _dependencies(root: Node) -> dict[Node, int]:
-    """How many gradients each node waits for."""
+    """Return how many gradients each node waits for."""
     waiting = {root: 0}
     stack = [root]
     while stack:

@@ -127,7 +127,7 @@ def split(
 
 
 def identity(x: Tensor) -> Tensor:
-    """The same tensor behind a graph node of its own, where engines hang their hooks."""
+    """Return the tensor behind a graph node of its own, where engines attach hooks."""
     out = view(x, x.shape, x.order)
     if tracked(x):
         attach([out], [x], [], lambda g, s: [g[0]])

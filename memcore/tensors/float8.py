@@ -37,5 +37,5 @@ def _cast(tape: Tape, dtype: str, shape: Shape) -> Storage | None:
 
 
 def gathered_cast(tape: Tape) -> bool:
-    """Whether weights are in float8 when they arrive."""
+    """Return whether weights are in float8 when they arrive."""
     return tape.float8 is not None and tape.float8.gathers

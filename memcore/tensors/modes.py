@@ -18,7 +18,7 @@ class Float8:
 
     @property
     def keeps_fused(self) -> bool:
-        """Whether a product's backward pass reads pointwise results from memory, not only through its own cast.
+        """Return whether a product's backward pass reads pointwise results from memory, not only through its own cast.
 
         The compiler then computes them again within the cast (torch/_functorch/partitioners.py,
         `is_materialized_backwards`). The casts of MXFP8 are kernels of their own, which it does not see into.

@@ -259,7 +259,7 @@ def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int, 
 
 
 def _expect_contiguous(x: Tensor) -> Tensor:
-    """What a kernel reads that takes rows: a copy for a moment if they lie otherwise (layer_norm_kernel.cu)."""
+    """Return what a kernel reads that takes rows: a copy for a moment if they lie otherwise (layer_norm_kernel.cu)."""
     return x if x.tape.fake or x.contiguous else new(x.tape, x.shape, x.dtype, "clone")
 
 
@@ -334,7 +334,7 @@ def _as_rows(gradients: list[Gradient], batch: int) -> Tensor:
 
 
 def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
-    """What `F.linear` does where rows had to be copied: the bias is added in place (Linear.cpp)."""
+    """Return what `F.linear` does where rows had to be copied: the bias is added in place (Linear.cpp)."""
     if x.tape.fake:
         return add(x, bias)
     out = view(x, x.shape, x.order)

@@ -34,7 +34,9 @@ def checkpoint_reentrant(
     result = view(out, out.shape, out.order)
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-        leaves = [_leaf(entry.unpack(), learned) for entry, learned in zip(kept, learns, strict=True)]
+        inputs = [entry.unpack() for entry in kept]
+        leaves = [leaf_of(each) if learned else each.detach() for each, learned in zip(inputs, learns, strict=True)]
+        inputs.clear()
         before = tape.grad_enabled, tape.recomputing
         tape.grad_enabled = tape.recomputing = True
         try:
@@ -50,10 +52,8 @@ def checkpoint_reentrant(
     return result
 
 
-def _leaf(tensor: Tensor, learns: bool) -> Tensor:
-    """The input detached; where it needs a gradient, a leaf that holds one."""
-    if not learns:
-        return tensor.detach()
+def leaf_of(tensor: Tensor) -> Parameter:
+    """A detached tensor that holds a gradient."""
     leaf = Parameter(tensor.tape, "", tensor.shape, (), tensor.dtype)
     leaf.storage, leaf.order, leaf.cut, leaf.spread = tensor.storage, tensor.order, tensor.cut, tensor.spread
     return leaf

@@ -48,7 +48,10 @@ def _part(x: Tensor, axis: int) -> Tensor:
 
 
 def from_parts(x: Tensor, axis: int) -> Tensor:
-    """What every rank computes with: all of it (Shard to Replicate). Each rank's gradient is one term of a sum."""
+    """Return what every rank computes with: all of it (Shard to Replicate).
+
+    Each rank's gradient is one term of a sum.
+    """
     out = gathered(x, axis)
     if tracked(x):
         with x.tape.wrapping():
@@ -57,7 +60,7 @@ def from_parts(x: Tensor, axis: int) -> Tensor:
 
 
 def from_replica(x: Tensor) -> Tensor:
-    """The same for what every rank has already: only the gradient is reduced."""
+    """Shard what every rank already has: only the gradient is reduced."""
     out = view(x, x.shape, x.order)
     if tracked(x):
         with x.tape.wrapping():
@@ -90,7 +93,7 @@ def replica(x: Tensor, axis: int) -> Tensor:
 
 
 def masked(indices: Tensor) -> tuple[Tensor, Tensor]:
-    """Which indices are not in this rank's part of a table, and the indices within it (`_MaskPartial`)."""
+    """Return which indices are not in this rank's part of a table, and the indices within it (`_MaskPartial`)."""
     below, above = like(indices, "shard_mask", "bool"), like(indices, "shard_mask", "bool")
     mask = like(indices, "shard_mask", "bool")
     del below, above

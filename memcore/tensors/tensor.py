@@ -74,13 +74,13 @@ class Tensor:
         self.slot = 0
 
     def detach(self) -> Tensor:
-        """The same memory outside the graph."""
+        """Return the same memory outside the graph."""
         return Tensor(
             self.tape, self.storage, self.shape, self.dtype, order=self.order, cut=self.cut, spread=self.spread
         )
 
     def mergeable(self, first: int, last: int) -> bool:
-        """Whether the logical axes from `first` up to `last` lie in memory such that a view can merge them."""
+        """Return whether the logical axes from `first` up to `last` lie in memory such that a view can merge them."""
         if self.cut is None and self.spread is None and self.order == natural(len(self.shape)):
             return True
         lying = [axis for axis in self.order if not self._unit(axis)]
@@ -92,7 +92,7 @@ class Tensor:
 
     @property
     def contiguous(self) -> bool:
-        """Whether the axes lie in memory in logical order."""
+        """Return whether the axes lie in memory in logical order."""
         return self.cut != len(self.shape) and self.mergeable(0, len(self.shape))
 
     def behind_gap(self) -> int | None:
@@ -184,6 +184,8 @@ class Tape(Recording):
     """Modules are in evaluation mode."""
     liger: frozenset[str] = frozenset()
     """Which of norms, gated activations and rotations are Liger's kernels, or Unsloth's, which keep as much."""
+    tiles = 0
+    """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
     adapting = True
     """Adapters run; a preference trainer's reference is the model without them (`disable_adapter`)."""
     fuses_lora = False
@@ -225,7 +227,7 @@ class Tape(Recording):
 
     @contextmanager
     def wrapping(self) -> Iterator[None]:
-        """What operations inside return are DTensors."""
+        """Return what operations inside return are DTensors."""
         before, self.wrapped = self.wrapped, True
         try:
             yield
@@ -254,7 +256,7 @@ class Tape(Recording):
 
     @contextmanager
     def compiling(self, compiled: bool) -> Iterator[None]:
-        """What runs inside is compiled."""
+        """Return what runs inside is compiled."""
         before, self.compiled = self.compiled, compiled
         try:
             yield

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Tool
 from memcore.messages import Message
 from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, class_of_off, nearest_key
@@ -52,8 +53,7 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
         elif found == MAPPED and any(fnmatchcase(name, each) for each in tool.settles):
             kinds["left" if "." in name else "none"].append(name)  # what is left of a section was not understood
         elif found == MAPPED and (allowed := _allowed(tool, name)) and value not in allowed:
-            listed = ", ".join(str(each) for each in allowed)
-            problems.append(Problem(name, Message("found {!r:.80}; supported here: {}", value, listed)))
+            problems.append(Problem(name, _wrong(value, allowed)))
         else:
             kinds["left" if found in (LEFT_OUT, MAPPED) else "none"].append(name)
     if problems:
@@ -61,12 +61,19 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     return Accounts(tuple(kinds["none"]), tuple(kinds["left"]), tuple(kinds["unknown"]))
 
 
+def _wrong(value: object, allowed: list[Any]) -> Message:
+    """What is wrong with a value that is none of those that are known."""
+    if isinstance(value, str) and OUTSIDE.fullmatch(value):
+        return Message("found {}, which the file does not say; write the value there", value)
+    return Message("found {!r:.80}; supported here: {}", value, ", ".join(str(each) for each in allowed))
+
+
 def _off(value: object) -> bool:
     return value in ([], {}) or any(value is each or (value == each and type(value) is type(each)) for each in _OFF)
 
 
 def _unknown(tool: Tool, name: str) -> list[Problem]:
-    """What is wrong with a key that the tool does not have; nothing where scripts add keys of their own."""
+    """Return what is wrong with a key that the tool does not have; nothing where scripts add keys of their own."""
     near = nearest_key(tool.vocabulary, name, closely=not tool.closed)
     if not tool.vocabulary or not (tool.closed or near):
         return []

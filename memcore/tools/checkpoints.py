@@ -87,7 +87,7 @@ def _differences(found: Checkpoint, parameters: int) -> Iterator[int]:
 
 
 def described(found: Checkpoint) -> Message:
-    """How many tensors of how many bytes there are, by dtype where that is known."""
+    """Return how many tensors of how many bytes there are, by dtype where that is known."""
     size = f"{found.bytes:,}" if found.bytes else "?"
     if not found.dtypes:
         return Message("lists {} tensors of {} bytes", found.tensors, size)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
-from memcore.formats.python import code_of
+from memcore.formats.modelfile import as_modelfile, of_modelfile
+from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
 from memcore.formats.settled import GPUS, PER_NODE
@@ -23,13 +26,13 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
-from memcore.networks.catalog import full_name
+from memcore.networks.catalog import catalog, full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
-from memcore.tools.vocabulary import is_flag
+from memcore.tools.vocabulary import is_flag, unabbreviated
 
 _UNSET = ("auto", "default", -1)
 """How files say that the tool should decide."""
@@ -50,6 +53,8 @@ class Imported:
     """What became of the other keys."""
     notes: tuple[str, ...] = ()
     """What else was taken or left out, and why."""
+    found: Mapping[str, Any] = field(default_factory=dict)
+    """The keys of the text."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -88,26 +93,59 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     another network of it.
     """
     said: list[str] = []
-    script = _script(text)
-    if script is not None:
-        syntax, found, notes = script
-        return _read(_recognized(syntax, found), found, gpus, notes)
     try:
+        script = _script(text)
+        if script is not None:
+            syntax, found, notes = script
+            return of_keys(_recognized(syntax, found), found, gpus, notes)
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
     syntax, found = _with_dashes(syntax, found)
     tool = _recognized(syntax, found)
-    return _read(tool, {**_started(tool, text), **found}, gpus, said)
+    return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
 
 
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     """What a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
+    if code is not None:
+        _raise_registered(code)
+    if code is not None and _PARSED.search(code) and not _TOLD.search(code):
+        return _documented(code)
     found = of_script(code) if code is not None and _CALLS.search(code) else None
     if found is None and code is not None and text.lstrip().startswith("{"):
         raise ConfigError.at("the file", "is a notebook in which nothing of a supported library is trained or served")
     return found
+
+
+def _raise_registered(code: str) -> None:
+    """Raise SeveralJobs for a module whose functions make configs; each of them is one."""
+    for tells, configs in registry.modules().items():
+        found = list(configs(code)) if tells in code else []
+        if found:
+            raise SeveralJobs([keys for _, keys in found], [name for name, _ in found])
+
+
+_PARSED = re.compile(r"\b(?:HfArgumentParser|TrlParser)\(")
+"""Calls that take the configs of a script from its command line."""
+_TOLD = re.compile(r"(?:TrainingArguments|Config)\(\s{0,80}\w{1,80}\s?=")
+"""Calls of such configs in the script itself."""
+_COMMAND = re.compile(
+    r"^[ \t]*(?:python3?|accelerate launch|torchrun|deepspeed|trl) (?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE
+)
+
+
+def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
+    """The command that a script's own text begins with, where its arguments come from a command line.
+
+    Raises SeveralJobs for several, and ConfigError for none.
+    """
+    said = [each for each in _COMMAND.findall(docstring_of(code)) if "--" in each]
+    if not said:
+        raise ConfigError.at("the file", "takes its arguments from a command line; give the command, in a file or as -")
+    note = "the script's arguments come from its command line: read are those of the command in its own text"
+    return (*of_command(read_command("\n".join(said))), (note,))
 
 
 _CALLS = re.compile(r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|LLM)\(")
@@ -119,9 +157,9 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported
     if job is not None and job > len(several.jobs):
         raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
     if job is not None:
-        return _read(*_tool_and_keys(several.jobs[job - 1]), gpus)
+        return of_keys(*_tool_and_keys(several.jobs[job - 1]), gpus)
     try:
-        read = [_read(*_tool_and_keys(each), gpus) for each in several.jobs]
+        read = [of_keys(*_tool_and_keys(each), gpus) for each in several.jobs]
     except MemcoreError:
         raise several from None
     first = read[0]
@@ -136,9 +174,13 @@ def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
     return _recognized(syntax, found), found
 
 
-def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
+def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
     """What a tool's keys say of a job, behind what was `said` of the text."""
-    notes = tuple(said)
+    notes, keys = tuple(said), found
+    if gpus and any(key.name == GPUS for key in tool.keys):
+        found = {GPUS: gpus, **found}
+    if tool.abbreviates:
+        found = {_whole(tool, name): value for name, value in found.items()}
     if tool.settled is not None:
         found, settled = tool.settled(found)
         notes += tuple(settled)
@@ -150,24 +192,63 @@ def _read(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: S
     for name, path, value in derived(tool, found, flat, gpus):
         flat[path] = value
         read[name] = path
-    notes += tuple(unread(tool, found, flat, gpus))
+    notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine: Mapping[str, Any] = {} if tool.engines[0] == "none" else {EngineSettings.type: tool.engines[0]}
     config = nested({**engine, **assumed, **_unscaled(tool, flat)})
-    model = _model(tool, found)
+    model, folder = _at_home(_model(tool, found))
+    notes += folder
     if model is not None:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     silent = [name for name in rest if _ignored(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
+    _whose(tool, len(read), sorted_out)
     unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
-    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes)
+    return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+_STRANGE = 8
+"""Keys that nobody knows, from which on they have to be fewer than those that somebody does."""
+
+
+def _whose(tool: Tool, read: int, accounts: Accounts) -> None:
+    """Raise ConfigError for a file of which most keys are none of the tool's."""
+    strange, known = accounts.unknown, read + len(accounts.of_no_account) + len(accounts.left_out)
+    if len(strange) >= _STRANGE and len(strange) > known:
+        raise ConfigError.at(
+            "the file",
+            "looks like a file of {}, which lacks {} of its keys: {}; give the job with flags",
+            tool.title,
+            len(strange),
+            joined(", ", strange[:_STRANGE]),
+        )
+
+
+_ADAPTER, _TYPE = "training.adapter.", Training.adapter.type
+
+
+def _without_adapter(read: dict[str, str], flat: dict[str, Any]) -> Iterator[str]:
+    """Leave out what is said of an adapter that nobody asks for, and say so."""
+    if flat.get(_TYPE) is not None:
+        return
+    lone = [name for name, path in read.items() if path.startswith(_ADAPTER)]
+    for name in lone:
+        flat.pop(read[name], None)
+    if lone:
+        yield Message("no adapter is asked for: {} has no effect", joined(", ", lone))
+
+
+def _whole(tool: Tool, name: str) -> str:
+    """A flag in full; keys below it stay."""
+    flag, dot, rest = name.partition(".")
+    return f"{unabbreviated(tool.vocabulary, flag)}{dot}{rest}" if name.startswith("--") else name
 
 
 def _is_bare(text: str) -> bool:
     """Whether a text begins with a program, which may have no flags."""
-    return any(tool.program and text.lstrip().startswith(f"{tool.program} ") for tool in TOOLS.values())
+    return any(tool.program and f"{text.strip()} ".startswith(f"{tool.program} ") for tool in TOOLS.values())
 
 
 _RUN = "# run: "
@@ -216,12 +297,14 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
 
 
 _FLAGS_AT_LEAST = 2
+_NESTED = {"json", "yaml", "toml"}
+"""Syntaxes in which the same keys may stand."""
 
 
 def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
     """The tool of which a file of this syntax has a key that tells."""
     for tool in TOOLS.values():
-        same = tool.syntax == syntax or {tool.syntax, syntax} <= {"json", "yaml"}
+        same = tool.syntax == syntax or {tool.syntax, syntax} <= _NESTED
         if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
             return tool
     return None
@@ -284,6 +367,20 @@ def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
     if dimensions:
         return {"model_type": tool.family or tool.name, **dimensions}
     return found.get(tool.model) if tool.model else None
+
+
+_FOLDER = re.compile(r"[~./$]|(?:[^/]*/){2}")
+"""How a model's folder begins, which no hub id does."""
+
+
+def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
+    """The model of the catalog that a folder on a disk is called after, and a note on it."""
+    if not isinstance(model, str) or not _FOLDER.match(model):
+        return model, ()
+    known = full_name(model.rstrip("/").rpartition("/")[2])
+    if known not in catalog():
+        return model, ()
+    return known, (Message("{} is taken for {}, by the folder's name", model, known),)
 
 
 def flag(config: Config, path: str, value: Any = None) -> str | None:
@@ -353,14 +450,17 @@ def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
     plain = {name: value for name, value in told.keys.items() if not name.startswith("*")}
     if tool.syntax == "argv":
         text = as_command(told.command, plain)
-        return text, _read(tool, read_command(text))
+        return text, of_keys(tool, read_command(text))
+    if tool.syntax == "modelfile":
+        text = as_modelfile({name: value for name, value in told.keys.items() if name == "*" or name in plain})
+        return text, of_keys(tool, of_modelfile(text) or {})
     content = nested(plain)
     run = f"{_RUN}{told.command}\n" if told.command else ""
     known = {key.name for key in tool.keys}
     started = {name: count for name, count in told.started.items() if name in known and run}
     if tool.syntax == "json":
-        return as_json(content), _read(tool, flattened(content))
-    back = _read(tool, {**started, **flattened(content)})
+        return as_json(content), of_keys(tool, flattened(content))
+    back = of_keys(tool, {**started, **flattened(content)})
     return run + (as_toml(content) if tool.syntax == "toml" else as_yaml(content)), back
 
 

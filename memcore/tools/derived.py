@@ -44,7 +44,7 @@ def derived(
 
 
 def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: int | None) -> Iterator[str]:
-    """What to say of keys that would have given something, and of GPUs that nobody has counted."""
+    """Yield what to say of keys that would have given something, and of GPUs that nobody has counted."""
     sizes = {_GPUS, _DATA}
     if gpus is None and not sizes & set(flat) and flat.get(EngineSettings.type, tool.engines[0]) in _SEVERAL:
         yield "the number of GPUs is not given; set it with --gpus"

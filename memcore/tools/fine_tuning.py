@@ -26,6 +26,7 @@ from memcore.tools.loops import (
     OFFLOADED,
     PRECISION,
     REENTRANT,
+    TRAINABLE,
     of_axolotl,
     of_factory,
     of_trainer,
@@ -37,7 +38,7 @@ _CHECKPOINTS = "training.activation_checkpointing"
 
 
 def _shared(name: str) -> Share:
-    """What the trainers' rooms say of their engines in such files."""
+    """Return what the trainers' rooms say of their engines in such files."""
     found: Share = reduce(add, [room.SHARES[name] for room in registry.rooms("files") if hasattr(room, "SHARES")])
     return found
 
@@ -113,7 +114,8 @@ ACCELERATE = Tool(
                     "megatron": "MEGATRON_LM"},
         ),
         Key(path=Hardware.num_gpus, name="num_processes"),
-        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
+        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps",
+            also=("deepspeed_config.gradient_accumulation_steps",)),
         *SHARDS,
         Key(path=EngineSettings.version, name="fsdp_config.fsdp_version"),
         *_ACCELERATED.keys,
@@ -224,7 +226,8 @@ TRAINER = Tool(
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type"),
     settles=(*TRL_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
-             "use_nested_quant", "bits", "use_flash_attn", "use_unsloth", "config_file", "model_max_length",
+             "use_nested_quant", "use_qlora", "use_lora", "lora_rank", "max_seq_len", "bits",
+             "use_flash_attn", "use_unsloth", "config_file", "model_max_length",
              "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*"),
     vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
@@ -276,6 +279,7 @@ LLAMA_FACTORY = Tool(
         Meaning(sets={Training.quantization: "nf4"}, keys={"quantization_bit": 4, "double_quantization": False}),
         Meaning(sets={Training.quantization: "int8"}, keys={"quantization_bit": 8}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
+        Meaning(sets={Training.optimizer.name: "muon"}, keys={"use_muon": True}),
         Meaning(sets={Training.attention: "flash"}, keys={"flash_attn": "fa2"}),
         Meaning(sets={Training.attention: "sdpa"}, keys={"flash_attn": "sdpa"}),
         Meaning(sets={Training.attention: "math"}, keys={"flash_attn": "disabled"}),
@@ -308,7 +312,7 @@ AXOLOTL = Tool(
     syntax="yaml",
     engines=SCRIPT,
     implementations=("transformers", "liger"),
-    tells=("base_model", "micro_batch_size"),
+    tells=("base_model", "base_model_config", "sequence_len"),
     model="base_model",
     launch="accelerate launch --num_machines {nodes} --num_processes {all} -m axolotl.cli.train {file}",
     copies="dp_replicate_size",
@@ -326,6 +330,7 @@ AXOLOTL = Tool(
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
         Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),
+        Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
         *LOOP,
         *SHARDS,
@@ -356,8 +361,9 @@ AXOLOTL = Tool(
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
         *_ENGINES,
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
+        Meaning(sets={Training.tiled_mlp: True}, keys={"tiled_mlp": True}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
-        Meaning(sets={Training.attention: "flash"}, keys={"flash_attention": True}),
+        Meaning(sets={Training.attention: "efficient"}, keys={"attn_implementation": "xformers"}),
         *_KERNELS,
         *(
             Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
@@ -374,7 +380,8 @@ AXOLOTL = Tool(
              "loss_watchdog_*"),
     settles=(*AXOLOTL_KEYS, "fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
              "liger_rope", "liger_rms_norm", "liger_glu_activation", "liger_swiglu", "liger_fused_linear_cross_entropy",
-             "cut_cross_entropy", "gradient_checkpointing", "activation_offloading", "load_in_4bit"),
+             "cut_cross_entropy", "gradient_checkpointing", "activation_offloading", "load_in_4bit",
+             "*_attention", "unfrozen_parameters"),
     vocabulary=("axolotl",),
     source="axolotl, utils/schemas/config.py",
 )  # fmt: skip

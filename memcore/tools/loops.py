@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, Settled
+from memcore.formats.settled import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Settled
 from memcore.messages import Message
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
@@ -23,10 +23,11 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
-from memcore.tools.sharding import of_trl, sharded
+from memcore.tools.sharding import SEVERAL, of_trl, sharded
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, IMPLEMENTATION, LIGER = "*offloaded", "*loss", "*implementation", "*liger_kernels"
+TRAINABLE = "*trainable"
 _SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
 _LINEAR = ("all-linear", "all")
@@ -44,7 +45,7 @@ _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, valu
 
 
 def _set(value: object) -> bool:
-    """Whether a key says yes."""
+    """Return whether a key says yes."""
     return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
 
 
@@ -169,6 +170,7 @@ _LAUNCHER = frozenset(
         "use_fsdp",
         "zero_stage",
         "gpu_ids",
+        "offload",
         "module",
         "no_python",
         "max_restarts",
@@ -180,6 +182,7 @@ _LAUNCHER = frozenset(
 def launched(found: Mapping[str, Any]) -> Settled:
     """The script's own arguments, with what the name of the launcher's file says of the engine."""
     settled = {name: value for name, value in found.items() if name not in _LAUNCHER}
+    settled |= _said_to_launcher(found)
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
     if not name or given or "program" in name:
@@ -195,8 +198,31 @@ def launched(found: Mapping[str, Any]) -> Settled:
     return settled, (Message("{}; how it splits work across GPUs is unknown", note),)
 
 
+def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
+    """ZeRO, FSDP and the precision as accelerate's launcher takes them, or scripts of DeepSpeed's.
+
+    Source: accelerate, commands/launch.py; transformers, training_args.py (`ACCELERATE_MIXED_PRECISION`);
+    DeepSpeedExamples, applications/DeepSpeed-Chat/training/*/main.py (`--zero_stage`, `--offload`).
+    """
+    said: dict[str, Any] = {}
+    stage, word = found.get("zero_stage"), found.get("mixed_precision")
+    if isinstance(stage, int) and not isinstance(stage, bool) and "deepspeed_config_file" not in found:
+        offloads = _set(found.get("offload"))
+        said |= {ENGINE: "deepspeed", STAGE: stage} | ({OPTIMIZER: "cpu"} if offloads else {})
+        said |= {PARAMETERS: "cpu"} if offloads and stage == _SHARDED_WEIGHTS else {}
+    elif _set(found.get("use_fsdp")):
+        said["fsdp"] = "full_shard"
+    if word in ("bf16", "fp16") and not found.keys() & {"bf16", "fp16"}:
+        said[word] = True
+    return said
+
+
+_SHARDED_WEIGHTS = 3
+"""The stage of ZeRO that shards weights."""
+
+
 def _bf16(found: Mapping[str, Any]) -> bool:
-    """Whether axolotl computes in bf16, which it does where nothing is said (config.py: `bf16` is "auto")."""
+    """Return whether axolotl computes in bf16, which it does where nothing is said (config.py: `bf16` is "auto")."""
     said = next((found[name] for name in ("bf16", "bfloat16") if name in found), None)
     if said is None and any(_set(found.get(name)) for name in ("fp16", "float16", "float32")):
         return False
@@ -225,14 +251,37 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     if _set(found.get("load_in_4bit")):
         settled.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
     _axolotl_checkpoints(settled)
+    for name, kernel in _KERNELS.items():
+        if _set(settled.pop(name, None)):
+            settled.setdefault("attn_implementation", kernel)
     _attention(settled, "attn_implementation")
     _axolotl_plugins(settled)
+    if settled.get("unfrozen_parameters"):
+        settled[TRAINABLE] = _parts(settled.pop("unfrozen_parameters"))
     if "lora_target_modules" in settled:
         settled["lora_target_modules"] = targets(settled["lora_target_modules"])
     if settled.get("lora_target_modules") == "all-linear":
         del settled["lora_target_modules"]
         settled["lora_target_linear"] = True
     return settled, tuple(said)
+
+
+_KERNELS: Mapping[str, str] = {
+    "xformers_attention": "xformers", "flex_attention": "flex_attention", "flash_attention": "flash_attention_2",
+    "sdp_attention": "sdpa", "eager_attention": "eager", "s2_attention": "flash_attention_2",
+}  # fmt: skip
+"""axolotl's former switches, and what they are today, the first that is on (utils/schemas/enums.py)."""
+
+
+def _parts(patterns: object) -> list[str]:
+    """The parts of names that learn, from patterns that are names; others are refused. A whole text model is all."""
+    listed = patterns if isinstance(patterns, list) else [patterns]
+    plain = [str(each).replace("\\", "").strip("^$.*+") for each in listed]
+    names = [each.removesuffix(".weight").removesuffix(".bias") for each in plain]
+    if not all(re.fullmatch(r"[A-Za-z_][\w.]*", name) for name in names):
+        raise _refuse("unfrozen_parameters", patterns, "of patterns, only names of modules are supported")
+    parts = list(dict.fromkeys(name.rstrip(".").rpartition(".")[2] for name in names))
+    return ["all"] if "language_model" in parts else parts
 
 
 _OFFLOADING = ("offload", "unsloth", "offload_disk", "legacy", "disk", "hidden_states")
@@ -352,6 +401,11 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
     if kind == "lora":
         settled = {"*adapter": "lora", "peft_config.r": 8, "peft_config.target_modules": "all", **settled}
         settled["peft_config.target_modules"] = targets(settled["peft_config.target_modules"])
+    if settled.pop("quant_config.name", None) in ("bnb", "auto"):
+        bits = settled.pop("quant_config.quantization_bit", 4)
+        double = settled.pop("quant_config.double_quantization", True)
+        word = str(settled.pop("quant_config.quantization_type", "nf4"))
+        settled["*bits"] = "int8" if bits == 8 else f"{word}-double" if double is not False else word
     size = settled.pop("cp_size")
     if size != 1:
         raise _refuse("cp_size", size, "sequences split among FSDP's ranks are not supported yet; leave it out")
@@ -364,7 +418,7 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
 
 
 def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
-    """How GPUs share the work, and the precision that follows; notes on it."""
+    """Return how GPUs share the work, and the precision that follows; notes on it."""
     backend, bf16 = settled.pop("dist_config.name", None), settled.pop("bf16")
     settled[PRECISION] = "bf16"
     if backend == "fsdp2":
@@ -430,6 +484,8 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     settled.pop("train_type", None)
     more, also = _swift_zero(found.get("deepspeed"))
     settled |= more
+    if more:
+        notes = tuple(note for note in notes if note != SEVERAL)
     notes = (*notes, *also)
     _attention(settled, "attn_impl")
     dtype = str(found.get("torch_dtype", "bfloat16"))
@@ -463,11 +519,11 @@ _OF_TRL = ("dataset_name", "use_peft", "max_length", "max_seq_length", "packing"
 _ALIASES: Mapping[str, str] = {
     "use_peft_lora": "use_peft", "lora_enable": "use_peft", "use_4bit_quantization": "load_in_4bit",
     "use_8bit_quantization": "load_in_8bit", "use_nested_quant": "use_bnb_nested_quant",
-    "model_max_length": "max_length",
+    "model_max_length": "max_length", "max_seq_len": "max_length", "use_lora": "use_peft", "lora_rank": "lora_r",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
     "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
 }  # fmt: skip
-"""Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py)."""
+"""Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct, finetune.py)."""
 
 
 _NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples")
@@ -478,6 +534,8 @@ _PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_
 def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     """Keys of widespread scripts by TRL's names."""
     renamed = {_ALIASES.get(name, name): value for name, value in found.items()}
+    if _set(renamed.pop("use_qlora", False)):
+        renamed |= {"use_peft": True, "load_in_4bit": True}
     if found.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
     if _set(found.get("use_flash_attn")):

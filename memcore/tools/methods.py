@@ -42,7 +42,7 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
     "grpo": ("num_generations", "max_completion_length", "reward_funcs", "reward_weights", "num_iterations",
              "scale_rewards", "vllm_mode", "use_vllm"),
     "kto": ("desirable_weight", "undesirable_weight"),
-    "reward": ("center_rewards_coefficient",),
+    "reward": ("center_rewards_coefficient", "num_padding_at_beginning"),
     "simpo": ("simpo_gamma",),
     "cpo": ("cpo_alpha",),
     "dpo": ("precompute_ref_log_probs", "ref_model_init_kwargs", "rpo_alpha", "loss_weights", "reference_free",

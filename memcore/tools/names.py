@@ -16,7 +16,7 @@ from memcore.tools.table import TOOLS, tool_of
 
 
 def shown_names(config: Config, engine: str) -> Mapping[str, str]:
-    """The same of every setting for a form: where the engine has no word for it, what memcore calls it."""
+    """Return the name of every setting for a form: memcore's own where the engine has none."""
     return _shown(tool_of(config).name, engine)
 
 
@@ -47,7 +47,7 @@ def known_as() -> Mapping[str, str]:
 
 
 def name_of(config: Config, engine: str, path: str) -> str:
-    """What a setting is called where a job runs; empty for what only a plan knows, such as the size of the GPU.
+    """Return what a setting is called where a job runs; empty for what only a plan knows, such as the size of the GPU.
 
     >>> name_of(Config.from_dict({"model": "gpt2"}), "fsdp", "training.reduce_dtype")
     'MixedPrecisionPolicy(reduce_dtype=)'

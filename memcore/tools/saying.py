@@ -104,9 +104,9 @@ def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> 
             return
     meant = [each for each in tool.meanings if each.sets.get(path) == value and path in each.sets]
     meant = [each for each in meant if not any(name.startswith("*") for name in each.keys)]
-    for stands_in in ({}, known, None):
+    for taken, open_ in (({}, False), (known, False), (known, True)):
         for meaning in meant:
-            if all(_means(config, other, wanted, stands_in) for other, wanted in meaning.sets.items()):
+            if all(_means(config, other, wanted, taken, open_=open_) for other, wanted in meaning.sets.items()):
                 yield from meaning.keys.items()
                 return
 
@@ -123,12 +123,11 @@ def _theirs(key: Key, value: Any) -> Any:
     return value if key.values is None else key.values[value]
 
 
-def _means(config: Config, path: str, wanted: object, stands_in: Mapping[str, Any] | None) -> bool:
-    """Whether a setting has a value, or is open and taken for it; without a mapping anything may be taken."""
+def _means(config: Config, path: str, wanted: object, taken: Mapping[str, Any], *, open_: bool) -> bool:
+    """Whether a setting has a value, or is taken for it; what is neither given nor taken may be anything if `open_`."""
     given = config.get(path)
-    if given is not None:
-        return bool(given == wanted)
-    return stands_in is None or (path in stands_in and bool(stands_in[path] == wanted))
+    value = taken.get(path) if given is None else given
+    return open_ if value is None else bool(value == wanted)
 
 
 def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
@@ -138,6 +137,8 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
         if tool.models is not None:
             return dict(tool.models.get(full_name(model), {}))
         tag = config.get(tool.tag) if tool.tag else None
+        if tool.model_as is not None and tool.model:
+            return {tool.model: tool.model_as(full_name(model), tag)}
         return {tool.model: full_name(model) + (f":{tag.upper()}" if tag else "")} if tool.model else {}
     if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
         return {}

@@ -140,7 +140,7 @@ _OF_LOOP = ("max_seq_length", "packing", "max_length")
 
 
 def _of_trainer(call: Call) -> dict[str, Any]:
-    """What the trainer itself is told: in TRL's earlier releases lengths, and the model by its name."""
+    """Return what the trainer itself is told: in TRL's earlier releases lengths, and the model by its name."""
     keys = {name: call.arguments[name] for name in _OF_LOOP if name in call.arguments}
     model = call.arguments.get("model", call.first)
     if isinstance(model, str) and not model.startswith("$"):

@@ -36,6 +36,9 @@ _NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_state
 _BY_LAYER = "TRANSFORMER_BASED_WRAP"
 
 
+SEVERAL = "several processes without FSDP or DeepSpeed: taken as DDP"
+
+
 def sharded(found: Mapping[str, Any]) -> Settled:
     """`fsdp` and `deepspeed` of the Trainer and its relatives.
 
@@ -60,7 +63,7 @@ def sharded(found: Mapping[str, Any]) -> Settled:
     settled |= {**inside, ENGINE: "deepspeed"} if inside else {}
     if ENGINE not in settled and found.get(GPUS, 1) != 1:
         settled[ENGINE] = "ddp"
-        notes.append("several processes without FSDP or DeepSpeed: taken as DDP")
+        notes.append(SEVERAL)
     return settled, tuple(notes)
 
 
@@ -155,7 +158,7 @@ def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list
 
 
 def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
-    """What the name of a DeepSpeed file says."""
+    """Return what the name of a DeepSpeed file says."""
     stage = _ZERO.search(path.rsplit("/", 1)[-1])
     if stage is None:
         return {ENGINE: "deepspeed"}, [

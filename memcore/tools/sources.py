@@ -49,14 +49,14 @@ class _Part(NamedTuple):
 def read_source(
     text: str, name: str = "the file", gpus: int | None = None, given: Collection[str] = ()
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
-    """What a text says, as `Config.from_dict` takes it, and notes on what was assumed or left out.
+    """Return what a text says, as `Config.from_dict` takes it, and notes on what was assumed or left out.
 
     `gpus` is their number, where the text does not say it, and `given` are the settings that something else says.
 
     Raises ConfigError for a text that cannot be read, that no known tool wrote, or that leaves values to variables
     which it does not set.
     """
-    config, _, notes = _read(Source(name, text), gpus, given, alone=True)
+    config, _, notes = read_part(Source(name, text), gpus, given, alone=True)
     return config, notes
 
 
@@ -66,7 +66,7 @@ def read_sources(
     given: Collection[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
-    """What several texts say of one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
+    """Read several texts as one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
 
     Scripts find `variables` in their environment. What a file says comes before what another tool's defaults are; where
     two files say different things the later one holds, and a note says so. A model's config.json holds whatever name
@@ -82,7 +82,7 @@ def _together(
     sources: Sequence[Source], gpus: int | None, given: Collection[str]
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
     if len(sources) == 1:
-        config, _, found = _read(sources[0], gpus, given, alone=True)
+        config, _, found = read_part(sources[0], gpus, given, alone=True)
         return config, found
     parts = [_part(each, gpus, given) for each in sources]
     counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
@@ -118,7 +118,7 @@ def _file(name: str) -> str:
 
 
 def _answered(note: str, others: Collection[str]) -> bool:
-    """Whether a note is on a key that names a file which is among the others."""
+    """Return whether a note is on a key that names a file which is among the others."""
     values = note.values if isinstance(note, Message) and note.startswith(_NAMES_A_FILE) else ()
     return any(_file(str(value)) in others for value in values)
 
@@ -128,8 +128,11 @@ def _differ(path: str, first: str, one: object, second: str, other: object) -> M
 
 
 def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
-    """What one of several texts says. A tool that never runs without its engine names the engine by being used."""
-    config, other, notes = _read(source, gpus, given)
+    """Return what one of several texts says.
+
+    A tool that never runs without its engine names the engine by being used.
+    """
+    config, other, notes = read_part(source, gpus, given)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = flat({path: value for path, value in Config.from_dict({"model": "any", **rest}).to_dict().items()
@@ -153,7 +156,7 @@ def _stored(
     model = whose(listed)
     if model is None and alone:
         raise ConfigError.at(
-            name, "{}; no model of the catalog has as many: add its config.json behind this file", described(listed)
+            name, "{}; no catalog model has that many: add its config.json after this file", described(listed)
         )
     if model is None:
         return {}, None, (described(listed),)
@@ -162,7 +165,7 @@ def _stored(
     return ({"model": base} if alone else {}), None, (same,)
 
 
-def _read(
+def read_part(
     source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
     """A text's config, what a tool's file is in detail, and notes."""
@@ -198,7 +201,7 @@ def _read(
 def _without(read: Imported, given: Collection[str]) -> Mapping[str, object]:
     """The config without what is given elsewhere. Raises ConfigError for other values that a script does not set."""
     config = flat(read.config)
-    keys = {path: key for key, path in read.read}
+    keys = {path: key for key, path in read.read if not key.startswith("*")}
     open_ones = {path: value for path, value in config.items() if isinstance(value, str) and OUTSIDE.search(value)}
     wanted = {path: value for path, value in open_ones.items() if path not in given}
     if wanted:

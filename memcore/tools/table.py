@@ -24,7 +24,7 @@ TOOLS: Mapping[str, Tool] = {
 
 
 def runs(tool: Tool, config: Config) -> bool:
-    """Whether a tool runs the engine of a config."""
+    """Return whether a tool runs the engine of a config."""
     return not tool.read_only and (config[EngineSettings.type] or "none") in tool.engines
 
 

@@ -56,7 +56,8 @@ def class_of(tables: tuple[str, ...], key: str) -> str | None:
     known = vocabulary(tables)
     bare = key.rpartition(".")[2]
     above = key.partition(".")[0]
-    names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"))
+    flag = f"--{bare.replace('_', '-')}"
+    names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"), flag)
     return next((known[name] for name in names if name in known), None) or known.get(above)
 
 
@@ -67,6 +68,19 @@ _NOT = "--no-"
 def class_of_off(tables: tuple[str, ...], flag: str) -> str | None:
     """The class of a switch that a flag turns off; None for another flag."""
     return class_of(tables, f"--{flag.removeprefix(_NOT)}") if flag.startswith(_NOT) else None
+
+
+@lru_cache(maxsize=512)
+def unabbreviated(tables: tuple[str, ...], flag: str) -> str:
+    """The only flag that begins with what stands there, whose words may be separated by underscores; else the same.
+
+    Source: CPython, Lib/argparse.py, `_get_option_tuples`.
+    """
+    plain = flag.replace("_", "-")
+    if not flag.startswith("--") or is_flag(tables, plain):
+        return flag
+    found = [each for each in vocabulary(tables) if each.startswith(plain)]
+    return found[0] if len(found) == 1 else flag
 
 
 def is_flag(tables: tuple[str, ...], flag: str) -> bool:

@@ -33,7 +33,7 @@ def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side
 
 
 def pictures(model: Model, sizes: Mapping[str, int], attention: str | None = None) -> Pictures | None:
-    """What of these sizes decides which tensors there are; `attention`: the towers' own kernel."""
+    """Return what of these sizes decides which tensors there are; `attention`: the towers' own kernel."""
     if "ni" not in sizes:
         return None
 
@@ -52,7 +52,7 @@ def pictures(model: Model, sizes: Mapping[str, int], attention: str | None = Non
 
 
 def tower_repeats(model: Model) -> tuple[tuple[int, ...], ...]:
-    """How often each run of each tower is recorded: layers that learn nothing are all counted."""
+    """Return how often each run of each tower is recorded: layers that learn nothing are all counted."""
     return tuple(
         tuple(times if run > max(tower.taps) else min(times, HEAD + TAIL + 1) for run, times in enumerate(repeats))
         for tower, repeats in zip(model.network.towers, model.tower_repeats, strict=True)

@@ -72,13 +72,13 @@ class Runtime:
         """After a forward pass; `final`: it is the last one that is recorded."""
 
     def holds(self, kept: object) -> object:
-        """What of the model's outputs stays until the backward pass."""
+        """Return what of the model's outputs stays until the backward pass."""
 
     def landed(self, flight: Flight) -> None:
         """After a backward pass."""
 
     def reduces_with(self, *, final: bool) -> bool:
-        """Whether a backward pass also ends the data-parallel engine's step."""
+        """Return whether a backward pass also ends the data-parallel engine's step."""
         return final
 
     def end(self) -> None:

@@ -114,7 +114,7 @@ class Program:
         self._signed = itemgetter(-1, -1, *chain.from_iterable(self._courses))
 
     def part(self, keep: Callable[[Block], bool]) -> Program:
-        """The same stretches, with some of the blocks."""
+        """Return the same stretches with only some of the blocks."""
         tape, kept = Tape(), [keep(block) for block in self.blocks]
         tape.blocks = list(self.blocks)
         for each in self.segments:
@@ -145,7 +145,7 @@ class Program:
         return found
 
     def _rises(self, sizes: list[int]) -> list[tuple[int | None, int]]:
-        """How far each course goes up, and what it adds; None: nothing happens in it."""
+        """Return how far each course goes up, and what it adds; None: nothing happens in it."""
         # The getter's first two places, of nothing, make it yield a row however few the others are.
         running, start = list(accumulate(self._signed([*sizes, *map(neg, sizes), 0]))), 2
         found: list[tuple[int | None, int]] = []
@@ -157,7 +157,7 @@ class Program:
         return found
 
     def moments(self, values: Mapping[str, int], base: int = 0) -> list[Moment]:
-        """The same with what each segment is."""
+        """Return the moments with what each segment is."""
         return self.placed(self.heights(values, base))
 
     def placed(self, heights: Sequence[Height]) -> list[Moment]:
@@ -227,7 +227,7 @@ class Program:
         return found
 
     def held(self, moment: Moment, values: Mapping[str, int], done: int | None = None) -> Counter[int]:
-        """How many of each block are in memory when a moment is at its peak.
+        """Return how many of each block are in memory when a moment is at its peak.
 
         `done`: the same after `done` of its repetitions, at the highest point of the next one.
         """
@@ -248,7 +248,7 @@ class Program:
         return held
 
     def held_at_end(self, values: Mapping[str, int]) -> Counter[int]:
-        """How many of each block are still in memory when the tape ends."""
+        """Return how many of each block are still in memory when the tape ends."""
         held: Counter[int] = Counter()
         for span in self.spans:
             self._tally(held, span.start, span.end, values[span.repeats] if span.repeats else 1)

@@ -87,6 +87,10 @@ class Objective:
     """The first half of the batch is compared with the second."""
     measures: bool = False
     """Entropies are measured, for which the logits are copied."""
+    flash: bool = False
+    """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
+    in_place: bool = False
+    """It writes gradients over the logits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,8 @@ class Sharding:
     """FSDP1: frozen and trained parameters may share a unit."""
     prefetches_backward: bool = True
     """FSDP1 gathers the next unit of the backward pass before the one at hand runs."""
+    limits_gathers: bool = True
+    """FSDP1's host waits for the GPU before it gathers a third unit."""
     delays_experts: bool = False
     """Weight gradients of routed experts are computed after those of inputs, outside of the engine's hooks."""
     bucket_views: bool = False
@@ -233,6 +239,8 @@ class Recipe:
     """Symbols and parts of sizes that are 1."""
     liger: frozenset[str] = frozenset()
     """Which of Liger's kernels replace code of the layers."""
+    tiles: int = 0
+    """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
     use_cache: bool = False
     offloads_activations: bool = False
     """What layers save for the backward pass goes to the host."""
@@ -271,7 +279,7 @@ class Recipe:
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 
     def plan(self, of: type[PlanT]) -> PlanT | None:
-        """What a trainer told its hooks and layers; None where it is another trainer's step."""
+        """Return what a trainer told its hooks and layers; None where it is another trainer's step."""
         return next((each for each in self.plans if isinstance(each, of)), None)
 
     def planned(self, plan: Hashable) -> Recipe:

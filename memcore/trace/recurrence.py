@@ -15,12 +15,12 @@ _WITHOUT_KERNELS = ("lightning", "recurrent-gemma")
 
 
 def is_recurrent(model: Model) -> bool:
-    """Whether a model has recurrent mixers."""
+    """Return whether a model has recurrent mixers."""
     return bool(_mixers(model))
 
 
 def recurrence(kernels: str, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
-    """How a model's recurrent mixers run with these kernels, given sizes and the dtype of stored parameters."""
+    """Return how a model's recurrent mixers run with these kernels, given sizes and the dtype of stored parameters."""
     mixers = _mixers(model)
     looping = [mixer for mixer in mixers if kernels == "fallback" or mixer.variant in _WITHOUT_KERNELS]
     loops = [1, *(measure(mixer.trips, sizes) for mixer in looping)]

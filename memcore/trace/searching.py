@@ -66,6 +66,8 @@ class Row:
     """Bytes that are there for each parameter at least and that data-parallel ranks do not share, where it says so."""
     state_bytes: Callable[[Job], int] | None = None
     """Bytes of optimizer states for each parameter that data-parallel ranks share, where they share these alone."""
+    uneven: bool = False
+    """Stages may have different numbers of layers, which a job lists."""
     counted: Callable[[Config], int] | None = None
     """Ends of the model that count as layers of a stage."""
 

@@ -61,5 +61,5 @@ def _count(layers: Sequence[Layer]) -> int:
 
 
 def repetition(index: int, recorded: int, count: int) -> int:
-    """Which of a run's repetitions is recorded at this index; the one that stands for several is their first."""
+    """Return which of a run's repetitions is recorded at this index; the one that stands for several is their first."""
     return index if index <= HEAD else count - recorded + index

@@ -62,6 +62,7 @@ class Step:
         self.recipe = recipe
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
+        self.tape.tiles = recipe.tiles
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
         self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
         for tower in recipe.network.towers if recipe.pictures else ():
@@ -254,7 +255,7 @@ class Step:
         return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
 
     def _keep(self, checkpoints: Checkpoints) -> Callable[[Tensor], Saved] | None:
-        """How a checkpoint keeps its inputs; None: as they are."""
+        """Return how a checkpoint keeps its inputs; None: as they are."""
         if checkpoints.partitioned:
             return partial(partitioned, hosted=checkpoints.hosted)
         return self._hosted.keep if checkpoints.hosted else None

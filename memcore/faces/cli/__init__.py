@@ -11,9 +11,9 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NamedTuple
 
-from memcore import __version__
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json
+from memcore.version import __version__
 
 
 class Listed(NamedTuple):
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mistake(error: Exception) -> str:
-    """What is said of an error that nothing expected."""
+    """Return the text for an unexpected error."""
     from pathlib import Path  # noqa: PLC0415 - only here
     from traceback import extract_tb  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def _command(name: str) -> Command:
 
 
 def _overview() -> Parser:
-    """What is asked without a command: help, the version; and what refuses everything else."""
+    """Return what is asked without a command: help, the version; and what refuses everything else."""
     parser = Parser(prog="memcore", description=_FIRST.partition(" To begin")[0])
     parser.add_argument("--version", action="version", version=f"memcore {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memcore.columns import table
 from memcore.config.engine import EngineSettings
@@ -15,7 +15,7 @@ from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
-from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.cli.describing import add_config, config_of, origins_of
 from memcore.faces.render import data, text
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
@@ -24,9 +24,6 @@ from memcore.trace.program import Moment
 if TYPE_CHECKING:
     from memcore.serving.estimate import ServingEstimate
 
-BRIEF = 3
-"""Plans under an answer that does not fit."""
-
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
@@ -34,7 +31,7 @@ def _estimate(options: argparse.Namespace) -> int:
         return _estimate_serving(config, options)
     found = estimate_training(config)
     if options.json:
-        print_json(data.summary(found))
+        print_json(_with_origins(data.summary(found), options))
     else:
         print(text.summary(found, _picture(found)), end="")
     return _judged(found, options)
@@ -46,10 +43,20 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
 
     found = estimate_serving(config)
     if options.json:
-        print_json(serving_summary_data(found))
+        print_json(_with_origins(serving_summary_data(found), options))
     else:
         print(serving_summary(found, _picture(found)), end="")
     return _judged(found, options)
+
+
+def _with_origins(summary: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """An answer with what became of every key of the files; what nobody says is assumed by a tool or by memcore."""
+    found = origins_of(options)
+    if not found:
+        return dict(summary)
+    taken = [{"path": each["path"], "value": each["value"], "because": each["reason"]}
+             for each in summary["assumptions"]]  # fmt: skip
+    return {**summary, **found, "assumed": [*found["assumed"], *taken]}
 
 
 def _judged(found: Estimate | ServingEstimate, options: argparse.Namespace) -> int:
@@ -57,11 +64,9 @@ def _judged(found: Estimate | ServingEstimate, options: argparse.Namespace) -> i
     if found.fits is not False:
         return FITS
     if not options.json:
-        from memcore.faces.render.plans import plans_brief  # noqa: PLC0415 - of jobs that do not fit
-        from memcore.questions.planning.plan import plan  # noqa: PLC0415
+        from memcore.faces.cli.planning import print_brief  # noqa: PLC0415 - of jobs that do not fit
 
-        sys.stdout.flush()
-        print("", *plans_brief(plan(found.job.config, keep=BRIEF)), sep="\n")
+        print_brief(found.job.config)
     return DOES_NOT_FIT
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
@@ -48,8 +48,8 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
             groups[section] = parser.add_argument_group(section)  # type: ignore[assignment]
         optional = {"nargs": "?", "const": "true"} if isinstance(setting.kind, Flag) else {}
         shown = _help(setting, whole=whole) if whole or setting.common else argparse.SUPPRESS
-        metavar = _metavar(setting)
-        groups[section].add_argument(f"--{setting.flag}", dest=path, metavar=metavar, help=shown, **optional)  # type: ignore[arg-type]
+        flags = [f"--{each.replace('_', '-')}" for each in (setting.flag, *setting.aliases) if len(each) > 1]
+        groups[section].add_argument(*flags, dest=path, metavar=_metavar(setting), help=shown, **optional)  # type: ignore[arg-type]
     if not whole:
         parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
         parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx-4090"
@@ -63,14 +63,17 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _help(setting: Setting[object], *, whole: bool) -> str:
-    """What a flag says of itself: its name in the form and the gist of its default, or with `whole` everything."""
+    """Return what a flag says of itself.
+
+    Its name in the form and the gist of its default, or with `whole` everything.
+    """
     said = setting.help if whole else setting.label
     default = setting.default if whole else re.split("[;:,]", setting.default)[0]
     return f"{said}{f' (default: {default})' if default else ''}".replace("%", "%%")
 
 
 def _metavar(setting: Setting[object]) -> str:
-    """What a flag's value is, in a word."""
+    """Return what a flag's value is, in a word."""
     kind = setting.kind
     if isinstance(kind, (Integer, Number)):
         return kind.unit.upper() if kind.unit else "N"
@@ -90,32 +93,57 @@ def config_of(options: argparse.Namespace) -> Config:
         raise ConfigError.at("CONFIG", "two files are expected: a config, and the log of its run; found one")
     # argparse takes `--` out of `--flag=--`, and leaves a list.
     flags = {path: given[path] or "" for path in SETTINGS if given[path] is not None}
-    base = _base(options.config, flags, dict(options.set))
+    options.sources = _sources(options.config)
+    base = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options.config)
     if "model" in flags and flags["model"].endswith(".json"):
         return from_texts({**flags, "model": ""}, {**base, "model": parsed(flags["model"])})
     return from_texts(flags, base)
 
 
-def _base(given: Sequence[str], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:
-    """What is known without the flags."""
-    if len(given) <= 1:
-        source = given[0] if given else ""
-        if not source or source in PRESETS:
-            return PRESETS.get(source, {})
-        if LINK.search(source):
-            return decode_fragment(source).to_dict()
-        if source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists():
-            return {"model": source}
+def _named(given: Sequence[str]) -> Mapping[str, object]:
+    """Return what a link, or the name of an example or of a model, says."""
+    source = given[0] if given else ""
+    if LINK.search(source):
+        return decode_fragment(source).to_dict()
+    return PRESETS.get(source, {"model": source} if source else {})
+
+
+def _sources(given: Sequence[str]) -> list[Source]:
+    """The files that describe a job; none where a name, a link or flags alone do."""
+    source = given[0] if given else ""
+    known = not source or source in PRESETS or LINK.search(source) is not None
+    known |= source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists()
+    if len(given) <= 1 and known:
+        return []
     if given.count("-") > 1:
         raise ConfigError.at("CONFIG", "standard input is given twice")
+    return [_source(each) for each in given]
+
+
+def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:
+    """Return what files say, with their notes on the standard error."""
     from memcore.tools.sources import read_sources  # noqa: PLC0415 - tools' files are a package of their own
 
-    gpus = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
-    found = from_texts(gpus, {"model": "any"})[Hardware.num_gpus]
-    config, notes = read_sources([_source(each) for each in given], found, flags, variables)
+    config, notes = read_sources(sources, _gpus(flags), flags, variables)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     return config
+
+
+def origins_of(options: argparse.Namespace) -> Mapping[str, list[dict[str, Any]]]:
+    """Return what became of every key of the files of a job that `config_of` has read; empty without files."""
+    if not options.sources:
+        return {}
+    from memcore.tools.origins import origins  # noqa: PLC0415 - tools' files are a package of their own
+
+    flags = {path: text for path in SETTINGS if (text := vars(options)[path]) is not None}
+    return origins(options.sources, _gpus(flags), flags, dict(options.set)).to_dict()
+
+
+def _gpus(flags: Mapping[str, str]) -> int | None:
+    """The GPUs that a flag says."""
+    said = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
+    return from_texts(said, {"model": "any"})[Hardware.num_gpus]
 
 
 def _source(given: str) -> Source:

@@ -46,7 +46,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _taken(config: Config) -> Mapping[str, object]:
-    """What an estimate takes for what a config leaves open; nothing where there is none."""
+    """Return what an estimate takes for what a config leaves open; nothing where there is none."""
     try:
         return {each.path: each.value for each in estimate(config).assumptions}
     except MemcoreError:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 
+from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_of
-from memcore.faces.render.plans import plans_data, plans_text
+from memcore.faces.render.plans import plans_brief, plans_data, plans_text
 from memcore.questions.planning.bench import HEADROOM
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
+
+BRIEF = 3
+"""Plans under an answer that does not fit."""
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
@@ -54,6 +59,12 @@ def _plan(options: argparse.Namespace) -> int:
     else:
         print_json(answer)
     return DOES_NOT_FIT if found.none_because else FITS
+
+
+def print_brief(config: Config) -> None:
+    """Print what follows an answer that does not fit: plans that do."""
+    sys.stdout.flush()
+    print("", *plans_brief(plan(config, keep=BRIEF)), sep="\n")
 
 
 COMMANDS: Mapping[str, Command] = {"plan": Command(_options, _plan)}

@@ -12,13 +12,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from memcore.config.hardware import Hardware
 from memcore.errors import ConfigError
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
 from memcore.hardware import ACCELERATORS
-from memcore.questions.costs import Roofline, roofline_of
+from memcore.questions.costs import Roofline, roofline_for
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.questions.searching.search import HEADROOM, KEEP, search
@@ -30,9 +29,7 @@ def _search(options: argparse.Namespace) -> int:
     kinds = [each.id for each in ACCELERATORS] if options.on == "all" else options.on.split(",") if options.on else None
     assumed = None
     if options.assume:
-        assumed = roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node]).adjusted(
-            **dict(options.assume)
-        )
+        assumed = roofline_for(config).adjusted(**dict(options.assume))
     output = Path(options.write) if options.write else None
     known = _known(output)
     with _processes(options.jobs) as pool:

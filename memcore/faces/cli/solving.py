@@ -6,14 +6,18 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, print_json
-from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.cli.describing import ALL, add_config, config_of
+from memcore.faces.cli.planning import print_brief
 from memcore.faces.render.solution import solution_data, solution_text
 from memcore.questions.solving import SOLVABLE, flag_of, solve
+
+USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers"
+"""What people solve for."""
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    settings = ", ".join(flag_of(path) for path in SOLVABLE)
+    settings = ", ".join(flag_of(path) for path in SOLVABLE) if ALL in given else f"{USUAL} or another number's flag"
     parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
     goal = parser.add_mutually_exclusive_group()
     for word, smallest in {"largest": False, "smallest": True}.items():
@@ -21,11 +25,14 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
 
 
 def _solve(options: argparse.Namespace) -> int:
-    found = solve(config_of(options), options.setting, smallest=options.smallest)
+    config = config_of(options)
+    found = solve(config, options.setting, smallest=options.smallest)
     if options.json:
         print_json(solution_data(found))
     else:
         print(solution_text(found), end="")
+        if found.value is None:
+            print_brief(config)
     return DOES_NOT_FIT if found.value is None else FITS
 
 

@@ -53,7 +53,7 @@ def style_of(stream: TextIO, environment: Mapping[str, str]) -> Style | None:
 
 
 def _carries(stream: TextIO, text: str) -> bool:
-    """Whether a stream's encoding has these characters."""
+    """Return whether a stream's encoding has these characters."""
     try:
         text.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -89,5 +89,8 @@ _TURNS: Mapping[str, int] = {
 
 
 def turn_of(message: Message) -> int:
-    """Whose turn it is first: 0 for answers, 1 for clicks that take long, 2 for what the page asks for by itself."""
+    """Return whose turn it is first.
+
+    0 for answers, 1 for clicks that take long, 2 for what the page asks for by itself.
+    """
     return _TURNS.get(str(message.get("do")), 0)

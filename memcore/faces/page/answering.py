@@ -25,6 +25,7 @@ from memcore.faces.render import html, page
 from memcore.faces.render.applying import applies
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
+from memcore.faces.render.gist import gist
 from memcore.faces.render.page import Form
 from memcore.faces.render.social import subject
 from memcore.faces.render.titles import titled, untitled
@@ -100,7 +101,7 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
     for stage in stages:
         attributes = page.attributes_with(stage, found)
         yield {"html": stage, **({"attributes": attributes} if attributes else {})}
-    yield {"html": {"curve-setting": curve_options(found.job.engine.name)}}
+    yield {"html": {"curve-setting": curve_options(found.job.engine.name), "gist": gist(found)}}
     if session.part:
         yield {"html": explained(found, session.part)}
     if session.pins:
@@ -152,7 +153,7 @@ def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
 
 
 def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterator[Patch]:
-    """What would repair refused settings: found by trying, one after the other."""
+    """Yield what would repair refused settings: found by trying, one after the other."""
     for problem in problems[:REPAIRED]:
         if problem.path not in SETTINGS or problem.path == "model" or problem.suggestion:
             continue
@@ -170,7 +171,7 @@ def fixes(session: Session, form: Form, problems: tuple[Problem, ...]) -> Iterat
 
 
 def field_error(problem: Problem, text: str = "") -> str:
-    """What is wrong with a field of this text, and buttons that fix it."""
+    """Return what is wrong with a field of this text, and buttons that fix it."""
     meant = meanings(problem.path, text)
     if len(meant) > 1:
         choices = " ".join(_fix(problem.path, each, titled(problem.path, each)) for each in meant)
@@ -191,7 +192,7 @@ def _fix(path: str, value: str, text: str) -> str:
 
 
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
-    """What changed of the fields: which apply, what is taken for empty ones, whose value it is."""
+    """Return what changed of the fields: which apply, what is taken for empty ones, whose value it is."""
     patches = {PASTED: {"error": ""}}
     called = shown_names(session.config, engine) if session.config else {}
     for path in SETTINGS:
@@ -247,7 +248,7 @@ def open_link(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _link_patch(session: Session, found: Link, link: str) -> Patch:
-    """What is wrong with a link, and where a newer version of the page may know better, a button that asks for it."""
+    """Return what is wrong with a link, and a button for a newer version of the page that may know it."""
     patch = problem_patch(session, found.problems)
     if found.newer:
         button = f'<button type="button" data-renew="{escape(link)}">{escape(say("reload"))}</button>'
@@ -275,7 +276,7 @@ def reset(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def drop(session: Session, message: Message) -> Iterator[Patch]:
-    """What is left of an example is taken out of the form."""
+    """Take what is left of an example out of the form."""
     yield from load(session, dropped(session, form_of(message["texts"])), message)
 
 

@@ -69,7 +69,7 @@ def asked(text: str) -> dict[str, str]:
 
 
 def _taken(rest: str, found: dict[str, str]) -> str:
-    """What is left of a text when users, the batch and the GPUs are taken out of it."""
+    """Return what is left of a text when users, the batch and the GPUs are taken out of it."""
     for path, pattern in ((Inference.batch_size, _USERS), (Training.micro_batch_size, _BATCH)):
         match = pattern.search(rest)
         if match:

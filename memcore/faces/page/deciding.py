@@ -12,6 +12,7 @@ from memcore.faces.page.answering import config_of, form_of
 from memcore.faces.page.exploring import noted
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.advice import advice_html
+from memcore.faces.render.form import QUICK
 from memcore.faces.render.markup import scrolled
 from memcore.i18n.page import complaint, say
 from memcore.questions.advising.advise import Advised, advice_by_piece
@@ -44,11 +45,16 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def savings(found: Advised, links: Sequence[str]) -> dict[str, str]:
-    """What a change of one field saves, next to the field, with a link that applies it; the best change of each."""
+    """Return what a change of one field saves, next to the field, with a link that applies it; the best of each.
+
+    Fields of the sentence have no place for it.
+    """
     best: dict[str, str] = {}
     for each, link in sorted(zip(found.advice, links, strict=True), key=lambda pair: -pair[0].saves):
         path, value = next(iter(each.changes.items()))
-        if each.saves > 0 and len(each.changes) == 1 and path in SETTINGS and value is not None and path not in best:
+        if path in best or path in QUICK or path not in SETTINGS:
+            continue
+        if each.saves > 0 and len(each.changes) == 1 and value is not None:
             text = f"{spelled(path, value)}: −{format_bytes(each.saves)}"
             best[path] = f'<a href="{escape(link)}">{escape(text)}</a>'
     return best

@@ -12,7 +12,6 @@ from html import escape, unescape
 from typing import Any
 from urllib.parse import quote
 
-import memcore
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
@@ -37,6 +36,7 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
+from memcore.version import __version__
 
 _STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
 """The link that every export is stamped with."""
@@ -63,7 +63,7 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _beside(first: Form, second: Form) -> Form:
-    """What two files say together: where both say something, the second."""
+    """Return what two files say together: where both say something, the second."""
     return Form({**first.texts, **{path: text for path, text in second.texts.items() if text}}, second.pasted)
 
 
@@ -152,7 +152,7 @@ def exports(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _subject(session: Session, message: Message) -> tuple[Config, Found, str] | None:
-    """What is taken away: the job, or the plan that the message names; with its link."""
+    """Return what is taken away: the job, or the plan that the message names; with its link."""
     job = str(message.get("job") or "")
     if job:
         config = decode_fragment(job)
@@ -198,7 +198,7 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
     if (subject := _subject(session, message)) is None:
         return
     config, found, link = subject
-    note = json.dumps({"memcore": memcore.__version__, "config": config.to_dict(), "link": link})
+    note = json.dumps({"memcore": __version__, "config": config.to_dict(), "link": link})
     if kind in ("png", "card"):
         yield {"picture": {**_picture(kind, found, stamp_of(link), note), "note": note}}
         return
@@ -215,9 +215,9 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _picture(kind: str, found: Found, stamp: str, note: str) -> dict[str, Any]:
-    """What the page draws as a PNG: an SVG, its size, and how many times as large it is for sharp screens."""
+    """Return what the page draws as a PNG: an SVG, its size, and how many times as large it is for sharp screens."""
     if kind == "card":
-        (width, height), version = CARD, f"memcore {memcore.__version__}, {today()}"
+        (width, height), version = CARD, f"memcore {__version__}, {today()}"
         return {
             "svg": card(found, version, note),
             "name": "memcore-card.png",
@@ -246,7 +246,7 @@ def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, st
 
 
 def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
-    """What the job's own tool reads; empty for a script of one's own, which reads nothing."""
+    """Return what the job's own tool reads; empty for a script of one's own, which reads nothing."""
     whole = _settled(config, found)
     if not runs(tool_of(whole), whole):
         return "", ""
@@ -255,7 +255,7 @@ def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
 
 
 def _others(config: Config, found: Found, stamp: str) -> dict[str, tuple[str, str]]:
-    """What other tools read that run the same engine, of those whose file says at least which model it is."""
+    """Return what other tools read that run the same engine, of those whose file says at least which model it is."""
     whole = _settled(config, found)
     own = tool_of(whole)
     every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
@@ -282,8 +282,8 @@ def today() -> str:
 
 
 def stamp_of(link: str) -> str:
-    """What every export says of itself: version, day and link."""
-    return f"memcore {memcore.__version__}, {today()}, {link}"
+    """Return what every export says of itself: version, day and link."""
+    return f"memcore {__version__}, {today()}, {link}"
 
 
 def _summary(found: Found) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def command_line(config: Config) -> str:
 
 
 def python_snippet(config: Config, stamp: str) -> str:
-    """The same in Python."""
+    """Return a Python snippet that estimates the same job."""
     asked = f"found = memcore.estimate({config.to_dict()!r})"
     return f"# {stamp}\nimport memcore\n\n{asked}\nprint(found.fits, found.device.expected)\n"
 
@@ -325,7 +325,7 @@ def markdown(found: Found, link: str) -> str:
     )
     return (
         f"**{verdict}** {reason}\n\n| component | size | bytes |\n| --- | ---: | ---: |\n{rows}\n\n"
-        f"memcore {memcore.__version__}, {today()} · [{_title(found)}]({link})\n"
+        f"memcore {__version__}, {today()} · [{_title(found)}]({link})\n"
     )
 
 
@@ -337,7 +337,7 @@ def pictured(found: Found, link: str) -> str:
 
 
 def embedded(found: Found, link: str) -> str:
-    """What shows the live picture in another page."""
+    """Return what shows the live picture in another page."""
     title = escape(f"memcore, {subject(found)}: {short(found)}")
     return (
         f'<iframe src="{escape(link)}&amp;{EMBED}" title="{title}" width="100%" height="600" loading="lazy"></iframe>\n'

@@ -45,14 +45,14 @@ def most(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def noted(session: Session, notes: Mapping[str, str], state: str = "said") -> Patch:
-    """What stands below fields; an edit takes away whatever is there."""
+    """Return a patch with notes below fields; an edit removes them."""
     for path, note in notes.items():
         session.fields.setdefault(path, {})["note"] = state if note else ""
     return {"fields": {path: {"note": note} for path, note in notes.items()}}
 
 
 def solved(path: str, found: Solution) -> str:
-    """What is said below the field, with a button that takes the value over."""
+    """Return what is said below the field, with a button that takes the value over."""
     if found.value is None:
         button = f'<button type="button" class="fix" data-do="advise">{escape(say("change-button"))}</button>'
         return f'<span class="none">{escape(_why_none(path, found))}</span> {button}'

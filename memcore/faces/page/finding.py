@@ -15,7 +15,7 @@ MOST = 8
 
 
 def find(session: Session, message: Message) -> Iterator[Patch]:
-    """Which settings a text finds: fields that the form shows, and the names of those of other jobs."""
+    """Yield which settings a text finds: fields that the form shows, and the names of those of other jobs."""
     text = str(message.get("value") or "").strip()
     if not text:
         yield {"found": None, "html": {"found": ""}}

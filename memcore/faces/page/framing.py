@@ -41,7 +41,7 @@ def keep_openings() -> None:
 
 
 def _beyond_the_page(patches: Iterable[Patch]) -> Patch:
-    """What the page does not show by itself."""
+    """Return what the page does not show by itself."""
     return {kind: content for patch in patches for kind, content in patch.items() if kind not in _BUILT}
 
 
@@ -113,7 +113,7 @@ def in_language(session: Session, current: Form, message: Message) -> Iterator[P
 
 
 def frame() -> dict[str, str]:
-    """What does not depend on the answer, by element id."""
+    """Return what does not depend on the answer, by element id."""
     return {"presets-list": preset_list(), "help-body": key_map(), "log-reading": reading_options()}
 
 

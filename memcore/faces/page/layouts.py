@@ -32,12 +32,12 @@ class Search:
 
     @property
     def table(self) -> str:
-        """What fits, as a picture and a table."""
+        """Return what fits, as a picture and a table."""
         best = [each for each in self.progress.best[:KEEP] if each.device is not None and each.capacity is not None]
         return layouts_html([_row(each, self.base) for each in best])
 
     def status(self, state: str) -> str:
-        """How far it is, in words."""
+        """Return how far it is, in words."""
         return escape(say(f"search-{state}", count=self.progress.seen, fitting=len(self.progress.best)))
 
 

@@ -93,7 +93,7 @@ def dropped(session: Session, form: Form) -> Form:
 
 
 def origin(session: Session, path: str) -> str:
-    """Who gave a field its text: `example`, `file`, `task` or `yours`; `default` if it has none."""
+    """Return who gave a field its text: `example`, `file`, `task` or `yours`; `default` if it has none."""
     text = session.form.texts.get(path, "")
     if not text:
         return "default"
@@ -116,7 +116,7 @@ def left(session: Session) -> dict[str, str]:
 
 
 def example_note(session: Session) -> str:
-    """What the page says about an example next to the verdict, with a button that drops what is left of it."""
+    """Return what the page says about an example next to the verdict, with a button that drops what is left of it."""
     found, texts = left(session), session.form.texts
     is_whole = bool(session.lent) and session.lent.items() == texts.items()
     if not is_whole and not found:

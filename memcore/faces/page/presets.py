@@ -23,7 +23,7 @@ class Preset:
 
     @property
     def title(self) -> str:
-        """What it is called in the language that is spoken."""
+        """Return what it is called in the language that is spoken."""
         return self.chinese if language() == "zh" else self.english
 
 

@@ -127,7 +127,7 @@ class Session:
 
     @property
     def earlier(self) -> dict[str, bool]:
-        """Whether to hide, by element id, that a curve or suggestions are about an earlier job."""
+        """Return whether to hide, by element id, that a curve or suggestions are about an earlier job."""
         return {f"{name}-earlier": about == self.config for name, about in self.drawn.items()}
 
     def _caught_up(self, message: Message) -> Message:

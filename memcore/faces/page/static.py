@@ -6,7 +6,6 @@ import json
 from html import escape
 from typing import Any
 
-import memcore
 from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
@@ -19,6 +18,7 @@ from memcore.faces.page.ways import ways_of
 from memcore.faces.render import html
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form, groups
+from memcore.faces.render.gist import gist
 from memcore.faces.render.page import defaults, example, fill, sections
 from memcore.faces.render.social import subject
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
@@ -26,6 +26,7 @@ from memcore.i18n import page as words
 from memcore.i18n.waiting import WORDS_OF_WAITING
 from memcore.rules.versions import AS_OF
 from memcore.tools import shown_names
+from memcore.version import __version__
 
 
 def parts() -> dict[str, Any]:
@@ -39,7 +40,7 @@ def parts() -> dict[str, Any]:
     session.form = fill(config)
     origins = dict.fromkeys(texts, "example")
     called = shown_names(config, engine)
-    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins)
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins, gist(found))
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {
@@ -56,7 +57,7 @@ def parts() -> dict[str, Any]:
             "form": form(values, whole=False),
             "lent": example_note(session),
             "subject": escape(subject(found)),
-            "version": memcore.__version__,
+            "version": __version__,
             "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),
         },
         "settings": groups(values),
@@ -66,7 +67,7 @@ def parts() -> dict[str, Any]:
 
 
 def waiting() -> dict[str, dict[str, str]]:
-    """What the page says before Python runs, or if it never does, in every language."""
+    """Return what the page says before Python runs, or if it never does, in every language."""
     texts: dict[str, dict[str, str]] = {}
     for code in words.LANGUAGES:
         with words.speaking(code):

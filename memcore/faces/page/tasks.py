@@ -26,7 +26,7 @@ class Task:
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Return what it is called."""
         return say(f"task-{self.name}")
 
 

@@ -53,7 +53,7 @@ def _painted(session: Session, config: Config, path: str) -> Iterator[Patch]:
 
 
 def _quietly(pieces: Pieces[T]) -> Generator[Patch, None, T]:
-    """What comes of work that says nothing while it goes on."""
+    """Yield what comes of work that says nothing while it goes on."""
     while True:
         try:
             next(pieces)

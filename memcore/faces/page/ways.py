@@ -30,7 +30,7 @@ LONGEST = 400
 
 
 def ways(session: Session, message: Message) -> Iterator[Patch]:
-    """What to do next about the job that was answered last; an edit ends what is of another job."""
+    """Yield what to do next about the job that was answered last; an edit ends what is of another job."""
     config, found, fragment = session.config, session.found, session.fragment
     level = "" if found is None else page.attributes(found)["data-level"]
     if config is None or found is None or level not in LEVELS:

@@ -23,7 +23,7 @@ _FITS = {True: "yes", False: "no", None: "-"}
 
 
 def advice_text(found: Advised) -> str:
-    """What `memcore advise` prints: what saves, what does not and why, and the ladder."""
+    """Return what `memcore advise` prints: what saves, what does not and why, and the ladder."""
     server = isinstance(found.estimate, ServingEstimate)
     said = serving_verdict(found.estimate) if isinstance(found.estimate, ServingEstimate) else verdict(found.estimate)
     lines = [said.headline, said.reason, ""]
@@ -52,7 +52,7 @@ def _rungs(found: Advised) -> Iterator[tuple[str, ...]]:
 
 
 def advice_data(found: Advised) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return advice as JSON."""
     return {
         "allocated": found.estimate.allocated.expected,
         "fits": found.estimate.fits,
@@ -81,7 +81,7 @@ ADVICE_COLUMNS = ("title", "class", "saves", "allocated", "fits", "slowdown", "r
 
 
 def advice_rows(found: Advised) -> Iterator[tuple[object, ...]]:
-    """The same as rows of `ADVICE_COLUMNS`, for CSV."""
+    """Return advice as rows of `ADVICE_COLUMNS`, for CSV."""
     for each in (*found.advice, *found.ladder):
         row = {**_row(each), "flags": "  ".join(each.flags)}
         yield tuple(row[name] for name in ADVICE_COLUMNS)

@@ -37,7 +37,7 @@ _OF_IMAGES = (Training.images_per_sequence, Training.image_size)
 
 
 def applies(path: str, engine: str, given: Mapping[str, str], taken: Mapping[str, str]) -> bool:
-    """Whether a setting says something about the job with these values, given and taken for absent ones.
+    """Return whether a setting says something about the job with these values, given and taken for absent ones.
 
     A model that sees has a default for its images.
     """
@@ -50,7 +50,7 @@ def applies(path: str, engine: str, given: Mapping[str, str], taken: Mapping[str
 
 
 def traits(found: Estimate | ServingEstimate) -> dict[str, str]:
-    """What a job's model has that settings wait for."""
+    """Return what a job's model has that settings wait for."""
     model = found.job.model
     has = {EXPERTS: "E" in model.sizes, RECURRENT: is_recurrent(model)}
     return {name: "true" for name, is_so in has.items() if is_so}

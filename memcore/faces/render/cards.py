@@ -34,7 +34,7 @@ def room_buttons(every: Sequence[Room], *, done: bool) -> str:
 
 
 def looking(key: str) -> str:
-    """What stands there until something is found."""
+    """Return what stands there until something is found."""
     return f'<p class="note">{escape(say(key))}</p>{_list("ways", "", done=False)}'
 
 
@@ -56,7 +56,7 @@ def _more(each: Room) -> str:
 
 
 def heading(found: Planned, *, certain: bool) -> str:
-    """What the cards are: `certain` for a job that fits as expected, so that only plans that are sure help."""
+    """Return what the cards are: `certain` for a job that fits as expected, so that only plans that are sure help."""
     kept = [each for each in found.plans if each.moves and each.tier not in ELSEWHERE]
     if kept or not found.none_because:
         return say("ways-sure" if certain else "ways-plans")
@@ -70,12 +70,13 @@ def _limit(found: Planned) -> str:
 
 
 def in_words(each: Proposal) -> str:
-    """What a plan changes; what costs nothing is counted."""
-    joint = say("and-comma")
+    """Return what a plan changes, first what costs something."""
     costly, free = _split(each)
-    if not costly or not free:
-        return joint.join([*costly, *free])
-    return say("ways-free", moves=joint.join(costly), count=len(free))
+    return say("and-comma").join([*costly, *free])
+
+
+def _heading(moves: Sequence[str]) -> str:
+    return say("ways-plus").join(moves)
 
 
 def _split(each: Proposal) -> tuple[list[str], list[str]]:
@@ -86,30 +87,33 @@ def _split(each: Proposal) -> tuple[list[str], list[str]]:
 
 def _card(each: Proposal) -> str:
     words, device = in_words(each), each.found.device
-    free = _split(each)[1]
-    title = f' title="{escape(say("ways-free-title", moves=say("and-comma").join(free)))}"' if free else ""
+    costly, free = _split(each)
+    also = say("ways-free", moves=say("and-comma").join(free)) if costly and free else ""
     needs = say("ways-needs", **dict(zip(("need", "low", "high", "unit"), _sizes(device), strict=True))).strip()
-    left = [say("ways-left", size=format_bytes(each.headroom))]
+    left = say("ways-left", size=format_bytes(each.headroom))
+    gives = [translated(TIERS[each.tier]), *([] if each.safe else [say("ways-tight")])]
     if each.seconds is not None:
-        left.append(say("ways-step", seconds=f"{each.seconds[1]:.3g}"))
-    gives = [TIERS[each.tier], *([] if each.safe else [say("ways-tight")])]
+        gives.insert(0, say("ways-step", seconds=f"{each.seconds[1]:.3g}"))
     notes = "".join(
         f"<p{extra}>{escape(text)}</p>"
         for text, extra in (
-            (needs, ""),
-            (say("and-comma").join(left), ""),
-            (say("and-comma").join(map(translated, gives)), f' title="{escape(translated(each.quality))}"'),
+            *([(also, f' class="also" title="{escape(also)}"')] if also else []),
+            (say("and-comma").join([needs, left]), ' class="needs"'),
+            (say("and-comma").join(gives), f' title="{escape(translated(each.quality))}"'),
         )
     )
     return (
         f'<li class="way" data-tier="{each.tier}" data-safe="{str(each.safe).lower()}" '
-        f'data-device-bytes="{device.expected}"><h3{title}>{escape(words)}</h3>{gauge(each)}'
+        f'data-device-bytes="{device.expected}"><h3>{escape(_heading(costly or free))}</h3>{gauge(each)}'
         f'<div class="numbers">{notes}</div><div class="takes">{"".join(_buttons(each, words))}</div></li>'
     )
 
 
 def _sizes(reading: Reading) -> tuple[str, ...]:
-    """What is expected, the low and the high end, and their unit; where they have different ones, each has its own."""
+    """Return what is expected, the low and the high end, and their unit.
+
+    Where they have different ones, each has its own.
+    """
     said = [format_bytes(size).split() for size in (reading.expected, reading.low, reading.high)]
     units = {unit for _, unit in said}
     if len(units) == 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import memcore
 from memcore.errors import UnsupportedError
 from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
@@ -17,10 +16,11 @@ from memcore.memory.rank import outside
 from memcore.memory.readings import Reading
 from memcore.questions.describe import Verdict, symbols, verdict, when
 from memcore.trace.program import Moment
+from memcore.version import __version__
 
 
 def summary(estimate: Estimate) -> dict[str, Any]:
-    """What `memcore estimate --json` prints."""
+    """Return what `memcore estimate --json` prints."""
     return {
         **answered(estimate, verdict(estimate)),
         "peak": _moment(estimate.peak, estimate),
@@ -47,9 +47,9 @@ def summary(estimate: Estimate) -> dict[str, Any]:
 
 
 def answered(found: Answer, said: Verdict) -> dict[str, Any]:
-    """What is the same of a training job and of a server."""
+    """Return what is the same of a training job and of a server."""
     return {
-        "memcore": memcore.__version__,
+        "memcore": __version__,
         "config": found.job.config.to_dict(),
         "fits": found.fits,
         "level": said.level,
@@ -61,6 +61,7 @@ def answered(found: Answer, said: Verdict) -> dict[str, Any]:
         "readings": {reading.name: _reading(reading) for reading in found.readings},
         "parameters": found.job.model.parameters,
         "warnings": list(found.job.model.warnings),
+        "taken_otherwise": list(found.job.config.notes),
         "assumptions": [
             {"path": each.path, "value": each.value, "reason": each.reason, "notable": each.notable}
             for each in found.assumptions
@@ -69,10 +70,10 @@ def answered(found: Answer, said: Verdict) -> dict[str, Any]:
 
 
 def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
-    """What `memcore explain --json` prints: every entry of a moment with its formula and source."""
+    """Return what `memcore explain --json` prints: every entry of a moment with its formula and source."""
     ledger = estimate.rank.ledger(moment)
     return {
-        "memcore": memcore.__version__,
+        "memcore": __version__,
         "config": estimate.job.config.to_dict(),
         "moment": _moment(moment, estimate),
         "bytes": ledger.total,
@@ -100,6 +101,10 @@ def _reading(reading: Reading) -> dict[str, Any]:
         "bytes": reading.expected,
         "high_bytes": reading.high,
         "range_because": reading.range_because,
+        "parts": [
+            {"title": each.title, "low_bytes": each.low, "high_bytes": each.high, "settled_by": each.settled_by or None}
+            for each in reading.parts
+        ],
     }
 
 

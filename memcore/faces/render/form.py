@@ -23,7 +23,7 @@ from memcore.config.training import Training
 from memcore.faces.render.applying import applies
 from memcore.faces.render.titles import titled, titles
 from memcore.faces.render.tracks import slider
-from memcore.i18n.page import explanation, label, named, say, translated
+from memcore.i18n.page import explanation, label, named, say, translated, unit_name
 from memcore.networks.catalog import catalog, nickname
 from memcore.questions.painting import TRACKS
 from memcore.questions.solving import SMALLEST, SOLVABLE
@@ -51,7 +51,18 @@ GROUPS: Mapping[str, str] = {
 """Groups, with the paths that they hold."""
 OPEN = ("Training", "Inference", "Engine")
 """Groups that are unfolded at first."""
-LISTED = 14
+SIZES: Sequence[str] = (
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "vocab_size",
+    "num_local_experts",
+    "num_experts_per_tok",
+)
+"""Keys of a config.json that have a field each; the page writes the file from them."""
+LISTED = 16
 """Settings with more choices than this are typed with completion."""
 
 
@@ -71,6 +82,8 @@ class Values:
     """How the engine's tool spells each setting."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Who gave each setting its value, where that is not the user."""
+    gist: str = ""
+    """Markup of the line next to the panel's button."""
 
 
 def form(values: Values, whole: bool = True) -> str:
@@ -83,9 +96,9 @@ def form(values: Values, whole: bool = True) -> str:
     title = escape(say("settings"))
     return (
         f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
-        f'<div id="said">{said}</div><details id="settings"><summary>{title}</summary>'
+        f'<div id="said">{said}</div><p id="gist">{values.gist}</p><details id="settings"><summary>{title}</summary>'
         f'<div id="panel" role="group" aria-label="{title}">{_finder()}'
-        f'<div id="groups">{groups(values, whole)}</div>{_pasted(values)}{reset}</div></details>'
+        f'{_pasted(values)}<div id="groups">{groups(values, whole)}</div>{reset}</div></details>'
     )
 
 
@@ -97,7 +110,7 @@ def groups(values: Values, whole: bool = True) -> str:
 
 
 def _at_first(path: str, values: Values) -> bool:
-    """Whether a setting is in sight as soon as the panel is opened, or has a value."""
+    """Return whether a setting is in sight as soon as the panel is opened, or has a value."""
     return bool(values.given.get(path)) or (not SETTINGS[path].advanced and _shown(path, values))
 
 
@@ -178,13 +191,13 @@ def _shown(path: str, values: Values) -> bool:
 
 
 def is_of_task(path: str, engine: str) -> bool:
-    """Whether a setting belongs to the task of an engine: training, or serving."""
+    """Return whether a setting belongs to the task of an engine: training, or serving."""
     section = path.partition(".")[0]
     return section not in {"training", "inference"} or (section == "inference") == (engine in SERVERS)
 
 
 def is_shown(path: str, engine: str, text: str) -> bool:
-    """Whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
+    """Return whether a setting is shown: it belongs to the task, and the engine has it or it has a value."""
     engines = SETTINGS[path].engines
     return is_of_task(path, engine) and (engines is None or engine in engines or bool(text))
 
@@ -193,6 +206,8 @@ def _pasted(values: Values) -> str:
     opened = " open" if values.pasted else ""
     return (
         f'<details id="paste" class="card"{opened}><summary>{escape(say("pasted-summary"))}</summary>'
+        f'<div id="sizes" role="group" aria-label="{escape(say("sizes"))}">{"".join(map(_size, SIZES))}</div>'
+        f'<p class="note">{escape(say("sizes-note"))}</p>'
         f'<div class="field"><label for="model-json">{escape(say("pasted-label"))}</label>'
         '<textarea id="model-json" name="model-json" rows="6" spellcheck="false" '
         f'aria-describedby="model-json-hint model-json-error">{escape(values.pasted)}</textarea>'
@@ -200,6 +215,13 @@ def _pasted(values: Values) -> str:
         '<p class="error" id="model-json-error"></p></div>'
         f'<div class="field"><label for="file">{escape(say("pasted-file"))}</label>'
         '<input id="file" type="file" accept=".json"></div></details>'
+    )
+
+
+def _size(key: str) -> str:
+    return (
+        f'<label for="size-{key}">{escape(say(f"size-{key}"))}</label>'
+        f'<input id="size-{key}" data-size="{key}" inputmode="numeric" autocomplete="off">'
     )
 
 
@@ -247,7 +269,7 @@ def _origin_of(path: str, values: Values) -> str:
 
 
 def _origin(path: str, title: str, origin: str) -> str:
-    """Whose value a field has, as a button that takes it back."""
+    """Return whose value a field has, as a button that takes it back."""
     if path == "model":
         return ""
     hidden, whose = (" hidden", "yours") if origin == "default" else ("", origin)
@@ -266,17 +288,17 @@ def _most(path: str, title: str) -> str:
     described = escape(say(f"{key}-of", name=title))
     return (
         f'<button type="button" class="max" data-do="solve" data-path="{path}" aria-label="{described}" '
-        f'title="{escape(say(key))}">{key}</button>'
+        f'title="{escape(say(key))}">{escape(say(f"{key}-short"))}</button>'
     )
 
 
 def _unit(setting: Setting[Any]) -> str:
     unit = getattr(setting.kind, "unit", "")
-    return f' <span class="unit">({escape(unit)})</span>' if unit else ""
+    return f' <span class="unit">{escape(say("unit-in", unit=unit_name(unit)))}</span>' if unit else ""
 
 
 def default_option(default: str) -> str:
-    """What a choice shows that leaves the setting absent."""
+    """Return what a choice shows that leaves the setting absent."""
     return say("default", value=default) if default else say("unset")
 
 
@@ -327,7 +349,7 @@ def _named(kind: Kind[Any]) -> Iterator[tuple[str, str]]:
 
 @cache
 def is_select(path: str) -> bool:
-    """Whether a setting is chosen from a short list, rather than typed."""
+    """Return whether a setting is chosen from a short list, rather than typed."""
     return 0 < len(list(_options(SETTINGS[path].kind))) <= LISTED
 
 

@@ -13,7 +13,7 @@ from memcore.units import format_bytes
 
 
 def comparison_data(found: Comparison) -> dict[str, Any]:
-    """What `memcore formulas --json` prints; sizes are bytes."""
+    """Return what `memcore formulas --json` prints; sizes are bytes."""
     own = found.estimate
     return {
         "memcore": None
@@ -29,7 +29,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
 
 
 def comparison_text(found: Comparison) -> str:
-    """What `memcore formulas` prints."""
+    """Return what `memcore formulas` prints."""
     rows = [("", "weights, gradients, optimizer", "activations", "together"), *_rows(found)]
     lines = [*table(rows, right=(1, 2, 3)), ""]
     if found.refused:

@@ -19,7 +19,7 @@ from memcore.faces.render.used import used
 from memcore.i18n.page import named, say, translated
 from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
-from memcore.memory.ledger import CATEGORIES, Entry
+from memcore.memory.ledger import CATEGORIES, Entry, Ledger
 from memcore.memory.rank import Rank, outside
 from memcore.questions.describe import reason, spelled, symbols, verdict, when, why
 from memcore.units import format_bytes, format_count
@@ -158,8 +158,8 @@ def moments(estimate: Estimate) -> str:
 def ledger(estimate: Estimate) -> str:
     """Everything in memory at the peak: categories that unfold to tensors, with formulas and sources."""
     found, sizes = estimate.ledger, estimate.rank.job.sizes
-    parts = [_symbols(estimate)]
-    for category, size in found.by_category.items():
+    parts = [_largest(found), _symbols(estimate)]
+    for category, size in sorted(found.by_category.items(), key=lambda each: -each[1]):
         share = f"{100 * size / found.total:.1f}%"
         head = ("Tensor", "Bytes", "Formula", "In numbers", "Why and how long", "Source")
         rows = (_row(entry, sizes) for entry in found.of(category))
@@ -171,6 +171,25 @@ def ledger(estimate: Estimate) -> str:
             f"{scrolled(translated(category), table)}</details>"
         )
     return "".join(parts)
+
+
+LARGEST = 8
+"""Tensors in the list of the largest."""
+
+
+def _largest(found: Ledger) -> str:
+    """Return the largest tensors of all categories as a table."""
+    rows = (
+        (
+            f'<span class="swatch {svg.slug(each.category)}"></span>{escape(translated(each.title))}'
+            + (f" <code>{escape(each.module)}</code>" if each.module else ""),
+            escape(translated(each.category)),
+            exact(each.bytes),
+        )
+        for each in sorted(found.entries, key=lambda entry: -entry.bytes)[:LARGEST]
+    )
+    table = exact_table("Largest tensors", ("Tensor", "Category", "Bytes"), rows)
+    return f'<div class="largest">{scrolled(translated("Largest tensors"), table)}</div>'
 
 
 def _row(entry: Entry, sizes: Mapping[str, int]) -> Sequence[str]:
@@ -195,7 +214,7 @@ def _symbols(estimate: Estimate) -> str:
 
 
 def assumptions(estimate: Estimate) -> str:
-    """What the config leaves open, and what was taken."""
+    """Return what the config leaves open, and what was taken."""
     notable = [each for each in estimate.assumptions if each.notable]
     usual = [each for each in estimate.assumptions if not each.notable]
     shown = _assumed(notable) if notable else f"<p>{translated('Nothing significant.')}</p>"
@@ -214,13 +233,13 @@ def _assumed(found: Iterable[Assumption]) -> str:
 
 
 def _taken(found: Assumption) -> str:
-    """What was taken; a value of several words stands for something that no option names."""
+    """Return what was taken; a value of several words stands for something that no option names."""
     value = spelled(found.path, found.value)
     return translated(value) if " " in value else value
 
 
 def problems(found: Iterable[Problem]) -> str:
-    """What is wrong with an input, as a list."""
+    """Return what is wrong with an input, as a list."""
     return f"<ul>{''.join(f'<li>{_problem(each)}</li>' for each in found)}</ul>"
 
 

@@ -38,7 +38,7 @@ def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]
 
 def exact(size: int) -> str:
     """A size for reading, with its exact bytes in the tooltip."""
-    return f'<span title="{format_count(size)} bytes">{format_bytes(size)}</span>'
+    return f'<span title="{say("exact-bytes", count=format_count(size))}">{format_bytes(size)}</span>'
 
 
 def between(low: int, high: int) -> str:

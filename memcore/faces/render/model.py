@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -84,7 +84,7 @@ def _tensors(model: Model) -> Iterator[dict[str, Any]]:
 
 
 def model_text(model: Model) -> str:
-    """What `memcore model` prints."""
+    """Return what `memcore model` prints."""
     head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
     lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
     columns = ("layers", "mixer", "feed-forward", "parameters each", "KV/token")
@@ -100,7 +100,7 @@ def _counts(model: Model) -> Iterator[tuple[str, str]]:
     by_kind = model.parameters_by_kind
     yield from ((title, f"{by_kind[kind]:,}") for kind, title in KINDS.items() if kind in by_kind)
     yield "all", f"{model.parameters:,}"
-    yield "active for each token", f"{model.active_parameters:,}"
+    yield "active per token", f"{model.active_parameters:,}"
     yield from (
         (Message("published in addition: {}", name), f"{size:,}") for name, size in model.published_extras.items()
     )
@@ -119,7 +119,7 @@ def _heads(model: Model) -> list[tuple[int, int]]:
 
 
 def _widths(model: Model) -> Iterator[tuple[str, str]]:
-    """What people ask first of a model."""
+    """Yield what people ask first of a model."""
     yield "hidden size", f"{model.sizes['h']:,}"
     yield "number of layers", f"{model.num_layers:,}"
     for query, key in _heads(model):
@@ -133,11 +133,11 @@ def _widths(model: Model) -> Iterator[tuple[str, str]]:
 
 def _caches(model: Model) -> Iterator[tuple[str, str]]:
     cached = model.cached_elements
-    yield "KV cache for each token, elements", f"{cached:,}"
-    yield "in bf16", format_bytes(_CACHE_BYTES * cached)
-    yield "recurrent state for each sequence, elements", f"{model.state_elements:,}"
+    yield "KV cache per token, elements", f"{cached:,}"
+    yield "KV cache per token in bf16", format_bytes(_CACHE_BYTES * cached)
+    yield "recurrent state per sequence, elements", f"{model.state_elements:,}"
     if model.kept_elements:
-        yield "kept in modules for each sequence, elements", f"{model.kept_elements:,}"
+        yield "kept in modules per sequence, elements", f"{model.kept_elements:,}"
 
 
 def model_html(model: Model) -> str:
@@ -148,7 +148,9 @@ def model_html(model: Model) -> str:
     ]
     warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in model.warnings)
     columns = ("Layers", "Mixer", "Feed-forward", "Parameters each", "Cached per token")
-    tables = _table("Layers", columns, rows) + _table("Parameters", ("For", "Elements"), _sums(model))
+    sizes = _table("Sizes", ("Size", "Value"), _said((*_widths(model), *_caches(model))))
+    counts = _table("Parameters", ("Part", "Parameters"), _said(_counts(model)))
+    tables = f'{_table("Layers", columns, rows)}<div class="halves"><div>{counts}</div><div>{sizes}</div></div>'
     head = escape(say("model-parameters", name=model.name, count=format_count(model.parameters)))
     return (
         f"<p>{head}</p>{warnings}{layer_strip(model)}{_legend(model)}"
@@ -156,8 +158,8 @@ def model_html(model: Model) -> str:
     )
 
 
-def _sums(model: Model) -> list[tuple[str, ...]]:
-    return [(translated(name), size) for name, size in (*_widths(model), *_counts(model), *_caches(model))]
+def _said(rows: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+    return [(translated(name), size) for name, size in rows]
 
 
 _KINDS = {
@@ -171,7 +173,7 @@ _KINDS = {
 
 
 def _legend(model: Model) -> str:
-    """What the colours of the strip mean, those that it has."""
+    """Return what the colours of the strip mean, those that it has."""
     rows = layer_rows(model)
     used = {each for row in rows for each in (_mixer_class(row), _feed_class(row))}
     titles = ((name, translated(title)) for name, title in _KINDS.items() if name in used)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import encode_fragment
@@ -91,7 +92,7 @@ def answer(form: Form) -> Update:
 
 
 def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
-    """What the form says about the task of its engine; fields of the other task are hidden and wait."""
+    """Return what the form says about the task of its engine; fields of the other task are hidden and wait."""
     engine = texts.get(EngineSettings.type, "")
     return {path: text for path, text in texts.items() if is_of_task(path, engine)}
 
@@ -151,8 +152,9 @@ def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate)
 
 
 def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
-    """What was taken for settings that are absent, as text by path, and what the model has that settings wait for."""
-    return {**{each.path: spelled(each.path, each.value) for each in found.assumptions}, **traits(found)}
+    """Return what was taken for absent settings, as text by path, and the model's traits that settings wait for."""
+    taken = {each.path: spelled(each.path, each.value) for each in found.assumptions}
+    return {Hardware.num_gpus: str(found.job.num_gpus), **taken, **traits(found)}
 
 
 def read_file(text: str, form: Form) -> Form:

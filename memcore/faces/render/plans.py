@@ -44,7 +44,7 @@ def plans_brief(found: Planned) -> list[str]:
 
 
 def _limit(found: Planned) -> list[str]:
-    """What binds, if nothing fits as asked."""
+    """Return what binds, if nothing fits as asked."""
     lines = [f"No plan fits as asked: {found.none_because}."] if found.none_because else []
     return lines if found.plans else [*lines, "Choose more or larger GPUs, or a smaller model."]
 

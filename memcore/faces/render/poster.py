@@ -64,7 +64,7 @@ def _sentences(name: str, said: Verdict) -> tuple[list[str], int]:
 
 
 def _legend(shown: Sequence[Part], top: int, classes: Mapping[str, str]) -> list[str]:
-    """What each colour means, with its size, in columns."""
+    """Return what each colour means, with its size, in columns."""
     found = []
     for number, part in enumerate(shown):
         x = MARGIN + (number % _COLUMNS) * (WIDTH - 2 * MARGIN) // _COLUMNS

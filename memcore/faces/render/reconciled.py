@@ -20,7 +20,7 @@ _ICONS = {"inside": "✓", "below": "!", "above": "!"}
 
 
 def reconciled_text(found: Reconciled) -> str:
-    """What `memcore reconcile` prints."""
+    """Return what `memcore reconcile` prints."""
     head = tuple(say(each) for each in _COLUMNS)
     lines = table([head, *(_cells(row) for row in found.rows)], right=(1, 2, 3))
     notes = list(_notes(found))
@@ -58,7 +58,7 @@ def case_text(found: Reconciled, where: str) -> str:
 
 
 def reconciled_data(found: Reconciled, where: str) -> dict[str, Any]:
-    """What `memcore reconcile --json` prints."""
+    """Return what `memcore reconcile --json` prints."""
     return {
         "rows": [_plain(row) for row in found.rows],
         "cut": found.cut,
@@ -134,7 +134,7 @@ def _range(row: Row) -> str:
 
 
 def _notes(found: Reconciled) -> Iterator[str]:
-    """What the ledger has of just the size of a difference, and what the log itself explains."""
+    """Yield what the ledger has of just the size of a difference, and what the log itself explains."""
     for row in found.rows:
         for match in row.matches:
             name, size = _name(match), format_bytes(match.bytes)

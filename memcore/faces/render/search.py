@@ -8,6 +8,7 @@ from typing import Any
 
 from memcore.columns import table
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
@@ -24,16 +25,16 @@ NOTE = "Cost: relative GPU time per token (roofline estimate, for ranking only).
 
 
 def search_text(progress: Progress, base: Config) -> str:
-    """What `memcore search` prints."""
+    """Return what `memcore search` prints."""
     counts = (
         f"{format_count(progress.total)} layouts: {format_count(progress.pruned)} ruled out by bounds, "
-        f"{format_count(progress.measured)} measured, {format_count(progress.refused)} that engine or model cannot do."
+        f"{format_count(progress.measured)} estimated, {format_count(progress.refused)} not supported."
     )
     lines = [counts, ""]
     if not progress.best:
         lines.append("None of them fits.")
     else:
-        lines += section("What fits, cheapest first (* on the front of headroom, cost and GPUs)", _table(progress))
+        lines += section("What fits, cheapest first (*: none is better in headroom, cost and GPUs)", _table(progress))
         lines += section("How, in the same order", _how(progress.best, base))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
     left_out = [(f"all of {title}", why) for title, why in progress.left_out.items()]
@@ -78,13 +79,13 @@ def _table(progress: Progress) -> list[str]:
 
 
 def _names(found: Sequence[Found]) -> list[str]:
-    """What tells the layouts apart before their sizes do: accelerator, engine."""
+    """Return what tells the layouts apart before their sizes do: accelerator, engine."""
     several = len({each.accelerator for each in found}) > 1
     return ["accelerator"] * several + ["engine"] * any(map(is_open, found))
 
 
 def is_open(found: Found) -> bool:
-    """Whether the config left open which engine runs it."""
+    """Return whether the config left open which engine runs it."""
     return Training.implementation in found.policy
 
 
@@ -100,7 +101,8 @@ def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
 def policy_of(each: Found) -> str:
     """A layout's settings besides sizes in a few words."""
     settings = {path.rpartition(".")[2]: value for path, value in each.policy.items() if value is not None}
-    words: list[str] = [Message("checkpointing {}", settings.get("policy", "none"))]
+    policy = settings.get("policy", "none")
+    words: list[str] = ["no checkpointing" if policy == "none" else Message("{} checkpointing", policy)]
     if settings.get("reshard_after_forward") is False:
         words.append("parameters stay gathered")
     if "pipeline_schedule" in settings:
@@ -137,7 +139,8 @@ def flags_of(each: Found, base: Config) -> tuple[str, ...]:
         if layout.stages > 1:
             changes[Training.micro_batch_size] = layout.micro_batch * layout.micro_batches
             more.append(f"--parallelism.pipeline_parallel_microbatch_size {layout.micro_batch}")
-    return (*native(tool, changes), *more)
+    gpus: dict[str, object] = {path: changes.pop(path) for path in [Hardware.num_gpus] if path in changes}
+    return (*native(tool, changes), *more, *native(tool, gpus))
 
 
 _STEP = {"torchtitan": "--training.global_batch_size {}", "megatron": "--global-batch-size {}"}
@@ -145,7 +148,7 @@ _STEP = {"torchtitan": "--training.global_batch_size {}", "megatron": "--global-
 
 
 def search_data(progress: Progress, base: Config) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return a search as JSON."""
     front = set(map(id, progress.front))
     found = [
         {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import memcore
 from memcore.faces.render.data import answered, entry_data
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.presets import question_parts
+from memcore.version import __version__
 
 
 def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
-    """What `memcore estimate --json` prints for a server."""
+    """Return what `memcore estimate --json` prints for a server."""
     pool = found.pool
     return {
         **answered(found, serving_verdict(found)),
@@ -54,9 +54,9 @@ def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
 
 
 def serving_explanation_data(found: ServingEstimate) -> dict[str, Any]:
-    """What `memcore explain --json` prints for a server."""
+    """Return what `memcore explain --json` prints for a server."""
     return {
-        "memcore": memcore.__version__,
+        "memcore": __version__,
         "config": found.job.config.to_dict(),
         "task": "inference",
         "bytes": found.ledger.total,

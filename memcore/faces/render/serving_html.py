@@ -101,7 +101,7 @@ def _points(found: ServingEstimate) -> str:
 
 def _ledger(found: ServingEstimate) -> str:
     parts = []
-    for category, size in found.ledger.by_category.items():
+    for category, size in sorted(found.ledger.by_category.items(), key=lambda each: -each[1]):
         share = f"{100 * size / found.ledger.total:.1f}%"
         head = ("What", "Bytes", "Formula", "In numbers", "Why", "Source")
         rows = [_row(entry) for entry in found.ledger.of(category)]

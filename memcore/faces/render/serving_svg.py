@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2, log10
 
-from memcore.faces.render.svg import Part, capacity_line, caption, picture, segment, whisker
+from memcore.faces.render.svg import Part, block, capacity_line, caption, picture, segment, whisker
 from memcore.i18n.page import say, translated
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.answers import Point, curve
@@ -27,18 +27,19 @@ CLASSES: Mapping[str, str] = {
 
 
 def serving_parts(found: ServingEstimate) -> list[Part]:
-    """What fills the GPU, in stacking order."""
+    """Return what fills the GPU, in stacking order."""
     return [Part(name, size) for name, size in found.ledger.by_category.items()]
 
 
 def serving_bar(found: ServingEstimate) -> str:
-    """What one GPU holds as a stacked bar, with the server's budget and the capacity as lines."""
+    """Return what one GPU holds as a stacked bar, with the server's budget and the capacity as lines."""
     device, capacity, line = found.device, found.capacity, found.budget.line
     scale = 100 / (1.04 * max(device.high, capacity or 0, line or 0))
     body, start = [], 0.0
     for part in serving_parts(found):
         width = part.size * scale
-        shape = f'<rect class="{CLASSES[part.name]}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+        name = "" if CLASSES[part.name] == "outside" else translated(part.name)
+        shape = block(CLASSES[part.name], name, start, width)
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     body.append(whisker(device.low * scale, device.high * scale))

@@ -17,7 +17,7 @@ from memcore.units import format_bytes, format_count
 
 
 def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
-    """What `memcore estimate` prints for a server; a picture comes after the verdict."""
+    """Return what `memcore estimate` prints for a server; a picture comes after the verdict."""
     verdict = serving_verdict(found)
     warnings = [f"warning: {each}" for each in found.job.model.warnings]
     lines = [serving_title(found), "", verdict.headline, verdict.reason, *warnings, "", *picture]
@@ -43,7 +43,7 @@ def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
 
 
 def where(found: ServingEstimate) -> str:
-    """Whose ledger is shown."""
+    """Return whose ledger is shown."""
     if len(found.ranks) > 1 and found.rank.count == 1:
         return say("serves-where-stage", name=found.rank.name)
     if len(found.ranks) > 1:
@@ -67,7 +67,7 @@ def _phases(found: ServingEstimate) -> Iterator[Sequence[str]]:
 
 
 def serving_explanation(found: ServingEstimate) -> str:
-    """What `memcore explain` prints: every entry in symbols, in numbers, and with its source."""
+    """Return what `memcore explain` prints: every entry in symbols, in numbers, and with its source."""
     lines = [serving_title(found), ""]
     for category, size in found.ledger.by_category.items():
         lines += [f"{category}: {format_bytes(size)} ({CATEGORIES[category]})"]

@@ -92,7 +92,7 @@ def card(found: Estimate | ServingEstimate, stamp: str, note: str) -> str:
 
 
 def _bar(found: Estimate | ServingEstimate, top: int) -> list[str]:
-    """What fills one GPU, the capacity as a line, and the largest parts by name below."""
+    """Return what fills one GPU, the capacity as a line, and the largest parts by name below."""
     shown = serving_parts(found) if isinstance(found, ServingEstimate) else parts(found)
     classes = CLASSES if isinstance(found, ServingEstimate) else {}
     capacity = found.capacity

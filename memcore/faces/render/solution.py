@@ -12,7 +12,7 @@ from memcore.serving.estimate import ServingEstimate
 
 
 def solution_text(found: Solution) -> str:
-    """What `memcore solve` prints: the value, what it leaves, and what binds."""
+    """Return what `memcore solve` prints: the value, what it leaves, and what binds."""
     label = label_of(found.setting)
     way = "smallest" if found.smallest else "largest"
     if found.value is None:
@@ -30,7 +30,7 @@ def solution_text(found: Solution) -> str:
 
 
 def solution_data(found: Solution) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return a solution as JSON."""
     return {
         "setting": found.setting,
         "goal": "smallest" if found.smallest else "largest",

@@ -45,7 +45,7 @@ def step(estimate: Estimate, rank: Rank | None = None) -> str:
 
 
 def _data(estimate: Estimate, rank: Rank, every: Sequence[Stretch]) -> Mapping[str, object]:
-    """What the crosshair reads: kinds, phases, and each stretch with its place, name, length and levels."""
+    """Return what the crosshair reads: kinds, phases, and each stretch with its place, name, length and levels."""
     used = _used(every)
     rows = []
     for each in every:
@@ -83,7 +83,7 @@ def _name(name: str, done: int, repeats: int) -> str:
 
 
 def _panel(name: str, here: Stretch, done: int, rank: Rank, every: Sequence[Stretch]) -> str:
-    """What is in memory at a moment: bytes by kind, and the largest tensors."""
+    """Return what is in memory at a moment: bytes by kind, and the largest tensors."""
     found = here.ledger(rank, done)
     names = list(CATEGORIES)
     rows = "".join(

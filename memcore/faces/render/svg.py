@@ -62,7 +62,7 @@ class Part:
 
 
 def parts(estimate: Estimate) -> list[Part]:
-    """What fills the GPU at the peak, in stacking order."""
+    """Return what fills the GPU at the peak, in stacking order."""
     found = [Part(name, size) for name, size in estimate.ledger.by_category.items()]
     unused = estimate.reserved.expected - estimate.allocated.expected
     found.append(Part("unused", unused))
@@ -71,8 +71,8 @@ def parts(estimate: Estimate) -> list[Part]:
 
 
 TITLES = {
-    "unused": "reserved by the allocator, not in use",
-    "outside": "outside the allocator: CUDA context, NCCL",
+    "unused": "reserved, not in use",
+    "outside": "outside the allocator",
 }
 
 
@@ -84,7 +84,7 @@ def bar(estimate: Estimate) -> str:
     start = 0.0
     for part in parts(estimate):
         width = part.size * scale
-        shape = f'<rect class="{slug(part.name)}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+        shape = block(slug(part.name), "" if part.name in TITLES else translated(part.name), start, width)
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     low, high = device.low * scale, device.high * scale
@@ -93,6 +93,19 @@ def bar(estimate: Estimate) -> str:
     if capacity is not None:
         body.append(capacity_line(capacity, capacity * scale))
     return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
+
+
+def block(colour: str, text: str, start: float, width: float) -> str:
+    """Return a rectangle of a bar with a text inside, if there is room for it in a narrow window."""
+    shape = f'<rect class="{colour}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
+    if not text or 0.75 * _wide(text) + 1.5 > width:  # a bar is at least a third wider than the narrowest picture
+        return shape
+    return f'{shape}<text class="inside" x="{start + 1:.3f}%" y="52">{escape(text)}</text>'
+
+
+def _wide(text: str) -> float:
+    """Return how wide a text is where the picture is narrow, in percent."""
+    return sum(_CHARACTER if each.isascii() else _WIDE for each in text)
 
 
 def segment(name: str, size: int, total: int, shape: str, *, first: bool = False, title: str = "") -> str:
@@ -159,7 +172,6 @@ def picture(name: str, height: int, title: str, description: str, body: Sequence
 
 LEFT, RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 99.0, 20, 236, 262
 """The plot inside the area chart: across in percent, down in pixels."""
-_MIDDLE = (LEFT + RIGHT) / 2
 _CHARACTER, _WIDE = 2.4, 4.2
 """How wide a character is where the picture is narrow (300 pixels), in percent: of Latin script, of Chinese."""
 
@@ -264,12 +276,12 @@ def phases_of(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) 
 
 
 def _phases(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """Where phases begin, and their names below the plot, the widest first, where there is room in a narrow window."""
+    """Draw where phases begin, and their names below the plot, the widest first, where there is room."""
     found = phases_of(samples, places)
     taken: list[tuple[float, float]] = []
     shown = set()
     for name, left, right in sorted(found, key=lambda phase: phase[1] - phase[2]):
-        half = sum(_CHARACTER if each.isascii() else _WIDE for each in name) / 2
+        half = _wide(name) / 2
         middle = _across((left + right) / 2)
         if middle + half <= 100 and all(middle + half < start or end < middle - half for start, end in taken):
             taken.append((middle - half, middle + half))
@@ -293,14 +305,15 @@ def _peak(estimate: Estimate, rank: Rank, places: Sequence[tuple[float, float]],
     if estimate.capacity is not None and estimate.capacity < top:
         line = _down(estimate.capacity, top)
         yield f'<line class="capacity" x1="{LEFT}%" x2="{RIGHT}%" y1="{line:.1f}" y2="{line:.1f}"/>'
-    anchor, offset = ("end", -8) if x > _MIDDLE else ("start", 8)
     label = say("peak-label", size=format_bytes(peak.peak), phase=translated(PHASES[peak.phase]))
-    yield f'<text class="label" x="{x:.3f}%" dx="{offset}" y="{y + 4:.1f}" text-anchor="{anchor}">{label}</text>'
+    anchor = "end" if x > 80 else "start" if x < LEFT + 20 else "middle"
+    yield f'<text class="label" x="{x:.3f}%" y="{y - 8:.1f}" text-anchor="{anchor}">{label}</text>'
 
 
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1a1a1a}.label{paint-order:stroke;stroke:#fff;stroke-width:3}"
     "line{stroke:#1a1a1a}.grid{stroke:#d0d0d0}"
+    ".inside{fill:#fff}"
     ".capacity{stroke:#c00000;stroke-width:2;stroke-dasharray:5 3}.phase{stroke:#8c8c8c}.peak{fill:#1a1a1a}"
 )
 """Of pictures that are files of their own, on a light ground."""
@@ -318,7 +331,7 @@ def standalone(picture: str) -> str:
     dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in colours.items()]
     style = (
         f"{STYLE}{''.join(rules)}"
-        "@media(prefers-color-scheme:dark){text,.peak{fill:#f0f0f0}.label{stroke:#111}line{stroke:#f0f0f0}.grid{stroke:#444}"
+        "@media(prefers-color-scheme:dark){text,.peak{fill:#f0f0f0}.inside{fill:#111}.label{stroke:#111}line{stroke:#f0f0f0}.grid{stroke:#444}"
         f".capacity{{stroke:#ff7b7b}}{''.join(dark)}}}"
     )
     head, _, tail = alone(picture).partition(">")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from memcore.columns import table
 from memcore.memory.answer import Answer
+from memcore.memory.doubts import narrowing, together
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
@@ -41,12 +42,12 @@ def _batch(job: Job) -> str:
 
 
 def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
-    """What `memcore estimate` prints; a picture comes after the verdict."""
+    """Return what `memcore estimate` prints; a picture comes after the verdict."""
     found: Verdict = verdict(estimate)
     warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
     lines = [title(estimate.job), "", found.headline, found.reason, *warnings, "", *picture]
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
-    lines += section("Readings", table(readings(estimate), right=(1,)))
+    lines += section("Readings", [*table(readings(estimate), right=(1,)), *_narrower(estimate)])
     lines += section("One step", table(_phases(estimate), right=(1,)))
     lines += section("From start to end", table(_whole(estimate), right=(1,)))
     if len(estimate.ranks) > 1:
@@ -112,6 +113,15 @@ def readings(found: Answer) -> Iterator[Sequence[str]]:
         yield "capacity", format_bytes(found.capacity), "", found.job.accelerator.name
 
 
+def _narrower(estimate: Estimate) -> Iterator[str]:
+    """The setting that would narrow the device's range most."""
+    found, device = narrowing(estimate.device.parts), estimate.device
+    if found is not None:
+        low, high = together(tuple(each for each in device.parts if each is not found))
+        between = f"{format_bytes(max(device.expected - low, 0))} to {format_bytes(device.expected + high)}"
+        yield f"{found.settled_by} would narrow the device's range most: to {between}"
+
+
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
     rank = estimate.rank
     if rank.while_built > rank.after_init:
@@ -125,7 +135,7 @@ def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
 
 
 def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
-    """What was taken that somebody should look at, and how much else; `usual` says whose defaults that is."""
+    """Yield what was taken that somebody should look at, and how much else; `usual` says whose defaults that is."""
     for each in found.assumptions:
         if each.notable:
             yield each.path, spelled(each.path, each.value), each.reason
@@ -135,7 +145,7 @@ def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
 
 
 def explanation(estimate: Estimate, moment: Moment) -> str:
-    """What `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
+    """Return what `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
     ledger = estimate.rank.ledger(moment)
     lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} in tensors", ""]
     lines += section(

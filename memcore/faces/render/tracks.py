@@ -36,7 +36,7 @@ def _short(power: int) -> str:
 
 
 def track_title(path: str, marks: Sequence[str], edge: int = 0) -> str:
-    """What a painted track says; `edge`: the exact value up to which the job fits, or from which on."""
+    """Return what a painted track says; `edge`: the exact value up to which the job fits, or from which on."""
     steps = [2**power for power in TRACKS[path]]
     fitting = [step for step, mark in zip(steps, marks, strict=True) if mark in ("fits", "tight")]
     sure = [step for step, mark in zip(steps, marks, strict=True) if mark == "fits"]

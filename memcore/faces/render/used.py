@@ -22,13 +22,13 @@ def used(found: Estimate | ServingEstimate) -> str:
 
 
 def used_of_all(found: Estimate | ServingEstimate) -> str:
-    """The same with the total of every class of ranks."""
+    """Return how full the fullest GPU is, with the total over every class of ranks."""
     sizes = [(found.ranks[number].count, _held(found, number)) for number in range(len(found.ranks))]
     return _said(found, sum(count for count, _ in sizes), sum(count * size for count, size in sizes))
 
 
 def _held(found: Estimate | ServingEstimate, number: int) -> int:
-    """What the driver shows for a GPU of a class."""
+    """Return what the driver shows for a GPU of a class."""
     if isinstance(found, ServingEstimate):
         return found.ranks[number].ledger.total
     rank = found.ranks[number]

@@ -142,7 +142,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "two all-reduces per layer and token": "每层每个 token 两次 all-reduce",
     "Half the sequences per step": "每步序列数减半",
     "more users wait for their turn": "更多用户需要排队",
-    "prompt and answer together get half the tokens": "提示与回答的总长度减半",
+    "prompt plus answer have half the tokens": "提示与回答的总长度减半",
     # In a tool's words
     "{value} GPUs in the launcher": "启动器中设 {value} 个 GPU",
     "del outputs before loss.backward()": "在 loss.backward() 之前 del outputs",
@@ -181,7 +181,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "servers have no layouts to search": "推理服务没有可搜索的并行策略",
     "searching layouts of {engine} is not supported yet": "暂不支持搜索 {engine} 的并行策略",
     "only {schedules} can be searched: leave it out, or set one of them": "只能搜索 {schedules}：请去掉此项，或选其一",
-    "checkpointing {policy}": "检查点 {policy:s}",
+    "{policy} checkpointing": "激活检查点 {policy:s}",
+    "no checkpointing": "无激活检查点",
     "parameters stay gathered": "参数保持聚合",
     "{count} chunks": "{count} 个块",
     "whole experts": "完整专家",

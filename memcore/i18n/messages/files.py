@@ -11,9 +11,77 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "max_length is not given: the model's longest sequence": "未给出 max_length：取模型的最长序列",
     "training towers alone is not supported yet": "暂不支持只训练视觉塔",
-    "only towers and projector together can learn": "视觉塔与投影层只能一起训练",
+    "only towers and projector together can be trained": "视觉塔与投影层只能一起训练",
     "other methods are not supported yet with Megatron-Core": "暂不支持 Megatron-Core 的其他方法",
     "only `megatron sft` and `megatron pt` train": "只有 `megatron sft` 与 `megatron pt` 用于训练",
+    # NeMo Automodel, verl, OpenRLHF
+    "distributed.dp_replicate_size is {count}: set the number of sharding ranks with --dp-shard": (
+        "distributed.dp_replicate_size 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
+    ),
+    "peft.exclude_modules: {names} has adapters here, which needs more": (
+        "peft.exclude_modules：{names} 在此仍带适配器，所需更多"
+    ),
+    "its own fp32 copy of the weights is not supported yet": "暂不支持其自带的 fp32 权重副本",
+    "nearest is torch.optim.AdamW with model.torch_dtype float32": (
+        "最接近的是 torch.optim.AdamW 加 model.torch_dtype float32"
+    ),
+    "no sequence length is given: sequences are as long as the data's": "未给出序列长度：序列与数据一样长",
+    "model.use_liger_kernel is not given: families without code of Automodel's own get Liger's kernels, which are not "
+    "counted": "未给出 model.use_liger_kernel：Automodel 没有自有代码的模型族会用上 Liger 的内核，此处未计",
+    "set them with --implementation liger": "请用 --implementation liger 指定",
+    "attention, norms and feed-forward layers are checkpointed separately, which keeps up to four inputs of a layer: "
+    "taken as whole layers, which keep one": (
+        "注意力、归一化与前馈层分别做 checkpoint，每层最多保留四个输入：按整层处理，只保留一个"
+    ),
+    "supported: true, false, 'full' and 'selective'": "支持 true、false、'full' 与 'selective'",
+    "{name} keeps {share} of the GPU during the update": "更新期间 {name} 占用 GPU 的 {share}",
+    "verl: the update of the actor is computed": "verl：计算的是 actor 的更新",
+    "the update of the actor is computed": "计算的是 actor 的更新",
+    "generation and scoring come before it": "生成与打分在此之前",
+    "an actor of Megatron-Core is not supported yet": "暂不支持用 Megatron-Core 的 actor",
+    "nearest is actor.strategy=fsdp2": "最接近的是 actor.strategy=fsdp2",
+    "supported: fsdp, fsdp2": "支持 fsdp、fsdp2",
+    "each sequence is counted with max_prompt_length + max_response_length tokens": (
+        "每个序列按 max_prompt_length + max_response_length 个 token 计"
+    ),
+    "give the sequences of a micro-batch": "请给出微批次的序列数",
+    "a critic that stays on the GPU during the actor's update is not supported yet": (
+        "暂不支持在 actor 更新期间留在 GPU 上的 critic"
+    ),
+    "true is, and so is algorithm.adv_estimator=grpo": "支持 true，也支持 algorithm.adv_estimator=grpo",
+    "a critic model is not supported yet": "暂不支持 actor 之外的 critic",
+    "nearest is group_norm": "最接近的是 group_norm",
+    "sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence": (
+        "序列被拼到 ppo_max_token_len_per_gpu 个 token 为止：按一个序列处理"
+    ),
+    "sequences are packed up to --train.max_tokens_per_gpu tokens: taken as one sequence": (
+        "序列被拼到 --train.max_tokens_per_gpu 个 token 为止：按一个序列处理"
+    ),
+    "{folder} is taken for {model}, by the folder's name": "按文件夹名，{folder} 视为 {model}",
+    "found {value}: the command generates, and does not train": "值为 {value}：此命令用于生成，不做训练",
+    "of patterns, only names of modules are supported": "模式中只支持模块名",
+    "takes its arguments from a command line": "从命令行取参数",
+    "give the command, in a file or as -": "请给出命令：写在文件里，或用 -",
+    "the script's arguments come from its command line: read are those of the command in its own text": (
+        "脚本的参数来自命令行：读取的是脚本自身文字中的命令"
+    ),
+    "looks like a file of {tool}, which lacks {count} of its keys: {keys}": (
+        "看似 {tool} 的文件，但其中 {count} 个键它并没有：{keys}"
+    ),
+    "give the job with flags": "请用选项给出任务",
+    "found {value}, which the file does not say": "值为 {value}，文件中没有说明",
+    "write the value there": "请在那里写上值",
+    "adapters of {names} are taken for those of {together}, which are one matrix in transformers": (
+        "{names} 的适配器按 {together} 的处理：在 transformers 中它们是一个矩阵"
+    ),
+    "device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` finds it": (
+        "device_train_microbatch_size 为 auto，即放得下的最大值：`memcore solve --for micro-batch` 可求出"
+    ),
+    "1 is taken": "按 1 计",
+    "MPT is taken for a GPT-2 of its sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
+    "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
+    "this value is not supported yet": "暂不支持这个值",
+    "adapters on all linear layers are supported": "支持在所有线性层上的适配器",
     # Methods
     "prompts of {tokens} tokens are assumed": "假定提示为 {tokens} 个 token",
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
@@ -43,7 +111,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 'none'": "支持：'none'",
     "lists {count} tensors of {bytes} bytes": "列出 {count} 个张量，共 {bytes} 字节",
     "lists {count} tensors of {bytes} bytes ({dtypes})": "列出 {count} 个张量，共 {bytes} 字节（{dtypes}）",
-    "no model of the catalog has as many: add its config.json behind this file": (
+    "no catalog model has that many: add its config.json after this file": (
         "目录中没有模型与之相符：请在此文件后加上其 config.json"
     ),
     "to {bytes} bytes those of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，按该模型计算",
@@ -78,6 +146,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "{key} may affect memory but is not supported yet: left out": "{key} 可能影响显存，暂不支持：已忽略",
     "no effect on memory: {keys}": "不影响显存：{keys}",
+    "no adapter is asked for: {keys} has no effect": "没有要求适配器：{keys} 不起作用",
+    "the default of {tool}": "{tool} 的默认值",
+    "read, and changes nothing: the job is the same without it": "已读取，但没有影响：去掉它，任务不变",
+    "off, unset or left to the tool": "已关闭、未设置，或由工具自行决定",
+    "memory does not depend on it": "显存与它无关",
+    "may affect memory but is not supported yet: left out": "可能影响显存，但尚不支持：已忽略",
+    "is not understood, and left out": "无法识别，已忽略",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
     "give it with --set": "请用 --set 给出",
     "-m: {path} is taken for {base}, by its name": "-m：按文件名，{path} 视为 {base}",

@@ -155,7 +155,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Engines
     "several GPUs": "多个 GPU",
     "engine.type {engine} has no versions": "engine.type {engine} 没有版本之分",
-    "all-gathers issued ahead of the GPU are not supported yet": "暂不支持提前于 GPU 发出 all-gather",
     "fully_shard cannot handle parameters shared by several layers, as in {model}": (
         "fully_shard 不支持多个层共用的参数，如 {model}"
     ),
@@ -204,7 +203,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "pipelines are supported only with FSDP2, found engine.version 1": "流水线仅支持 FSDP2，当前 engine.version 为 1",
     "LitGPT's scripts have no pipeline parallelism": "LitGPT 的脚本没有流水线并行",
     "PyTorch's schedules keep {stages} stages gathered, more are not supported yet": (
-        "PyTorch 的调度保持 {stages} 个阶段处于聚合状态，更多则暂不支持"
+        "PyTorch 的调度最多让 {stages} 级的参数保持聚合状态，更多级暂不支持"
     ),
     "found {stages} with {chunks} stages each": "值为 {stages}，每个有 {chunks} 个阶段",
     "{model} has {layers} layers": "{model} 有 {layers} 层",

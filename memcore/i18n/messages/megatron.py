@@ -18,7 +18,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "适配器也会作用于视觉塔的 Megatron-Core 层，暂不支持"
     ),
     "CUDA graphs are not supported yet for models with images": "图文模型暂不支持 CUDA Graph",
-    "the framework that provides this vision tower with Megatron's layers": "提供此视觉塔与 Megatron 层的框架",
+    "the framework that provides this vision tower with Megatron's layers": "用 Megatron 的层实现此视觉塔的框架",
     "ms-swift checkpoints a trainable tower, which is not supported yet": (
         "ms-swift 会对可训练的塔做激活检查点（重计算），暂不支持"
     ),
@@ -62,7 +62,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "给出的专家模块已由 training.activation_checkpointing 整体重计算"
     ),
     # Jobs
-    "with layers that predict further tokens Megatron allows 1": "有多 token 预测层时 Megatron 只允许 1",
+    "Megatron allows only 1 with multi-token-prediction layers": "有多 token 预测层时 Megatron 只允许 1",
     "found {sequence}, which is not divisible by the ranks that split it": (
         "值为 {sequence}，无法在切分序列的 rank 间均分"
     ),

@@ -14,7 +14,7 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "accumulation in fp32": "fp32 累积",
     "end of the encoder": "编码器结束",
     "return from the host": "从主机取回",
-    "embedding of a further token": "多 token 预测的嵌入",
+    "embedding of an additional token": "多 token 预测的嵌入",
     "positions and masks": "位置与掩码",
     "vision embedding": "视觉嵌入",
     "cast loss": "转换 dtype 后的损失",

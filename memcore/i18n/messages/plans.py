@@ -7,7 +7,7 @@ from collections.abc import Mapping
 OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     # What binds
     "a plan needs a GPU model": "制定方案需要 GPU 型号",
-    "allowed: a share from 0 to below 1, such as 0.1": "允许 0 到 1（不含）之间的比例，如 0.1",
+    "allowed: a fraction from 0 to below 1, such as 0.1": "允许 0 到 1（不含）之间的比例，如 0.1",
     "each GPU has {capacity}, but the smallest variant tried needs {size}": (
         "每块 GPU 有 {capacity}，而尝试过的最小方案仍需 {size}"
     ),
@@ -22,10 +22,10 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "tensor parallelism stays within a node, and stages send only hidden states between nodes": (
         "张量并行不跨节点；各阶段在节点间只传递隐藏状态"
     ),
-    "each rank has a cache for its own users, and experts are shared out over all ranks": (
+    "each rank has a cache for its own users, and experts are distributed over all ranks": (
         "每个 rank 只为自己的用户保存缓存，专家分布在所有 rank 上"
     ),
-    "fewer GPUs wait for each other at every layer, and each replica serves its share of the users": (
+    "fewer GPUs wait for each other at every layer, and each replica serves a part of the users": (
         "每层需要互相等待的 GPU 更少；每个副本服务一部分用户"
     ),
     "each GPU has {capacity}, but the smallest server tried needs {size}, most of it {category} ({bytes})": (

@@ -26,7 +26,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {name}, which needs flash attention": "值为 {name}，需要启用 flash attention",
     "llama.cpp caches in {types}": "llama.cpp 的缓存可用 {types:s}",
     "the indexer of sparse attention": "稀疏注意力的索引器",
-    "{name}'s further parts of a layer": "{name} 层的其他部分",
+    "{name}'s additional parts of a layer": "{name} 层的其他部分",
     "{kind} mixers": "{kind} 混合层",
     # Where settings come from
     "the most usual server": "最常用的推理服务",
@@ -98,6 +98,57 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
+    "-m: the name of {file} says no format": "-m：文件名 {file} 没有写出格式",
+    "give it with --quantization": "请用 --quantization 给出",
+    "{name} of Ollama's library is taken for {model} in {format}": "Ollama 库中的 {name} 按 {format} 的 {model} 计算",
+    "cache_max_entry_count {share} of what is free after loading": "加载后空闲显存的 cache_max_entry_count {share}",
+    "LMDeploy starts, and takes sessions of at most {tokens} tokens": (
+        "LMDeploy 会启动，每个会话最多 {tokens} 个 token"
+    ),
+    "it has this model": "它支持该模型",
+    "TurboMind does not have this model": "TurboMind 不支持该模型",
+    "buffers of a step have to fit into what the cache leaves": "一步所用的缓冲区须放得进缓存剩下的显存",
+    "a smaller cache_max_entry_count makes room": "调小 cache_max_entry_count 可腾出空间",
+    "buffers of the engine, tuned kernels": "引擎的缓冲区、调优的 kernel",
+    "graphs, and what PyTorch's allocator rounds up": "CUDA Graph，以及 PyTorch 分配器的取整",
+    "workspaces and graphs": "工作区与 CUDA Graph",
+    'LMDeploy refuses: "No enough gpu memory for kv cache."': (
+        "LMDeploy 拒绝启动：“No enough gpu memory for kv cache.”"
+    ),
+    "buffers of all-reduce": "all-reduce 的缓冲区",
+    "LMDeploy's table of GPUs": "LMDeploy 按 GPU 的取值",
+    "{key}: {file} is another file": "{key}：{file} 是另一个文件",
+    "give it as well": "请一并给出",
+    "{key} is not used: with flash attention TGI takes what the warmup leaves": (
+        "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
+    ),
+    "{count} graphs, in the tenth of the GPU that is left free": "{count} 个图，放在空出的十分之一显存中",
+    "{room} of cuda_memory_fraction {fraction}": "cuda_memory_fraction {fraction} 的 {room} 倍",
+    'TGI refuses: "Not enough memory to handle {tokens} prefill tokens. You need to decrease '
+    '`--max-batch-prefill-tokens`"': (
+        "TGI 拒绝启动：“Not enough memory to handle {tokens} prefill tokens. You need to decrease "
+        "`--max-batch-prefill-tokens`”"
+    ),
+    "fewer of them, a smaller weight format or more GPUs start": "减少该数值、改用更小的权重格式或增加 GPU 即可启动",
+    'TGI refuses: "Not enough memory to handle `max_total_tokens={asked}`. You should decrease it"': (
+        "TGI 拒绝启动：“Not enough memory to handle `max_total_tokens={asked}`. You should decrease it”"
+    ),
+    "at most {tokens} tokens start": "最多 {tokens} 个 token 可启动",
+    "TGI starts, and takes requests of at most {tokens} tokens": "TGI 会启动，每个请求最多 {tokens} 个 token",
+    "the launcher's rule from the GPU's and the model's FLOPs": "启动器按 GPU 与模型的 FLOPs 决定",
+    "TGI leaves a tenth of the GPU free (TGI_WIGGLE_ROOM=0.9) and captures graphs in it": (
+        "TGI 空出十分之一显存（TGI_WIGGLE_ROOM=0.9），并在其中捕获 CUDA Graph"
+    ),
+    "what the warmup leaves": "预热留下的部分",
+    "cached by PyTorch's allocator": "由 PyTorch 的分配器缓存",
+    "all that the allocator holds counts as used": "分配器持有的全部算作已用",
+    "no source fixes how much it rounds up": "没有来源说明其取整多少",
+    "FlashInfer's workspace": "FlashInfer 的工作区",
+    "no source fixes their size": "没有来源说明其大小",
+    "the server's default on such a GPU": "服务在这种 GPU 上的默认值",
+    "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
+        "`swift deploy` 和 `swift infer` 支持：vllm、sglang、lmdeploy"
+    ),
     "SGLang starts, and takes requests of at most {tokens} tokens": "SGLang 会启动，每个请求最多 {tokens} 个 token",
     "gpu_memory_utilization {share} starts": "gpu_memory_utilization {share} 即可启动",
     "max_model_len {length} starts": "max_model_len {length} 即可启动",
@@ -118,16 +169,22 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "multi-token-prediction layers of {family} are not supported yet": "暂不支持 {family} 的多 token 预测层",
     "the model card's number of parameters": "模型卡给出的参数量",
     "its layers are not known": "其各层未知",
-    "observed -4.8 to +12.2 GiB: what else runs on the host, and its cache of files, count as well": (
-        "实测 -4.8 至 +12.2 GiB：主机上运行的其他程序及其文件缓存也计入"
+    "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well": (
+        "实测 -4.8 至 +20.1 GiB：主机上运行的其他程序及其文件缓存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
     "NCCL is opened before the first measurement": "NCCL 在首次测量之前已打开",
     "{count} graphs × ({each} + {layer} × layers) MiB, and more with experts": (
         "{count} 个图 × （{each} + {layer} × 层数）MiB，有专家时更多"
     ),
-    "fitted to 30 logs of 102 graphs each": "按 30 份日志拟合，每份 102 个图",
-    "logs of other GPUs have a quarter to all of it": "其他 GPU 的日志为其四分之一至全部",
+    "logs of other GPUs and releases have a quarter to all of it": "其他 GPU 和版本的日志为其四分之一至全部",
+    "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json)": (
+        "vLLM 0.10.1 至 0.29 的公开启动日志（tests/truth/logs.json）"
+    ),
+    "100 MiB, and 5 for each sequence of the largest graph": "100 MiB，最大图的每条序列另加 5 MiB",
+    "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
+    "observed 0 beside the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
+    "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个图，实测 0.40 至 1.85 GiB",
     # Entries
     "{tower}'s table of rotations": "{tower} 的旋转表",

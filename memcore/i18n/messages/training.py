@@ -122,6 +122,10 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "it runs with engine.type none or ddp, found {engine}": "它在 engine.type none 或 ddp 下运行，当前为 {engine}",
     "'padded' is not supported yet with attention {kernel}": "'padded' 暂不支持注意力 {kernel}",
     "layers of {implementation}": "{implementation} 的层",
+    "compiled blocks are not tiled": "编译后的 block 不分块",
+    "supported only for dense gated feed-forward layers of three matrices, unlike {model}": (
+        "仅支持三个矩阵的稠密门控前馈层，{model} 不是"
+    ),
     "compiled blocks are not supported yet for {what}": "{what}暂不支持编译",
     "supported only for 'torchtitan' layers, found {implementation}": (
         "仅支持 'torchtitan' 的层，当前为 {implementation}"

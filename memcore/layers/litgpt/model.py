@@ -184,7 +184,7 @@ def _attention(x: Tensor, weights: Weights, part: Attention, step: Step, tables:
 
 
 def _attend_to_prompt(y: Tensor, q: Tensor, weights: Weights, part: Attention) -> Tensor:
-    """What the learned tokens add, times its gate (lit_gpt/adapter.py, `CausalSelfAttention`).
+    """Return what the learned tokens add, times its gate (lit_gpt/adapter.py, `CausalSelfAttention`).
 
     They are one sequence: with several, no fused kernel takes them, and SDPA falls back to matrix products.
     """

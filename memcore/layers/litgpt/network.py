@@ -20,7 +20,7 @@ _HEADS = TARGETS[:3]
 
 
 def litgpt(model: Model, targets: Collection[str]) -> Model:
-    """The same network with fused matrices; `targets` says which of their parts have adapters."""
+    """Fuse a network's matrices as LitGPT does; `targets` says which of their parts have adapters."""
     network = model.network
     runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
     return replace(model, network=replace(network, runs=runs))

@@ -51,7 +51,7 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, module: str, *,
 
 
 def dense(x: Tensor, weights: Weights, part: FeedForward, *, compiled: bool) -> Tensor:
-    """The same as the layer's only feed-forward network, under tensor parallelism given what it needs."""
+    """Run the layer's only feed-forward network, under tensor parallelism with the input it needs."""
     with x.tape.module(part.module):
         given = prepared(x)
     return feed_forward(given, weights, part, part.module, compiled=compiled)

@@ -102,7 +102,7 @@ def _dora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
 
 
 def _product(x: Tensor, base: Parameter, made: Tensor | None, part: Linear) -> Tensor:
-    """What the frozen matrix makes of a dropped-out input; one that was made for it is kept for the gradient."""
+    """Return what the frozen matrix makes of a dropped-out input; one that was made for it is kept for the gradient."""
     if made is None:
         return linear(x, base)
     tape, before = x.tape, x

@@ -131,7 +131,7 @@ def attend_bloom(
 
 
 def dropout_add(x: Tensor, residual: Tensor, probability: float) -> Tensor:
-    """What was dropped is added to the residual."""
+    """Add what was dropped to the residual."""
     out = dropout(x, probability)
     return add(residual, out)
 

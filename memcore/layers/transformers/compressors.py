@@ -139,12 +139,12 @@ def _overlapping(hidden_states: Tensor, weights: Weights, name: str, rate: Axis,
 
 
 def _before(chunks: Tensor) -> Tensor:
-    """What each window has of the one before it."""
+    """Return what each window has of the one before it."""
     return select(narrow(chunks, 1, Shifted(chunks.shape[1], -1, 1)), 3)
 
 
 def _threshold(tape: Tape) -> Tensor:
-    """How many compressed keys each query may see."""
+    """Return how many compressed keys each query may see."""
     return like(new(tape, (1, "s"), "int64", "position_ids"), "position_ids")
 
 

@@ -78,18 +78,18 @@ class Context:
         return {**found, **{name: each for name in _ARGUMENTS if (each := getattr(self, name)) is not None}}
 
     def given(self, arguments: Mapping[str, Tensor]) -> Context:
-        """The same with other tensors as arguments."""
+        """Return this context with other tensors as arguments."""
         rotary = self.rotary if "cos" not in arguments else (arguments["cos"], arguments["sin"])
         named: dict[str, Any] = {name: arguments.get(name) for name in _ARGUMENTS}
         return replace(self, rotary=rotary, **named)
 
     def given_too(self, arguments: Mapping[str, Tensor]) -> Context:
-        """The same with further arguments."""
+        """Return this context with further arguments."""
         named: dict[str, Any] = dict(arguments)
         return replace(self, **named)
 
     def without_arguments(self) -> Context:
-        """What remains of it."""
+        """Return what remains of it."""
         own = self.rotary if self.rotary is not None and len(self.rotary) != 2 else None
         nothing: dict[str, Any] = dict.fromkeys(_ARGUMENTS)
         return replace(self, rotary=own, **nothing)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from memcore.layers.compiled import gated, unread
 from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.xielu import xielu
@@ -12,6 +14,7 @@ from memcore.tensors.basics import new, split
 from memcore.tensors.moments import std
 from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, relu, sub
 from memcore.tensors.tensor import Tensor
+from memcore.tensors.tiled import tiled
 
 
 def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Context) -> Tensor:
@@ -22,22 +25,29 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
         if part.gate is not None:
             if part.gating != "plain":
                 return _gemma3n(x, weights, part, part.gate)
-            linears = (part.gate, part.up, part.down)
-            if x.tape.fuses_lora and all(fusable(weights, each) for each in linears):
-                return fused_lora.gated(x, *(adapted(weights, each) for each in linears))
-            if "swiglu" in x.tape.liger:
-                return project(
-                    liger.gated(project(x, weights, part.gate), project(x, weights, part.up)), weights, part.down
-                )
-            if x.tape.compiled:
-                product = gated(project(x, weights, part.gate), project(x, weights, part.up))
-                with unread(x.tape):
-                    return project(product, weights, part.down)
-            gate = ACTIVATIONS[part.activation]
-            return project(mul(gate(project(x, weights, part.gate)), project(x, weights, part.up)), weights, part.down)
+            if x.tape.tiles:
+                learned = [weights[f"{each.name}.weight"] for each in (part.gate, part.up, part.down)]
+                run = partial(_gated, weights=weights, part=part, gate=part.gate)
+                return tiled(run, x, learned, written=x.tape.fuses_lora)
+            return _gated(x, weights, part, part.gate)
         hidden_states = project(x, weights, part.up)
         hidden_states = activate(hidden_states, weights, part)
         return project(hidden_states, weights, part.down)
+
+
+def _gated(x: Tensor, weights: Weights, part: FeedForward, gate: Linear) -> Tensor:
+    """Two matrices, one of which is a gate, and a third; or the kernels that take their place."""
+    linears = (gate, part.up, part.down)
+    if x.tape.fuses_lora and all(fusable(weights, each) for each in linears):
+        return fused_lora.gated(x, *(adapted(weights, each) for each in linears))
+    if "swiglu" in x.tape.liger:
+        return project(liger.gated(project(x, weights, gate), project(x, weights, part.up)), weights, part.down)
+    if x.tape.compiled:
+        product = gated(project(x, weights, gate), project(x, weights, part.up))
+        with unread(x.tape):
+            return project(product, weights, part.down)
+    activation = ACTIVATIONS[part.activation]
+    return project(mul(activation(project(x, weights, gate)), project(x, weights, part.up)), weights, part.down)
 
 
 def _gemma3n(hidden_states: Tensor, weights: Weights, part: FeedForward, gate: Linear) -> Tensor:

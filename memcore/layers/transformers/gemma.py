@@ -55,7 +55,7 @@ def _gemma4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
 
 
 def _per_layer(per_layer_input: Tensor, weights: Weights, layer: Layer) -> Iterator[Callable[[Tensor], Tensor]]:
-    """What a layer does with its own embedding of the tokens: each result takes the place of the one before."""
+    """Yield what a layer does with its own embedding of the tokens: each result takes the place of the one before."""
     if not isinstance(layer.feed_forward, FeedForward):
         raise TypeError(layer)
     yield lambda hidden_states: project(hidden_states, weights, _GATE)

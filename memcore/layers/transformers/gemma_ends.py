@@ -62,7 +62,7 @@ def _combined(step: Step, inputs_embeds: Tensor, per_layer_inputs: Tensor) -> Te
 
 
 def _combined_in_place(step: Step, inputs_embeds: Tensor, per_layer_inputs: Tensor) -> Tensor:
-    """The same in Gemma 3n, where scales are buffers."""
+    """Combine embeddings in place as Gemma 3n does, whose scales are buffers."""
     stored = step.recipe.precision.parameter
     scale_buffer = to(Tensor(step.tape, None, (), stored), inputs_embeds.dtype)
     per_layer_projection = _mul_(_projected(step, inputs_embeds), scale_buffer)

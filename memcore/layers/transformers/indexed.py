@@ -119,7 +119,7 @@ def _chosen(index_scores: Tensor) -> Tensor:
 
 
 def _index_mask(topk_indices: Tensor) -> Tensor:
-    """Which tokens are not chosen."""
+    """Return which tokens are not chosen."""
     ones = new(topk_indices.tape, (*topk_indices.shape[:2], "s"), "bool", "ones")
     return unsqueeze(scatter(ones, to(topk_indices, "int64")), 1)
 

@@ -49,7 +49,7 @@ def attend_latent(
 
 
 def query_residual(hidden_states: Tensor, weights: Weights, part: LatentAttention) -> Tensor:
-    """What queries are projected from: their latent vector, if they have one."""
+    """Return what queries are projected from: their latent vector, if they have one."""
     if part.query_norm is None:
         return hidden_states
     return norm(project(hidden_states, weights, part.queries[0]), weights, part.query_norm)

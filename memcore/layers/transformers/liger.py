@@ -9,7 +9,7 @@ from memcore.layers.transformers import model, support, tables
 from memcore.layers.transformers.norms import LIGER_NORMS
 from memcore.messages import joined
 from memcore.networks.network import Network
-from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.parts import Attention, is_gated
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
@@ -19,23 +19,17 @@ KERNELS = frozenset({"rms_norm", "rope", "swiglu"})
 
 
 def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
-    """The same kernels; refuses families whose layers Liger does not patch like Llama's."""
+    """Return Liger's kernels; refuses families whose layers Liger does not patch like Llama's."""
     layers = network.kinds
     wanted = {
         "rms_norm": ("RMSNorm", all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms)),
         "rope": (
-            "attention with whole rotary embeddings",
+            "attention with full rotary embeddings",
             all(isinstance(layer.mixer, Attention) and layer.mixer.rotary == "full" for layer in layers),
         ),
         "swiglu": (
             "a gated feed-forward layer of two matrices",
-            all(
-                isinstance(layer.feed_forward, FeedForward)
-                and layer.feed_forward.gate is not None
-                and not layer.feed_forward.fused
-                and layer.feed_forward.gating == "plain"
-                for layer in layers
-            ),
+            all(is_gated(layer.feed_forward) for layer in layers),
         ),
     }
     missing = [title for name, (title, has) in wanted.items() if name in kernels and not has]
@@ -51,7 +45,7 @@ def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
-    """The same with other kernels."""
+    """Run the forward pass with Liger's kernels."""
     step.tape.liger = step.recipe.liger
     return model.forward(step, batch)
 

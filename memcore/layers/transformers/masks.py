@@ -46,7 +46,7 @@ def unused_masks(step: Step, batch: Batch, dtype: str, used: Collection[str]) ->
 
 
 def mask_of(layer: Layer) -> str:
-    """Which tokens a layer sees: full, sliding, chunked or indexed."""
+    """Return which tokens a layer sees: full, sliding, chunked or indexed."""
     return next((mixer.mask for mixer in layer.mixers), "full")
 
 
@@ -82,7 +82,10 @@ def _behind_prefix(tape: Tape, batch: Batch, dtype: str | None) -> Tensor:
 
 
 def _allowed(tape: Tape, batch: Batch, kind: str, *, both_ways: bool) -> Tensor:
-    """Where attention is allowed, `sdpa_mask`: conditions are merged two at a time, then expanded to the batch."""
+    """Return where attention is allowed, `sdpa_mask`.
+
+    Conditions are merged two at a time, then expanded to the batch.
+    """
     local = _CONDITIONS.get(kind)
     condition = _merged(local, _causal) if local else _causal
     if both_ways:
@@ -141,7 +144,7 @@ def _padding(tape: Tape) -> Tensor:
 
 
 def _chunk(tape: Tape) -> Tensor:
-    """Whether two tokens are in the same chunk, counted from where padding ends."""
+    """Return whether two tokens are in the same chunk, counted from where padding ends."""
     key = _chunk_of(tape, ("b", 1, 1, "s"))
     query = _chunk_of(tape, ("b", 1, "s", 1))
     allowed = new(tape, ("b", 1, "s", "s"), "bool", _RULE)

@@ -30,7 +30,7 @@ def jittered(hidden_states: Tensor) -> Tensor:
 
 
 def jittered_view(hidden_states: Tensor) -> Tensor:
-    """The same for a view: the gradient of what it views is copied, its slice once more (`CopySlices`)."""
+    """Jitter a view: the gradient of what it views is copied, its slice once more (`CopySlices`)."""
     noise = like(hidden_states, "random")
     out = view(hidden_states, hidden_states.shape, hidden_states.order)
 

@@ -57,7 +57,7 @@ def _rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Ten
 
 
 def _each(query: Tensor, key: Tensor, value: Tensor, part: Attention, context: Context) -> list[Tensor]:
-    """What comes of each piece; the module holds it until it ends."""
+    """Return what comes of each piece; the module holds it until it ends."""
     pieces = list(_recorded(context, part.mask))
     lengths = [length for length, _, recorded in pieces for _ in range(recorded)]
     splits = [split_sizes(each, 2, lengths) for each in (query, key, value)]

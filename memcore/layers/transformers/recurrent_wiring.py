@@ -33,7 +33,7 @@ def _single(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
 
 
 def _single_fp32(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """The same with a residual stream in fp32 (`MambaBlock` with `residual_in_fp32`)."""
+    """Wire a block whose residual stream is in fp32 (`MambaBlock` with `residual_in_fp32`)."""
     residual = hidden_states
     hidden_states = norm(to(hidden_states, weights[f"{layer.norms[0].name}.weight"].dtype), weights, layer.norms[0])
     residual = to(residual, "fp32")

@@ -35,7 +35,7 @@ def rotary_tables(step: Step, dtype: str) -> Tables:
 
 
 def rotary_widths(network: Network) -> Mapping[str, Axis]:
-    """How many elements of a head each table rotates; empty if no layer rotates."""
+    """Return how many elements of a head each table rotates; empty if no layer rotates."""
     found: dict[str, Axis] = {}
     for part in (part for layer in network.kinds for part in _rotating(layer)):
         found.setdefault(part.table, part.heads.width if part.rotary in WHOLE else part.heads.rotated)

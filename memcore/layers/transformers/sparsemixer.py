@@ -44,7 +44,7 @@ def _draw(scores: Tensor, masked_scores: Tensor, local: dict[str, Tensor]) -> li
 
 
 def _exceeds(threshold: Tensor, scores: Tensor) -> Tensor:
-    """Whether the distance from the largest score, over a factor, is more than noise."""
+    """Return whether the distance from the largest score, over a factor, is more than noise."""
     return like(like(elementwise("sub", threshold, scores), "div"), "greater", "bool")
 
 

@@ -34,7 +34,7 @@ def _linears(network: Network) -> Iterator[Linear]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
-    """The same with other functions."""
+    """Run the forward pass with Unsloth's functions."""
     step.tape.liger, step.tape.fuses_lora = step.recipe.liger, True
     return model.forward(step, batch)
 

@@ -50,7 +50,7 @@ def _vision(whole: Reader, default: str) -> Reader:
 
 
 def _strategy(whole: Reader) -> frozenset[str]:
-    """Whether the class token goes on to the decoder."""
+    """Return whether the class token goes on to the decoder."""
     return frozenset({"whole"} if whole.value("vision_feature_select_strategy") == "full" else ())
 
 
@@ -141,7 +141,7 @@ def _resampler(whole: Reader, vision: Reader) -> Tensors:
 
 
 def _shrunk(reader: Reader, name: str = "downsample_ratio") -> int:
-    """How many patches along one side become one."""
+    """Return how many patches along one side become one."""
     ratio = reader.number(name)
     if not 1 / INTEGER <= ratio <= 1:
         reader.refuse(name, "expected a number above 0 and up to 1, found {:g}", ratio)

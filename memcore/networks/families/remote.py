@@ -190,7 +190,7 @@ def renamed(config: Config) -> Config:
 
 
 def _blocks(config: Config) -> Config:
-    """What every block of Nemotron-NAS has, as lists of a value for each layer."""
+    """Return what every block of Nemotron-NAS has, as lists of a value for each layer."""
     blocks, heads = config.get("block_configs"), config.get("num_attention_heads")
     hidden = config.get("hidden_size")
     if not isinstance(blocks, list) or not isinstance(heads, int) or not isinstance(hidden, int):

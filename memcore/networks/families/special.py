@@ -113,7 +113,10 @@ def _gemma4_heads(reader: Reader) -> int:
 
 
 def _sparse_gates(reader: Reader) -> list[str]:
-    """Where only the largest elements of the gate are kept: in the first ten layers, if the file does not say."""
+    """Return where only the largest elements of the gate are kept.
+
+    In the first ten layers, if the file does not say.
+    """
     listed, count = reader.listed("activation_sparsity_pattern"), patterns.depth(reader)
     if listed is None:
         listed = [float(count > 10 and i < 10) for i in range(count)]

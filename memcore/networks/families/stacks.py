@@ -137,7 +137,7 @@ def stack(layers: Sequence[Layer], taps: Iterable[int], **fields: object) -> Sta
 
 
 def equal(reader: Reader, layer: Layer, taps: Sequence[int], **fields: object) -> Stack:
-    """The same, where all layers are alike; a tap may count from the end, and -1 is the last layer."""
+    """Read a stack whose layers are all alike; a tap may count from the end, and -1 is the last layer."""
     count = reader.integer("num_hidden_layers")
     if any(not -count <= tap < count for tap in taps):
         reader.refuse(

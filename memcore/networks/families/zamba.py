@@ -81,7 +81,10 @@ def _adapters(reader: Reader, owner: int) -> Iterator[Weight]:
 
 
 def _zamba_extra(reader: Reader, place: Place) -> Extra | None:
-    """What a hybrid layer has besides its Mamba layer: a way back from the shared block, and perhaps the block."""
+    """Return what a hybrid layer has besides its Mamba layer.
+
+    A way back from the shared block, and perhaps the block.
+    """
     if not place.tag:
         return None
     found = [Weight("linear.weight", (("h",), ("h",)), "other")]

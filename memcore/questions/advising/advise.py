@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memcore.config.engine import EngineSettings
-from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.estimation import changed, estimate
 from memcore.memory.estimate import Estimate
@@ -17,7 +16,7 @@ from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.advising.server import ServerAdvice, advised
 from memcore.questions.advising.server import ladder as server_ladder
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
 from memcore.questions.describe import when
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import RISKS, Change, Changes
@@ -237,8 +236,7 @@ def _tried(found: Estimate | ServingEstimate, roofline: Roofline | None) -> Iter
 
 
 def _assumed(found: Estimate, roofline: Roofline | None) -> Roofline:
-    accelerator = found.job.accelerator.id if found.job.accelerator else None
-    return roofline or roofline_of(accelerator, found.job.config[Hardware.gpus_per_node])
+    return roofline or roofline_for(found.job.config)
 
 
 def _worth(advice: Advice | ServerAdvice) -> tuple[bool, bool, float]:

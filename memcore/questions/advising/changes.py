@@ -277,7 +277,7 @@ CHANGES: tuple[Change, ...] = tuple(sorted((*_COMMON, *_OWN), key=lambda each: R
 
 
 def applicable(change: Change, job: Job) -> Iterator[Changes]:
-    """What a row changes of a job, if it applies at all."""
+    """Yield what a row changes of a job, if it applies at all."""
     if change.engines is not None and job.engine.name not in change.engines:
         return
     for path, values in (change.when or {}).items():

@@ -9,7 +9,7 @@ from memcore.messages import Message
 
 
 def _dialects() -> Mapping[str, Mapping[str, object]]:
-    """What trains and what serves may have words for different settings of one tool."""
+    """Merge the words of trainers and servers: one tool may have different settings in both."""
     found: dict[str, dict[str, object]] = {}
     for room in registry.rooms("words"):
         for dialect, words in room.WORDS.items():

@@ -50,12 +50,12 @@ class ServerAdvice:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the server takes what is asked with it; None where no accelerator is named."""
+        """Return whether the server takes what is asked with it; None where no accelerator is named."""
         return self.after.fits
 
     @cached_property
     def slowdown(self) -> float:
-        """How many more GPU-seconds a token takes where memory limits, as a share; launches are not counted."""
+        """Return by what fraction GPU-seconds per token grow where memory limits; launches are not counted."""
         return _read(self.after) / _read(self.before) - 1
 
     @property
@@ -96,7 +96,7 @@ def _read(found: ServingEstimate) -> float:
 
 
 def _room(before: ServingEstimate, after: ServingEstimate) -> str:
-    """How many of the longest sequences there is room for, before and after."""
+    """Return how many of the longest sequences there is room for, before and after."""
     counts = [each.pool.users(each.job.basics.max_model_len) if each.pool else None for each in (before, after)]
     if None in counts:
         return ""

@@ -23,7 +23,7 @@ def changes_of(server: str) -> Sequence[ServerChange]:
 
 
 def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
-    """What a row makes of a server's settings: nothing where it does not apply."""
+    """Yield what a row makes of a server's settings: nothing where it does not apply."""
     match row.how:
         case Becomes(to, unless):
             yield from _become(found, to, unless or {path: (value,) for path, value in to.items()})
@@ -67,7 +67,10 @@ def _share(found: ServingEstimate, path: str) -> Iterator[Changes]:
 
 
 def _exceeds(found: ServingEstimate, changes: Changes) -> bool:
-    """Whether a server with changes holds more than the GPU has; not where it is refused, as with too small a share."""
+    """Return whether a server with changes holds more than the GPU has.
+
+    Not where it is refused, as with too small a share.
+    """
     then = changed(found.job.config, changes)
     return then is not None and then.capacity is not None and then.device.high > then.capacity
 

@@ -13,7 +13,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_of
+from memcore.questions.costs import Cost, cost_of, roofline_for
 from memcore.questions.solving import Pieces
 from memcore.serving.estimate import ServingEstimate
 
@@ -37,7 +37,6 @@ class Bench:
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
-    rooflines: dict[tuple[str | None, int], Roofline] = field(default_factory=dict)
 
     def at(self, config: Config) -> Pieces[Found | MemcoreError]:
         """The estimate of a config, or why there is none; stops after each that is made.
@@ -66,11 +65,7 @@ class Bench:
 
     def cost(self, found: Estimate) -> Cost:
         """What a step of a training job costs."""
-        accelerator = found.job.accelerator.id if found.job.accelerator else None
-        key = accelerator, node_of(found.job.config)
-        if key not in self.rooflines:
-            self.rooflines[key] = roofline_of(*key)
-        return cost_of(found.job, self.rooflines[key])
+        return cost_of(found.job, roofline_for(found.job.config))
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""

@@ -56,12 +56,12 @@ class Division(NamedTuple):
 
     @property
     def dimensions(self) -> int:
-        """How many kinds of parallelism it combines."""
+        """Return how many kinds of parallelism it combines."""
         return sum(size > 1 for size in self)
 
     @property
     def title(self) -> str:
-        """As engineers write it: TP8 PP9."""
+        """Return the division as engineers write it: TP8 PP9."""
         names = ("TP", "PP", "CP", "SP", "EP", "HSDP")
         return " ".join(f"{name}{size}" for name, size in zip(names, self, strict=True) if size > 1)
 
@@ -88,7 +88,7 @@ class Asked:
     experts: int
 
     def on(self, gpus: int) -> Asked:
-        """The same job on another number of GPUs."""
+        """Put the job on another number of GPUs."""
         return replace(self, gpus=gpus)
 
     def settings(self, division: Division, micro_batch: int, way: Way) -> Settings:
@@ -109,7 +109,7 @@ class Asked:
 
 
 def asked_of(config: Config, job: Job) -> Asked:
-    """What a job asks for."""
+    """Return what a job asks for."""
     sizes = job.model.sizes
     return Asked(
         config=config,

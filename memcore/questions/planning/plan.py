@@ -209,11 +209,14 @@ def plan_by_piece(
     headroom: float = HEADROOM,
     keep: int = KEEP,
 ) -> Iterator[Planned | None]:
-    """What `plan` finds, last; before it None after every estimate, and in between plans that no later one beats."""
+    """Yield what `plan` finds, last.
+
+    Before it None after every estimate, and in between plans that no later one beats.
+    """
     asked = config if isinstance(config, Config) else Config.from_dict(config)
     tiers = _tiers(goal, quality)
     if not 0 <= headroom < 1:
-        raise ConfigError.at("headroom", "found {!r}; allowed: a share from 0 to below 1, such as 0.1", headroom)
+        raise ConfigError.at("headroom", "found {!r}; allowed: a fraction from 0 to below 1, such as 0.1", headroom)
     bench = Bench(MOST, headroom)
     found = yield from bench.at(asked)
     if isinstance(found, MemcoreError):
@@ -280,7 +283,7 @@ def _different(proposals: Iterable[Proposal], keep: int) -> Iterator[Proposal]:
 
 
 def _because(leanest: Found) -> str:
-    """What binds, with the least that was needed."""
+    """Return what binds, with the least that was needed."""
     capacity, parts = format_bytes(leanest.capacity or 0), leanest.ledger.by_category
     largest = max(parts, key=lambda name: parts[name])
     if isinstance(leanest, ServingEstimate):

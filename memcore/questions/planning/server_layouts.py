@@ -53,7 +53,7 @@ def layouts(config: Config, found: ServingEstimate, gpus: int) -> Iterator[Knob]
                         ServerSettings.enable_expert_parallel: True,
                     },
                     "Data-parallel attention",
-                    "each rank has a cache for its own users, and experts are shared out over all ranks",
+                    "each rank has a cache for its own users, and experts are distributed over all ranks",
                 )
 
 
@@ -65,7 +65,7 @@ def replicas(found: ServingEstimate, gpus: int) -> Iterator[Knob]:
                 yield _layout(
                     {_TENSOR: tensor if tensor > 1 else None, _DATA: gpus // tensor},
                     "Replicas",
-                    "fewer GPUs wait for each other at every layer, and each replica serves its share of the users",
+                    "fewer GPUs wait for each other at every layer, and each replica serves a part of the users",
                 )
 
 

@@ -47,7 +47,7 @@ class Served:
 
     @property
     def division(self) -> str:
-        """How it is divided among GPUs."""
+        """Return how it is divided among GPUs."""
         return division_of(self.found.job.basics.layout)
 
 
@@ -138,7 +138,7 @@ class Servings:
         return found[:1] if _room(most[1]) <= _room(found[0][1]) else [found[0], most]
 
     def _replicated(self, found: Sequence[Served]) -> Iterator[Served | None]:
-        """What is safe as it was asked for, in the smallest copies that are safe too."""
+        """Yield what is safe as it was asked for, in the smallest copies that are safe too."""
         gpus = self.asked[Hardware.num_gpus] or 1
         whole = next((each for each in found if each.tier == "same" and self.bench.safe(each.found)), None)
         if whole is None or gpus == 1 or self.asked.below("parallelism"):
@@ -198,7 +198,7 @@ class Servings:
                         yield Served("transfer", (*best[1], best[2]), best[0], -number)
 
     def _as(self, server: str) -> Config:
-        """What is asked of another server: ranks and formats are its own."""
+        """Return what is asked of another server: ranks and formats are its own."""
         cleared = {path: None for path in self.asked.values if path.startswith(("parallelism.", "engine."))}
         formats: dict[str, object] = {
             Inference.quantization: None,
@@ -250,7 +250,7 @@ class Servings:
                 return
 
     def _larger_ones(self, sizes: Mapping[str, object]) -> Iterator[Served | None]:
-        """As many larger GPUs, else a node of them."""
+        """Yield as many larger GPUs, else a node of them."""
         capacity, asked = self.first.capacity or 0, self.first.job.num_gpus
         for count in (asked, _NODE) if asked < _NODE else (asked,):
             for knob in larger(max(capacity, self.least_weights // count), self.first.job.accelerator):
@@ -295,7 +295,7 @@ def _several(knob: Knob, count: int, sizes: Mapping[str, object]) -> Knob:
 
 
 def _room(found: ServingEstimate) -> tuple[float, int]:
-    """How many times the cache holds what is asked for; where that says nothing, how little the server takes."""
+    """Return how many times the cache holds what is asked for; where that says nothing, how little the server takes."""
     pool = found.pool
     ratio = (pool.capacity or 0) / max(found.needed, 1) if pool is not None else 0.0
     return max(ratio, 0.0), -found.device.expected

@@ -287,7 +287,7 @@ _LAST, _EACH_FRAME = 40, 32
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
-    """What several changes set together; later ones win."""
+    """Return what several changes set together; later ones win."""
     return {path: value for knob in knobs for path, value in knob.to.items()}
 
 
@@ -328,6 +328,6 @@ def _engines(named: str) -> tuple[str, ...]:
 
 
 def _keeps(config: Config, settings: Settings) -> bool:
-    """Whether a way runs the layers that a config names."""
+    """Return whether a way runs the layers that a config names."""
     given = config.get(Training.implementation)
     return given is None or settings.get(Training.implementation, given) == given

@@ -88,7 +88,7 @@ def _now(quantity: str, unit: int | None = None, moment: str | None = None, *, c
 
 
 def _out(quantity: str) -> Meaning:
-    """Where memory was out: of the first message, because others may be another rank's."""
+    """Return where memory was out: of the first message, because others may be another rank's."""
     return Meaning(quantity, "out_of_memory", take=FIRST)
 
 

@@ -60,7 +60,7 @@ class Sighting:
 
     @property
     def rounding(self) -> int:
-        """How far off what was printed can be."""
+        """Return how far off what was printed can be."""
         return max(self.high - self.value, self.value - self.low)
 
 
@@ -121,7 +121,7 @@ class _Kept:
         """What lines of one kind with the same numbers state: they count, but change nothing."""
 
     def read(self, index: int, line: str, number: int) -> None:
-        """What a line states, if it is of a kind."""
+        """Return what a line states, if it is of this kind."""
         kind = LINES[index]
         match = kind.text.search(line) if kind.also in line else None
         if match is None:
@@ -164,7 +164,7 @@ def _key(seen: Sighting) -> _Key:
 
 
 def _seen(pattern: Line, match: re.Match[str], number: int) -> Iterator[tuple[Sighting, Meaning]]:
-    """What one line states; parts of one quantity are added."""
+    """Yield what one line states; parts of one quantity are added."""
     stated: dict[tuple[str, str | None], tuple[Sighting, Meaning]] = {}
     for meaning, group in zip(pattern.meanings, match.groups() or ("",), strict=True):
         if group is None:
@@ -238,7 +238,7 @@ neither in tensors nor free is the context's, libraries' or other processes'."""
 
 
 def _combined(found: Iterable[Sighting]) -> Iterator[Sighting]:
-    """What was found, and what follows from it."""
+    """Yield what was found, and what follows from it."""
     seen = list(found)
     yield from seen
     for tool in dict.fromkeys(each.tool for each in seen):
@@ -246,7 +246,7 @@ def _combined(found: Iterable[Sighting]) -> Iterator[Sighting]:
 
 
 def _following(seen: Sequence[Sighting]) -> Iterator[Sighting]:
-    """What follows from the lines of one tool."""
+    """Yield what follows from the lines of one tool."""
     by_name = {f"{each.quantity} at {each.moment}" if each.moment else each.quantity: each for each in seen}
     for (quantity, moment), names in _COMBINED.items():
         plus = [by_name.get(name) for name in names if name[0] != "-"]

@@ -41,11 +41,11 @@ class Held(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is."""
+        """Return what it is."""
 
     @property
     def module(self) -> str:
-        """Where it belongs."""
+        """Return where it belongs."""
 
     @property
     def bytes(self) -> int:
@@ -242,7 +242,7 @@ def _row(found: Estimate | ServingEstimate, seen: Sighting, quantity: str, momen
 
 
 def _beside(found: Estimate | ServingEstimate, quantity: str, moment: str | None, rank: object) -> Beside:
-    """What is predicted, with its range where it is a reading."""
+    """Return what is predicted, with its range where it is a reading."""
     if quantity in _FURTHER:
         return _FURTHER[quantity](found)
     if isinstance(found, ServingEstimate) and quantity in OF_SERVERS:
@@ -257,7 +257,7 @@ def _needed(found: Estimate | ServingEstimate) -> Beside:
 
 
 def _outside(found: Estimate | ServingEstimate) -> Beside:
-    """What is not in PyTorch's allocator."""
+    """Return what is not in PyTorch's allocator."""
     if isinstance(found, ServingEstimate):
         return beside(found, "non_torch", "steady")
     parts = [each.overhead for each in outside(found.rank)]

@@ -107,10 +107,16 @@ def order(found: Found, headroom: float) -> tuple[bool, int, int, int, float]:
 
 
 def pareto(found: Sequence[Found]) -> Iterable[Found]:
-    """Layouts that no other equals or exceeds in headroom, cost and GPUs."""
-    for each in found:
-        if not any(_beats(other, each) for other in found):
-            yield each
+    """Layouts that no other equals or exceeds in headroom, cost and GPUs, in their order.
+
+    What beats another stands before it when sorted, and whatever is beaten is beaten by one of the front.
+    """
+    front: list[Found] = []
+    for each in sorted(found, key=lambda each: (-(each.headroom or 0), each.cost.per_token, each.gpus)):
+        if not any(_beats(other, each) for other in front):
+            front.append(each)
+    kept = {id(each) for each in front}
+    return [each for each in found if id(each) in kept]
 
 
 def _beats(first: Found, second: Found) -> bool:
@@ -147,7 +153,7 @@ class Tally:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def progress(self, *, done: bool) -> Progress:
-        """What is known now."""
+        """Return what is known now."""
         seen = self.pruned + self.measured + self.refused
         new, self.new = tuple(self.new), []
         self.best.sort(key=lambda each: order(each, self.headroom))

@@ -24,7 +24,7 @@ def _kinds() -> Iterator[Kind]:
 
 
 def _ways(kind: Kind) -> int:
-    """How many ways there are to divide a job of a kind."""
+    """Return how many ways there are to divide a job of a kind."""
     return len(ROWS[kind.row or str(kind.settings[_ENGINE])].divides)
 
 

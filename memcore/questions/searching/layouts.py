@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memcore.config.hardware import Hardware
@@ -76,9 +77,11 @@ def changes_of(layout: Layout, policy: Settings) -> dict[str, object]:
     return {**found, **policy}
 
 
-def config_of(base: Config, layout: Layout, policies: Sequence[Settings]) -> Config:
-    """A config in a layout."""
-    for path, value in changes_of(layout, policies[layout.policy]).items():
+def config_of(
+    base: Config, layout: Layout, policies: Sequence[Settings], divided: Settings = MappingProxyType({})
+) -> Config:
+    """A config in a layout; `divided`: how its stages share layers."""
+    for path, value in {**changes_of(layout, policies[layout.policy]), **divided}.items():
         if value != base.get(path):
             base = base.replaced(path, value)
     return base

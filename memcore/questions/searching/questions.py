@@ -14,13 +14,25 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, Work, cost, roofline_of, work_for
+from memcore.questions.costs import Cost, Roofline, cost, roofline_for, traffic_of
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
-from memcore.questions.searching.spaces import Floor, Space, Tried, floor_of, plan, sequences_of, space_of
+from memcore.questions.searching.spaces import (
+    Floor,
+    Slowest,
+    Space,
+    Tried,
+    floor_of,
+    plan,
+    sequences_of,
+    slowest_of,
+    space_of,
+)
+from memcore.questions.work import Work, work_for
 from memcore.trace.job import Job
 from memcore.trace.searching import Kind
+from memcore.trace.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,8 @@ class Question:
     roofline: Roofline
     computes: int
     sums: int
+    traffic: Traffic
+    slowest: Slowest
     capacity: int | None
     outside: int
     failed: list[Layout] = field(default_factory=list)
@@ -46,7 +60,11 @@ class Question:
 
     def cost(self, layout: Layout) -> Cost:
         """What a layout costs."""
-        return cost(self.work, plan(self.space, layout, self.computes, self.sums), self.roofline)
+        return cost(
+            self.work,
+            plan(self.space, layout, self.computes, self.sums, self.traffic, self.slowest),
+            self.roofline,
+        )
 
     def least(self, layout: Layout, growth: int | None = None) -> int:
         """Bytes that a layout surely has; `growth` as in `Floor.bytes`."""
@@ -63,7 +81,8 @@ class Question:
 
     def found(self, layout: Layout, price: Cost, answer: Measured) -> Found:
         """A layout with what was measured."""
-        policy = {**self.settings, **self.space.row.policies[layout.policy].settings}
+        row = self.space.row
+        policy = {**self.settings, **row.policies[layout.policy].settings, **self.space.divided(layout)}
         return Found(layout, policy, self.title, self.config[Hardware.accelerator], *answer, self.capacity, price)
 
 
@@ -135,6 +154,7 @@ def _question(
 ) -> Question:
     config, settings = config_as(base, kind)
     space = space_of(config, job, count, sequences, tried, kind.row)
+    work = work_for(job, space.sequence)
     return Question(
         title=kind.title,
         settings=settings,
@@ -142,8 +162,10 @@ def _question(
         text=json.dumps(config.to_dict(), sort_keys=True),
         space=space,
         floor=floor_of(job),
-        work=work_for(job, space.sequence),
-        roofline=roofline or roofline_of(config[Hardware.accelerator], config[Hardware.gpus_per_node]),
+        work=work,
+        traffic=traffic_of(job),
+        slowest=slowest_of(work, space.layers, space.counted),
+        roofline=roofline or roofline_for(config),
         computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
         sums=int(ITEMSIZE[job.recipe.precision.reduce]),
         capacity=job.capacity,

@@ -57,7 +57,7 @@ def _cell(value: object) -> object:
 
 
 def recorded(lines: Iterable[str]) -> dict[Key, Measured]:
-    """What rows of either form say, that were written before; a last row that was cut off is left out.
+    """Return what rows of either form say, that were written before; a last row that was cut off is left out.
 
     Raises ValueError, KeyError or TypeError for rows that no search wrote.
 

@@ -79,7 +79,7 @@ def search(
     """
     base = config if isinstance(config, Config) else Config.from_dict(config)
     if not 0 <= headroom < 1:
-        raise ConfigError.at("headroom", "found {!r}; allowed: a share from 0 to below 1, such as 0.1", headroom)
+        raise ConfigError.at("headroom", "found {!r}; allowed: a fraction from 0 to below 1, such as 0.1", headroom)
     tried = _tried(micro_batches, schedules, offload=offload)
     questions, left_out = questions_of(base, gpus, accelerators, sequences, roofline, tried)
     pool = executor if every else None
@@ -96,24 +96,29 @@ def _searched(
     every: bool,
     headroom: float,
 ) -> Iterator[Progress]:
-    """Price all layouts, measure what may be among the best, and yield the progress."""
-    priced = [
-        (number, layout, question.cost(layout))
-        for number, question in enumerate(questions)
-        for layout in question.space.layouts()
-    ]
-    tally = Tally(len(priced), left_out, headroom=headroom)
+    """Price all layouts that may fit, measure what may be among the best, and yield the progress."""
+    total, possible = 0, []
+    for number, question in enumerate(questions):
+        for layout in question.space.layouts():
+            total += 1
+            least = 0 if every else question.least(layout)
+            if every or _may_fit(question, layout, least):
+                possible.append((number, layout, least))
+    priced = [(number, layout, questions[number].cost(layout)) for number, layout, _ in possible]
+    tally = Tally(total, left_out, headroom=headroom)
     yield tally.progress(done=False)
+    tally.pruned = total - len(priced)
     if every:
         tasks = _sweep(questions, priced, tally, known)
     else:
-        priced.sort(key=lambda each: (each[2].per_token, questions[each[0]].least(each[1]), each[1]))
+        bounds = {(number, layout): least for number, layout, least in possible}
+        priced.sort(key=lambda each: (each[2].per_token, bounds[each[:2]], each[1]))
         tasks = _candidates(questions, priced, tally, known, keep)
     prices = {(number, layout): price for number, layout, price in priced}
     for task, answers in performed(tasks, executor):
         question = questions[task.number]
         for layout, answer in zip(task.layouts, answers, strict=True):
-            found = _note(tally, question, layout, prices[task.number, layout], answer, every=every)
+            found = _note(tally, question, layout, prices[task.number, layout], answer)
             tally.new += [found] if found is not None else []
         yield tally.progress(done=False)
     tally.best = tally.best if every else _shortened(tally.roomy or tally.best, keep, headroom)
@@ -143,7 +148,7 @@ def _sweep(
         if answer is None or (answer[2] is None and question.ceiling is not None):
             together.setdefault((number, *layout[:4], layout.policy), []).append(layout)
         else:
-            _note(tally, question, layout, price, answer, every=True)
+            _note(tally, question, layout, price, answer)
     for (number, *_), layouts in together.items():
         question = questions[number]
         yield Task(number, question.text, question.space, tuple(layouts), question.ceiling)
@@ -152,34 +157,44 @@ def _sweep(
 def _candidates(
     questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured], keep: int
 ) -> Iterator[Task]:
-    """What must be measured, decided as late as possible: what was found until then prunes the rest."""
+    """Yield what must be measured, decided as late as possible: what was found until then prunes the rest."""
     for number, layout, price in priced:
         question = questions[number]
         if _is_beaten(question, layout, price, tally, keep):
             tally.pruned += 1
         elif question.key(layout) in known:
-            _note(tally, question, layout, price, known[question.key(layout)], every=False)
+            _note(tally, question, layout, price, known[question.key(layout)])
         else:
             margin = _needed(question, layout, tally, keep)
             yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
 
 
-def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
-    """Whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
+def _may_fit(question: Question, layout: Layout, least: int) -> bool:
+    """Return whether a layout is worth its price: a bound does not say that it cannot fit.
 
     Several sequences that are shared among ranks are passed over: half of both are as many tokens, and less traffic.
     """
     if question.ceiling is None:
-        return False
-    if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
         return True
+    if layout.context > 1 and layout.micro_batch > 1 and layout.micro_batch in question.space.micro_batches[1:]:
+        return False
+    return least <= question.ceiling
+
+
+def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, keep: int) -> bool:
+    """Return whether a layout cannot fit, or is dearer than enough others and cannot leave more than one of them.
+
+    Where nobody knows what fits, the cheapest are as good as any.
+    """
+    if question.ceiling is None:
+        return len(tally.best) >= keep
     roomy = tally.roomy
     if len(roomy) >= keep and (
         tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in roomy)
     ):
         return True
     left = question.ceiling - question.least(layout)
-    if left < 0 or any(_needs_no_less(layout, each, question.space) for each in question.failed):
+    if any(_needs_no_less(layout, each, question.space) for each in question.failed):
         return True
     needed = _needed(question, layout, tally, keep)
     if left < needed:
@@ -200,7 +215,7 @@ def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
 
 
 def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
-    """Whether a layout surely holds at least as much as another: with more sequences at once, or fewer shards.
+    """Return whether a layout surely holds at least as much as another: with more sequences at once, or fewer shards.
 
     Gradients that wait for a second micro-batch are more, so that only a layout that has them too compares with one
     that has them; what stays gathered is more than what is freed.
@@ -212,9 +227,7 @@ def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
     return same and waits and alike
 
 
-def _note(
-    tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome, *, every: bool
-) -> Found | None:
+def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome) -> Found | None:
     """Count an answer; what was found, if the layout can be."""
     if isinstance(answer, str):
         tally.refuse(answer)
@@ -222,7 +235,7 @@ def _note(
     tally.measured += 1
     found = question.found(layout, price, answer)
     tally.idle = 0 if found.fits else tally.idle + 1
-    if found.fits or (question.capacity is None and (every or len(tally.best) < KEEP)):
+    if found.fits or question.capacity is None:
         tally.best.append(found)
     elif found.fits is False:
         question.failed.append(layout)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import accumulate
+from typing import TypeAlias
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -13,12 +16,16 @@ from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError
 from memcore.messages import joined
+from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts
-from memcore.questions.costs import IDLE, Plan
+from memcore.networks.stages import layers_of
+from memcore.questions.costs import IDLE, Plan, heaviest
 from memcore.questions.searching.kinds import ROWS
 from memcore.questions.searching.layouts import Layout, Settings
+from memcore.questions.work import Work
 from memcore.trace.job import Job
 from memcore.trace.searching import SCHEDULE, SCHEDULES, Policy, Row
+from memcore.trace.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,8 @@ class Space:
     """GPUs in a node, within which tensor parallelism stays."""
     layers: int
     """Layers that stages share, with embedding and loss where these count as one each."""
+    counted: int
+    """How many of these two do."""
     heads: int
     experts: int
     sequence: int
@@ -57,7 +66,7 @@ class Space:
 
     @property
     def row(self) -> Row:
-        """What the engine can be searched for."""
+        """Return what the engine can be searched for."""
         return ROWS[self.engine]
 
     @property
@@ -132,7 +141,7 @@ class Space:
                     yield Layout(*sizes, micro_batch, micro_batches, number)
 
     def _has(self, policy: Policy, tensor: int, stages: int, experts: int, micro_batches: int) -> bool:
-        """Whether a policy is one of this division."""
+        """Return whether a policy is one of this division."""
         if policy.schedule != "1f1b" and policy.schedule not in self.tried.schedules:
             return False
         if policy.schedule == "1f1b" and stages > 1 and "1f1b" not in self.tried.schedules:
@@ -141,7 +150,22 @@ class Space:
             return False
         if policy.chunks == 1:
             return True
-        return stages > 1 and self.layers % (stages * policy.chunks) == 0 and micro_batches % stages == 0
+        parts = stages * policy.chunks
+        fits = self.layers % parts == 0 or (self.lists and self.layers >= parts)
+        return stages > 1 and fits and micro_batches % stages == 0
+
+    @property
+    def lists(self) -> bool:
+        """A layout may list how many layers each stage has."""
+        return self.row.uneven and not self.counted
+
+    def divided(self, layout: Layout) -> Settings:
+        """The setting that lists layers of stages, where they do not all have the same."""
+        if not self.lists:
+            return {}
+        parts = layout.stages * self.row.policies[layout.policy].chunks
+        shares = None if self.layers % parts == 0 else list(layers_of(self.layers, parts))
+        return {Parallelism.pipeline_layout: shares}
 
     def _shards(self, ranks: int, context: int, experts: int) -> Iterator[int]:
         """Shard groups: all ranks, or whole nodes and more of them."""
@@ -188,13 +212,15 @@ def space_of(
             engine,
             joined(", ", ROWS),
         )
-    sizes, counted = job.model.sizes, ROWS[engine].counted
+    sizes, ends = job.model.sizes, ROWS[engine].counted
+    counted = 0 if ends is None else ends(config)
     return Space(
         engine=engine,
         gpus=gpus,
         sequences=sequences or sequences_of(job),
         node=config[Hardware.gpus_per_node] or 8,
-        layers=job.model.num_layers + (0 if counted is None else counted(config)),
+        layers=job.model.num_layers + counted,
+        counted=counted,
         heads=sizes.get("a", sizes["h"]),
         experts=sizes.get("E", 1),
         sequence=job.sizes["s"] * job.sizes["cp"],
@@ -223,8 +249,11 @@ def sequences_of(job: Job) -> int:
     return data * job.sizes["b"] * job.micro_batches
 
 
-def plan(space: Space, layout: Layout, computes: int, sums: int) -> Plan:
-    """What the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`."""
+def plan(space: Space, layout: Layout, computes: int, sums: int, traffic: Traffic, slowest: Slowest) -> Plan:
+    """Return what the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`.
+
+    `traffic`: what the engine sends, whatever the sizes; `slowest`: the pipeline's slowest rank, by stages and chunks.
+    """
     policy, count = space.row.policies[layout.policy], layout.micro_batches
     sharded = space.row.sharded == "parameters"
     gathers, reduces = (count * (1 + policy.resharded), count) if sharded else (1, 1)
@@ -249,7 +278,35 @@ def plan(space: Space, layout: Layout, computes: int, sums: int) -> Plan:
         chunks=policy.chunks,
         idle=IDLE.get(policy.schedule, 1.0),
         experts=layout.experts,
+        behind=(traffic.gathers_behind, "one" if sharded and layout.stages > 1 else traffic.reduces_behind),
+        messages=(traffic.gathered, traffic.reduced),
+        heaviest=slowest(layout.stages, policy.chunks),
     )
+
+
+Slowest: TypeAlias = Callable[[int, int], float]
+"""Work of a pipeline's slowest rank over the mean, for so many stages with so many chunks each."""
+
+
+def slowest_of(work: Work, layers: int, counted: int) -> Slowest:
+    """Of ranks that share layers as evenly as they can, the ends counting as layers where they do."""
+
+    @cache
+    def found(stages: int, chunks: int) -> float:
+        if stages == 1:
+            return 1.0
+        shares = layers_of(layers, stages * chunks) if not counted else ends_of(layers, stages * chunks, counted)
+        return heaviest(work, [sum(shares[rank::stages]) for rank in range(stages)])
+
+    return found
+
+
+def ends_of(layers: int, stages: int, counted: int) -> tuple[int, ...]:
+    """Layers of each stage where `layers` counts the last end, or both, as one each."""
+    shares = list(layers_of(layers, stages))
+    shares[-1] -= 1
+    shares[0] -= counted > 1
+    return tuple(shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +332,8 @@ class Floor:
     """Bytes of a gradient that a pipeline's stage keeps whole until its last micro-batch."""
     states: int = 0
     """Bytes of optimizer states for each parameter that data-parallel ranks share, where they share these alone."""
+    each_layer: tuple[tuple[int, int], ...] = ()
+    """Parameters of each layer: those of routed experts apart, as `dense` and `routed`."""
     logits: int = 0
     """Bytes of each token when the loss's gradient comes: log-probabilities and their gradient, in fp32."""
 
@@ -283,11 +342,11 @@ class Floor:
 
         `growth`: bytes that a layer surely keeps of one sequence, where a recorded step says it.
         """
-        tensor, stages = layout.tensor, layout.stages
-        shards = layout.shards if space.row.sharded == "parameters" else 1
+        tensor, stages, row = layout.tensor, layout.stages, space.row
+        shards = layout.shards if row.sharded == "parameters" else 1
         layers = self.layers // stages
         parameters = self.dense // (tensor * shards) + self.routed // (tensor * max(shards, layout.experts))
-        policy = space.row.policies[layout.policy]
+        policy = row.policies[layout.policy]
         one, two, three, four = policy.keeps
         kept = one * self.hidden + two * self.queries + three * self.keys + four * self.width
         tokens = layout.micro_batch * space.sequence // layout.context
@@ -300,6 +359,14 @@ class Floor:
             return activations if stages == 1 or self.uniform else layers * each
         loss = tokens * self.logits // tensor if stages == 1 else 0
         states = self.states * (self.dense + self.routed) // (tensor * layout.shards)
+        if stages > 1 and not self.uniform and space.lists and policy.schedule == "1f1b":
+            ranks = _shares(self.each_layer, stages, policy.chunks)[:2]
+            return max(
+                (dense + routed // layout.experts) // tensor * self.parameter
+                + self.states * (dense + routed) // (tensor * layout.shards)
+                + max(flying - number, 1) * count * each
+                for number, (count, dense, routed) in enumerate(ranks)
+            )
         if stages > 1 and not self.uniform:
             # Some stage has no less than the mean of parameters and states, whichever layers it has.
             return max(layers * each, (parameters * self.parameter + states) // stages)
@@ -317,8 +384,19 @@ _SIZE = 2
 """Bytes of an element that a layer keeps, at least."""
 
 
+@lru_cache(maxsize=1024)
+def _shares(layers: tuple[tuple[int, int], ...], stages: int, chunks: int) -> tuple[tuple[int, int, int], ...]:
+    """Layers of each rank of a pipeline, and their parameters, where chunks share layers as evenly as they can."""
+    edges = [0, *accumulate(layers_of(len(layers), stages * chunks))]
+    found = []
+    for rank in range(stages):
+        mine = [each for part in range(rank, stages * chunks, stages) for each in layers[edges[part] : edges[part + 1]]]
+        found.append((len(mine), sum(dense for dense, _ in mine), sum(routed for _, routed in mine)))
+    return tuple(found)
+
+
 def floor_of(job: Job) -> Floor:
-    """What the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
+    """Return what the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
     model, sizes = job.model, job.model.sizes
     routed = sum(
         count * sum(model.size(weight.shape) for weight in feed.experts)
@@ -327,6 +405,11 @@ def floor_of(job: Job) -> Floor:
         if isinstance(feed, Experts)
     )
     layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
+    each_layer = tuple(
+        _apart(model, layer)
+        for run, times in zip(model.network.runs, model.repeats, strict=True)
+        for layer in run * times
+    )
     uniform = len(model.network.kinds) == 1
     plain = uniform and not routed and all(isinstance(each, Attention) for each in model.network.kinds[0].mixers)
     named = plain and {"a", "k", "d", "f"} <= set(sizes)
@@ -334,6 +417,7 @@ def floor_of(job: Job) -> Floor:
     return Floor(
         dense=layers - routed,
         routed=routed,
+        each_layer=each_layer,
         parameter=_bytes_of_parameter(job),
         states=0 if row.state_bytes is None else row.state_bytes(job),
         hidden=sizes["h"],
@@ -346,6 +430,15 @@ def floor_of(job: Job) -> Floor:
         summed=0 if frozen else int(ITEMSIZE[job.recipe.precision.reduce]),
         logits=8 * sizes["V"] if job.recipe.loss.kind == "cross-entropy-fp32" and row.shared else 0,
     )
+
+
+@lru_cache(maxsize=256)
+def _apart(model: Model, layer: Layer) -> tuple[int, int]:
+    """Parameters of a layer: all but those of routed experts, and these."""
+    routed = sum(
+        model.size(weight.shape) for feed in layer.feeds if isinstance(feed, Experts) for weight in feed.experts
+    )
+    return sum(model.size(weight.shape) for weight in layer.weights()) - routed, routed
 
 
 def _bytes_of_parameter(job: Job) -> int:

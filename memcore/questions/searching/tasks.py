@@ -65,7 +65,7 @@ def _answer(
     if total is not None and (answer := task.unasked(total)) is not None:
         return answer
     try:
-        found = estimate(config_of(base, layout, policies))
+        found = estimate(config_of(base, layout, policies, task.space.divided(layout)))
     except MemcoreError as error:
         return str(error)
     if not isinstance(found, Estimate):
@@ -82,13 +82,13 @@ def _config(text: str) -> Config:
 
 @lru_cache(maxsize=512)
 def totals_of(text: str, space: Space) -> Totals:
-    """What this process remembers of a config's layouts."""
+    """Return what this process remembers of a config's layouts."""
     return Totals(_config(text), space)
 
 
 @lru_cache(maxsize=512)
 def growths_of(text: str, space: Space) -> Totals | Growths:
-    """What this process knows about the layers of a config's layouts."""
+    """Return what this process knows about the layers of a config's layouts."""
     return totals_of(text, space) if space.row.shared else Growths(_config(text), space)
 
 
@@ -128,7 +128,7 @@ def performed(tasks: Iterator[Task], executor: Executor | None) -> Iterator[Done
 
 
 def _here(waiting: deque[Task]) -> Iterator[Done]:
-    """What is done before an executor is worth its while, layout by layout, taken out of what waits."""
+    """Yield what is done before an executor is worth its while, layout by layout, taken out of what waits."""
     began, left, done = process_time(), sum(len(task.layouts) for task in waiting), 0
     while waiting:
         spent = process_time() - began
@@ -157,7 +157,7 @@ class Running:
             yield task, perform(task)[1]
 
     def take(self, future: Future[tuple[int, list[Outcome]]]) -> Iterator[Done]:
-        """What came of a task."""
+        """Yield what came of a task."""
         task, tries = self.futures.pop(future)
         if future.exception() is None:
             yield task, future.result()[1]

@@ -252,7 +252,7 @@ class Totals:
         return int(core + line.variable + max(peak, highest_end))
 
     def _one(self, layout: Layout, point: Point, structure: Structure, number: int) -> int:
-        """The same for a program that few layouts have needed until now."""
+        """Estimate one program that few layouts have needed so far."""
         self._cut(layout, structure, number).uses += 1
         job = self._sized(layout, point, structure, number)
         keeps = persistent(job)
@@ -262,7 +262,7 @@ class Totals:
         return max(peak, last.end + max(keeps.clipping, keeps.stepping))
 
     def _keeps(self, layout: Layout, point: Point, structure: Structure, number: int) -> tuple[int, int]:
-        """What a stage keeps whatever the micro-batch is, and what its step's end needs for a moment."""
+        """Return what a stage keeps whatever the micro-batch is, and what its step's end needs for a moment."""
         key = self._key_of_kept(layout, structure, number)
         found = self._kept.get(key)
         if found is None:
@@ -339,7 +339,7 @@ class Totals:
         return found
 
     def _region(self, layout: Layout) -> Region:
-        """What is known of the sizes of all points with a tensor and expert division."""
+        """Return what is known of the sizes of all points with a tensor and expert division."""
         key = layout.tensor, layout.experts
         found = self._regions.get(key)
         if found is None:
@@ -415,5 +415,5 @@ def _extremes(job: Job, stages: int) -> Iterable[int]:
 
 
 def _within(layers: Sequence[object], other: Sequence[object]) -> bool:
-    """Whether a row of layers is part of another."""
+    """Return whether a row of layers is part of another."""
     return any(layers == other[start : start + len(layers)] for start in range(len(other) - len(layers) + 1))

@@ -96,7 +96,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What the GPU holds at its widest moment."""
+    """Return what the GPU holds at its widest moment."""
     chosen = job.chosen(Options)
     several = job.num_gpus > 1
     groups = alike(job.model, job.num_gpus, job.basics.stored)
@@ -161,7 +161,7 @@ def _prompt(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _last(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """When the last token is computed: the whole cache, one layer of it twice, and logits."""
+    """Return when the last token is computed: the whole cache, one layer of it twice, and logits."""
     if not chosen.caches:
         return _prompt(job, chosen, stage)
     sizes = _sizes(job, chosen, 1)

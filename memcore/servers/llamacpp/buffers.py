@@ -58,7 +58,7 @@ def llamacpp_buffers(model: Model, tensors: Sequence[FileTensor], flags: Flags) 
 
 
 def gaps(model: Model) -> tuple[str, ...]:
-    """What compute buffers leave out, because llama.cpp's graph of it is not followed here."""
+    """Return what compute buffers leave out, because llama.cpp's graph of it is not followed here."""
     found: list[str] = []
     for layer, _ in model.layers:
         for part in layer.mixers:
@@ -67,7 +67,7 @@ def gaps(model: Model) -> tuple[str, ...]:
             if isinstance(part, LatentAttention) and part.indexer:
                 found.append("the indexer of sparse attention")
         if layer.extra is not None:
-            found.append(Message("{}'s further parts of a layer", layer.extra.variant))
+            found.append(Message("{}'s additional parts of a layer", layer.extra.variant))
     return tuple(dict.fromkeys(found))
 
 
@@ -99,7 +99,7 @@ class Plan(Layout):
             yield Buffer(device, kind, name, size, CACHE_FORMULAS[kind], "llama_kv_cache, llama_memory_recurrent")
 
     def layer_cache(self, layer: Layer) -> Iterator[tuple[str, str, int]]:
-        """What a layer keeps: kind, name and bytes."""
+        """Yield what a layer keeps: kind, name and bytes."""
         for part in layer.mixers:
             if isinstance(part, SpecialMixer):
                 size = sum(state_rows(self.model, part)) * 4 * max(1, self.flags.sequences)

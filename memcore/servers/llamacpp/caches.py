@@ -80,6 +80,6 @@ def attentions(model: Model) -> Iterator[Attention]:
 
 
 def slides(model: Model, layer: Layer) -> bool:
-    """Whether a layer's cache holds a window only."""
+    """Return whether a layer's cache holds a window only."""
     masks = {part.mask for part in layer.mixers if isinstance(part, Attention)}
     return bool(masks & {"sliding", "chunked"}) and model.network.family in WINDOWED

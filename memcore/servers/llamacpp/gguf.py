@@ -117,7 +117,7 @@ _KEPT = (
 
 
 def quantizable(tensor: GgufTensor) -> bool:
-    """Whether a file type decides about it: a matrix, or one for each expert, that is none of the small ones."""
+    """Return whether a file type decides about it: a matrix, or one for each expert, that is none of the small ones."""
     kept = any(part in tensor.name for part in _KEPT)
     return tensor.axes >= 2 and tensor.name.endswith("weight") and not kept
 
@@ -176,7 +176,7 @@ def _groups(model: Model) -> int:
 
 
 def _seventy(model: Model) -> bool:
-    """What llama.cpp calls a 70B model is one of 80 layers, with grouped queries if it is a Llama."""
+    """Return the layers of what llama.cpp calls a 70B model: 80, with grouped queries if it is a Llama."""
     return model.num_layers == 80 and (
         (model.network.family in _LLAMAS and _groups(model) > 1) or model.network.family in _EIGHTY
     )

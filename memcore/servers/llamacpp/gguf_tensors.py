@@ -31,7 +31,7 @@ class GgufTensor:
 
     @property
     def elements(self) -> int:
-        """How many it has."""
+        """Return how many it has."""
         return prod(self.shape)
 
     @property

@@ -94,7 +94,7 @@ class Builder:
         return self.weights[f"{self.block}{name}"]
 
     def optional(self, name: str) -> Tensor | None:
-        """The same if there is one."""
+        """Return the tensor if there is one."""
         return self.weights.get(f"{self.block}{name}")
 
     def input(self, name: str, kind: str, *ne: int) -> Tensor:
@@ -142,7 +142,7 @@ class Builder:
         return apply("ROPE", tensor, self.positions(), self.optional("rope_factors"))
 
     def mask(self, cache: Cache) -> Tensor:
-        """Which cells each token sees."""
+        """Return which cells each token sees."""
         streams = self.batch.streams
         casts = self.batch.flash and not self.batch.release.half_mask
         kind = "F16" if self.batch.flash and not casts else "F32"
@@ -151,7 +151,7 @@ class Builder:
         return self.inputs.setdefault(f"{name}_cast", cast(found, "F16")) if casts else found
 
     def cell_numbers(self, cache: Cache, part: str, count: int) -> Tensor:
-        """Where new keys or values go."""
+        """Return where new keys or values go."""
         return self.input(f"{part}_idxs{'_swa' if cache.sliding else ''}", "I64", count)
 
     def mixed_up(self, tensor: Tensor, cache: Cache, place: int) -> Tensor:

@@ -149,7 +149,7 @@ class Layout:
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """What each GPU has, up to which part of the whole."""
+        """Return what each GPU has, up to which part of the whole."""
         shares = self.flags.shares or (1.0,) * len(self.gpus)
         whole = sum(shares)
         return tuple(each / whole for each in accumulate(shares))
@@ -220,7 +220,7 @@ ROW_STEP = 128
 
 
 def buffer_bytes(tensor: FileTensor, device: str) -> int:
-    """What a weight takes in its buffer: CUDA reads quantized rows in steps of 512 elements."""
+    """Return what a weight takes in its buffer: CUDA reads quantized rows in steps of 512 elements."""
     size = tensor.bytes
     if device == HOST:
         return padded(size, 32)
@@ -235,7 +235,7 @@ _SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})
 
 
 def supports_flash(model: Model) -> bool:
-    """Whether CUDA has a flash attention kernel for every layer of the model."""
+    """Return whether CUDA has a flash attention kernel for every layer of the model."""
     parts = (part for layer, _ in model.layers for part in layer.mixers)
     return all(_has_kernel(model, part) for part in parts if isinstance(part, (Attention, LatentAttention)))
 

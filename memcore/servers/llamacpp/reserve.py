@@ -113,14 +113,14 @@ def _host() -> Device:
 
 
 def weight_bytes(tensor: Tensor) -> int:
-    """What a tensor takes in CUDA's buffers: quantized rows are read in steps of 512 elements."""
+    """Return what a tensor takes in CUDA's buffers: quantized rows are read in steps of 512 elements."""
     rest = tensor.ne[0] % 512
     more = row_bytes(tensor.type, 512 - rest) if BLOCK_TYPES[tensor.type].quantized and rest else 0
     return tensor.bytes + more
 
 
 def cuda_bytes(tensor: Tensor) -> int:
-    """The same, with what flash attention unpacks."""
+    """Return the bytes in CUDA's buffers, including what flash attention unpacks."""
     size = weight_bytes(tensor)
     return size + (_unpacked(tensor, size) if tensor.op == "FLASH_ATTN_EXT" else 0)
 

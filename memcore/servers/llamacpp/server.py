@@ -24,7 +24,7 @@ from memcore.servers.llamacpp.buffers import EVERY, HOST, Buffer, Flags, Plan, c
 from memcore.servers.llamacpp.caches import cache_rows, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
 from memcore.servers.llamacpp.plan import RELEASES, row_of, supports_flash
-from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.entries import ledger, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
@@ -32,6 +32,7 @@ from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.surroundings import surroundings
+from memcore.units import GiB
 
 _CATEGORIES = {
     "model": "weights",
@@ -265,6 +266,22 @@ def _entries(buffers: Sequence[Buffer], device: str) -> list[Entry]:
 _GGUF = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "IQ3_XXS",
          "Q2_K", "IQ2_M", "IQ2_XXS", "IQ1_S")  # fmt: skip
 
+_TIERS = ((23 * GiB, 4096), (47 * GiB, 32_768))
+"""Memory of all GPUs below which Ollama gives a model that context; the most is for larger ones."""
+_MOST = 262_144
+
+
+def usual_length(read: Defaults, capacity: int | None) -> int | None:
+    """The context that Ollama gives a model where nobody says one; None for llama.cpp itself.
+
+    Source: ollama 0.24, server/routes.go, `defaultNumCtx`.
+    """
+    if read.given(LlamaCppSettings.fork) != OLLAMA or capacity is None:
+        return None
+    total = capacity * (read.given(Hardware.num_gpus) or 1)
+    return next((tokens for below, tokens in _TIERS if total < below), _MOST)
+
+
 SERVER = Server(
     name="llama.cpp",
     title="llama.cpp",
@@ -272,6 +289,7 @@ SERVER = Server(
     budget=budget,
     least=least,
     splits=True,
+    usual_length=usual_length,
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),

@@ -10,6 +10,8 @@ from memcore.config.schema import Section, setting
 from memcore.serving.gguf_types import BLOCK_TYPES
 
 _CPP = ("llama.cpp",)
+OLLAMA = "ollama"
+"""The fork that chooses a context by itself."""
 _GGML = Listed("ggml types", {name.lower(): name for name in BLOCK_TYPES})
 
 
@@ -66,7 +68,7 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         default="latent", advanced=True,
     )  # fmt: skip
     fork = setting(
-        Text(), "Fork", "llama.cpp fork: mainline or ik_llama.cpp.", flag="fork", default="mainline",
+        Text(), "Fork", "llama.cpp fork: mainline, ik_llama.cpp or ollama.", flag="fork", default="mainline",
         advanced=True,
     )  # fmt: skip
 
@@ -84,7 +86,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LlamaCppSettings.split_mode: ("-sm：模型如何切分到多块 GPU。", "拆分方式", "", "按层切分", "按行切分矩阵"),
     LlamaCppSettings.n_cpu_moe: ("--n-cpu-moe：前多少层的专家留在主机上。", "主机上的专家"),
     LlamaCppSettings.mla: ("ik_llama.cpp 的 -mla：潜在注意力的缓存格式。", "MLA 模式"),
-    LlamaCppSettings.fork: ("llama.cpp 的分支：mainline 或 ik_llama.cpp。", "分支版本"),
+    LlamaCppSettings.fork: ("llama.cpp 的分支：mainline、ik_llama.cpp 或 ollama。", "分支版本"),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 NEEDS: Mapping[str, Need] = {

@@ -34,7 +34,7 @@ def state_mixer(to: Builder, part: SpecialMixer, index: int, tensor: Tensor) -> 
 
 
 def supported(variant: str) -> bool:
-    """Whether the graph of a variant is known."""
+    """Return whether the graph of a variant is known."""
     return variant in _VARIANTS
 
 

@@ -2,6 +2,7 @@
 
 Source: sglang 0.5.23, srt/arg_groups/memory_hook.py (the fraction, if it is not given) and cuda_graph_hook.py,
 srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes), srt/model_executor/pool_configurator.py.
+Before 0.5.4: srt/server_args.py (__post_init__).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings, release
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
@@ -26,6 +28,8 @@ from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import MiB
 
+NEWEST = "0.5.23"
+"""The newest release that was read; what is not given is taken for it."""
 _HOOK = "sglang, srt/arg_groups/memory_hook.py"
 _POOLS = "sglang, srt/model_executor/pool_configurator.py"
 
@@ -52,6 +56,20 @@ _TIERS = (
 )
 
 
+_FORMER_TIERS = (
+    Tier(below=35 * 1024, chunk=2048, graphs=8, graphs_wide=80),
+    Tier(below=90 * 1024, chunk=8192, graphs=160, graphs_wide=160),
+    Tier(below=160 * 1024, chunk=8192, graphs=256, graphs_wide=256),
+    Tier(below=2**40, chunk=16384, graphs=512, graphs_wide=512),
+)
+"""Before 0.5.4."""
+_FORMER_RESERVES = ((35 * 1024, 2.8, 0.1), (90 * 1024, 9.5, 0.5), (160 * 1024, 12, 0.5), (2**40, 32, 0))
+"""MiB of memory below which these GiB are not static, and how many more for each rank: 0.4.7 to 0.5.3."""
+_FIRST_FRACTIONS = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
+"""The fraction from a number of tensor-parallel ranks on, before 0.4.7."""
+_RESERVING, _DERIVING = (0, 4, 7), (0, 5, 4)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """SGLang's own settings."""
@@ -62,12 +80,16 @@ class Options:
     page: int
     window_ratio: float
     state_ratio: float
+    prefill_graphs: bool
+    """Graphs of prompts are captured, too."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
     memory = (basics.capacity or 80 * 1024 * MiB) // MiB
-    tier = next(row for row in _TIERS if memory < row.below)
+    number = release(read.given(EngineSettings.version) or NEWEST)
+    derives = number >= _DERIVING
+    tier = next(row for row in (_TIERS if derives else _FORMER_TIERS) if memory < row.below)
     chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
     wide = basics.layout.tensor >= 4
     graphs = read.take(SglangSettings.cuda_graph_max_bs, tier.graphs_wide if wide else tier.graphs)
@@ -77,8 +99,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         )
     fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:
-        derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3)
-        if basics.model.network.towers:
+        derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3) if derives else _former(basics, number)
+        if basics.model.network.towers and derives:
             derived = round(derived * _vision(basics), 3)
         fraction = read.take(SglangSettings.mem_fraction_static, derived, "SGLang's rule from GPU, chunk and graphs")
     return Options(
@@ -88,7 +110,18 @@ def options(read: Defaults, basics: Basics) -> Options:
         page=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1,
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
+        prefill_graphs=derives,
     )
+
+
+def _former(basics: Basics, number: tuple[int, ...]) -> float:
+    """The fraction before it followed from the chunk and the graphs."""
+    layout, memory = basics.layout, (basics.capacity or 0) // MiB
+    if number < _RESERVING:
+        return next(fraction for ranks, fraction in _FIRST_FRACTIONS if layout.tensor >= ranks)
+    kept, each = next((kept, each) for below, kept, each in _FORMER_RESERVES if memory < below)
+    reserved = kept + each * layout.tensor * layout.pipeline + (2 if basics.speculation else 0)
+    return round(1 - reserved * 1024 / memory, 3)
 
 
 def _reserved(basics: Basics, chunk: int, graphs: int) -> float:
@@ -110,7 +143,7 @@ def _prefill_graphs(largest: int) -> int:
 
 
 def _vision(basics: Basics) -> float:
-    """What a vision tower takes off the fraction (adjust_mem_fraction_for_vlm)."""
+    """Return what a vision tower takes off the fraction (adjust_mem_fraction_for_vlm)."""
     sizes = basics.sizes
     layers = sum(basics.model.tower_repeats[-1])
     ratio = layers * sizes.get("ht", 1024) ** 2 / (24 * 1024**2)
@@ -118,7 +151,7 @@ def _vision(basics: Basics) -> float:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
     groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
@@ -136,7 +169,7 @@ def budget(job: ServingJob) -> Budget:
 
 
 def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterator[str]:
-    """What SGLang refuses when it starts, and what it shortens.
+    """Yield what SGLang refuses when it starts, and what it shortens.
 
     Source: sglang, srt/model_executor/pool_configurator.py and srt/managers/tp_worker.py (max_req_len).
     """
@@ -244,8 +277,10 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
     expected = (2 * chosen.graphs + 8 * _prefill_graphs(chosen.chunk)) * MiB
-    bounds = Range(expected // 3, expected, 2 * expected)
     text = "2 MiB for each sequence of the largest graph, 8 MiB for each prefill graph"
+    if not chosen.prefill_graphs:
+        expected, text = (100 + 5 * chosen.graphs) * MiB, "100 MiB, and 5 for each sequence of the largest graph"
+    bounds = Range(expected // 3, expected, 2 * expected)
     graphs = observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, "SGLang's own estimate, not a measurement")
     return [*expert_workspace(step, stage), *peak, graphs]
 

@@ -14,12 +14,11 @@ from memcore.messages import Message
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
-from memcore.serving.cache import kept
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
-from memcore.serving.server_weights import rank_weights
+from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings
@@ -51,7 +50,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
     groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
@@ -92,14 +91,14 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         kernels,
         *surroundings(job.accelerator, job.num_gpus),
     ]
-    caching, room = job.basics.caching(), None
+    room = None
     if job.capacity is not None:
         room = int(chosen.fraction * (job.capacity - sum(entry.bytes for entry in entries)))
     pages = Pages(block_size=chosen.block_size, max_model_len=job.basics.max_model_len, in_flight=chosen.tokens)
     less, more = spread(entries)
     return _Rank(
         entries=tuple(entries),
-        paging=page([kept(layer, caching) for layer in stage.layers], pages),
+        paging=page(cached_layers(job, stage), pages),
         available=room,
         uncertain=(more, less),
     )

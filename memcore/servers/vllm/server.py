@@ -19,10 +19,12 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
+from memcore.servers.vllm.graphs import captured, graphs
+from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.startup import Start, out_of_memory, refusals
-from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
+from memcore.servers.vllm.versions import NEWEST, Facts, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
@@ -36,35 +38,9 @@ from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings, uncertainty
-from memcore.units import GiB, MiB
+from memcore.units import GiB
 
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """vLLM's own settings."""
-
-    facts: Facts
-    runner: Runner | None
-    """The second model runner, where it runs."""
-    utilization: float
-    cache_bytes: int | None
-    tokens: int
-    sequences: int
-    block_size: int
-    eager: bool
-    hybrid: bool
-    images: bool
-    loras: int
-    lora_rank: int
-    states: int
-    """Blocks of recurrent states that a sequence has."""
-
-    @property
-    def graphs_inside(self) -> bool:
-        """Whether graphs are estimated and taken from the cache."""
-        return self.facts.graphs_inside and (self.runner is None or self.runner.graphs)
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -98,6 +74,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled,
         images=read.given(Inference.images_per_sequence) != 0,
+        largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
@@ -189,17 +166,19 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         blocks=not chosen.facts.whole_device,
         directions=chosen.facts.directions,
         deep=chosen.tokens,
+        tile=chosen.facts.mxfp4_tile,
+        towers=chosen.images or not chosen.facts.skips_towers,
     )
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
-    libraries = _libraries(job)
-    graphs = [] if chosen.eager else [_graphs(job, chosen, stage)]
+    libraries = _libraries(job, chosen)
+    recorded = [] if chosen.eager else graphs(job, chosen, stage)
     outside = surroundings(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
     if chosen.facts.buffers_inside:
         profiled += counts
     else:
         outside += counts
-    within = [*weights, *profiled, libraries, *(graphs if chosen.graphs_inside else [])]
+    within = [*weights, *profiled, libraries, *(recorded if chosen.graphs_inside else [])]
     if chosen.facts.whole_device:
         within += outside
     available = None
@@ -208,7 +187,10 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     elif basics.capacity is not None:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
     lower, higher = uncertainty(within, basics.capacity)
-    beside = [entry for entry in (*graphs, *outside) if entry not in within]
+    if chosen.facts.flashinfer_samples:
+        facts = replace(chosen.facts, sampler=8)
+        lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
+    beside = [entry for entry in (*recorded, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
         max_model_len=basics.max_model_len,
@@ -218,7 +200,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         alignment=64 if "lk" in basics.sizes else 16,
     )
     return _Rank(
-        entries=(*weights, *profiled, libraries, *graphs, *outside),
+        entries=(*weights, *profiled, libraries, *recorded, *outside),
         paging=_paging(job, stage, pages),
         available=available,
         uncertain=(higher, lower),
@@ -306,11 +288,6 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         )
     if chosen.facts.keeps_expert_workspace and not _own_kernels(job):
         found += expert_workspace(step, stage)
-    if chosen.runner is not None and not chosen.runner.graphs and not chosen.eager:
-        # One log has two starts of 0.24 with Qwen3-8B on an RTX 5090: the second, with its compile cache, had more.
-        bounds = Range(0, 0, int(0.95 * GiB))
-        title, text = "first start: what compiling and tuning leave", "observed 0 to 0.95 GiB"
-        found.append(observed(title, WORKSPACES, bounds, _LOGS, text))
     if chosen.facts.buffers_inside:
         rows = -(-basics.max_model_len // chosen.block_size)
         source = "vllm, v1/worker/block_table.py"
@@ -336,8 +313,32 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     moments = [widest(step, stage), sampling(step) if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if images:
-        moments.append([*images, *encoding(basics.model, basics.dtype, chosen.tokens)])
-    return max(moments, key=lambda entries: sum(entry.bytes for entry in entries))
+        moments.append([*images, *encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor)])
+    found = max(moments, key=_bytes)
+    return [*found, *_first_start(job, chosen, stage, _bytes(found))]
+
+
+def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> list[Entry]:
+    """What the widest moment has more where no compiled graphs are cached.
+
+    Inductor times its kernels on inputs that it makes, as large as the real ones: for the first one, which looks tokens
+    up, a table of embeddings. Models with a tower look them up before the graph. Qwen3-8B has 6,896 tokens less in
+    first starts of 0.24 on an RTX 4090 and an RTX 5090; dense models in 4 bits on an A10G, 3090 and 4090 as much.
+    """
+    basics = job.basics
+    towers = (basics.model.network.towers or basics.tower) and (chosen.images or not chosen.facts.skips_towers)
+    if chosen.eager or towers or not stage.embeds or not chosen.facts.times_kernels:
+        return []
+    table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor
+    more = max(0, table + device_of(basics.accelerator).cache - usual)
+    bounds = Range(0, more, more)
+    title, text = "first start: embeddings made to time kernels", "a table of embeddings, beyond the widest moment"
+    source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
+    return [observed(title, "activations", bounds, source, text, "not where vLLM's compile cache has the graph")]
+
+
+def _bytes(entries: list[Entry]) -> int:
+    return sum(entry.bytes for entry in entries)
 
 
 def _encodes(chosen: Options, stage: Stage) -> bool:
@@ -345,88 +346,31 @@ def _encodes(chosen: Options, stage: Stage) -> bool:
     return chosen.images and stage.embeds and (chosen.runner is None or chosen.runner.images)
 
 
-def _libraries(job: ServingJob) -> Entry:
+def _libraries(job: ServingJob, chosen: Options) -> Entry:
     """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened."""
     if integrated(job.accelerator):
-        bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(12.2 * GiB))
-        text = "observed -4.8 to +12.2 GiB: what else runs on the host, and its cache of files, count as well"
+        bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
+        text = "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well"
     elif job.basics.layout.tensor > 1 and not switched(job.accelerator):
         bounds = Range(int(0.02 * GiB), int(0.2 * GiB), int(0.75 * GiB))
         text = "observed 0.02 to 0.75 GiB without an NVLink switch; NCCL is opened before the first measurement"
+    elif job.basics.layout.tensor > 1 and not chosen.facts.opens_more:
+        bounds = Range(int(0.4 * GiB), int(GiB), int(1.8 * GiB))
+        text = "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12"
     elif job.basics.layout.tensor > 1:
         bounds = Range(int(1.8 * GiB), int(2.1 * GiB), int(2.4 * GiB))
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
+    elif chosen.facts.whole_device:
+        bounds = Range(int(-0.1 * GiB), 0, int(0.4 * GiB))
+        text = "observed 0 beside the CUDA context, which is counted"
+    elif chosen.facts.since < (0, 20):
+        bounds = Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB))
+        text = "observed -0.1 to 0.37 GiB, 0.16 on most H100"
     else:
         bounds = Range(int(0.06 * GiB), int(0.25 * GiB), int(0.46 * GiB))
         text = "observed 0.07 to 0.46 GiB"
     title = "kernels and communicators loaded while profiling"
     return observed(title, "outside the allocator", bounds, _LOGS, text, "vLLM calls it non-torch memory")
-
-
-def _graphs(job: ServingJob, chosen: Options, stage: Stage) -> Entry:
-    """Captured graphs: what the driver keeps of each grows with the kernels in it, so with layers."""
-    title = "captured graphs and their pool"
-    if not chosen.facts.server_batches:
-        bounds = Range(int(0.4 * GiB), int(0.95 * GiB), int(1.85 * GiB))
-        return observed(title, "CUDA graphs", bounds, _LOGS, "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs")
-    pieces, whole = _captured(job, chosen)
-    count = len(pieces) + len(whole)
-    routed = sum(any(isinstance(feed, Experts) for feed in layer.feeds) for layer in stage.layers)
-    each = _GRAPH + _GRAPH_LAYER * len(stage.layers) + _GRAPH_ROUTED * routed
-    expected = int(count * each)
-    text = Message(
-        "{} graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, _GRAPH / MiB, _GRAPH_LAYER / MiB
-    )
-    high = int(1.55 * expected) + _LOADED
-    if chosen.facts.graphs_inside and chosen.runner is None:
-        # An estimate from two samples of each mode (profile_cudagraph_memory), which has more than is captured later.
-        high = max(
-            int(2 * expected) + _LOADED,
-            expected + (_ESTIMATED * len(whole) if chosen.facts.since >= (0, 26) and _recurrent(job.basics) else 0),
-        )
-    bounds = Range(int(0.25 * expected), expected, high)
-    because = "fitted to 30 logs of 102 graphs each; logs of other GPUs have a quarter to all of it"
-    return observed(title, "CUDA graphs", bounds, _LOGS, text, because)
-
-
-_GRAPH, _GRAPH_LAYER, _GRAPH_ROUTED = (int(each * MiB) for each in (4.54, 0.146, 0.091))
-"""Of a graph, of each layer in it, and of each layer with experts: least squares over the logs' `cuda_graphs`."""
-_LOADED = int(0.3 * GiB)
-"""What kernels take that run for the first time when graphs are captured: 0.07 to 0.26 GiB in logs of five graphs."""
-_ESTIMATED = int(0.17 * GiB)
-"""What the estimate of 0.26 and later has more for each whole graph of networks with recurrent states: 0.14 to 0.17 GiB
-in public logs of Qwen's 27B; which tensors of the profiled step it counts is not known."""
-
-
-def _captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
-    """Sizes that are captured piece by piece, and those captured whole for decoding.
-
-    Sources: vllm, config/vllm.py (_set_cudagraph_sizes), config/compilation.py (adjust_cudagraph_sizes_for_spec_decode,
-    resolve_cudagraph_mode_and_sizes) and v1/cudagraph_dispatcher.py (initialize_cudagraph_keys).
-    """
-    each = 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
-    major = job.accelerator.major if job.accelerator else None
-    widest = 1024 if chosen.facts.since >= (0, 28) and major == _DATA_CENTER else 512
-    most = min(2 * chosen.sequences * each, widest, chosen.tokens)
-    found = [1, 2, 4, *range(8, min(most + 1, 256), 8), *range(256, most + 1, 16)]
-    if not chosen.facts.two_modes:
-        # Piece by piece alone, in steps of 8; before 0.10 whatever max_num_seqs is (config.py of 0.8.5).
-        most = min(most if chosen.facts.since >= (0, 10) else 512, chosen.tokens)
-        found = [1, 2, 4, *range(8, most + 1, 8)]
-        return [size for size in found if size <= most], []
-    sizes = [size for size in found if size <= most]
-    if each > 1 and major in _SINGLE_TOKENS and job.basics.cache_dtype == "fp8":
-        return sizes, []
-    rounded = sorted({each * -(-size // each) for size in sizes})
-    sizes = [size for size in rounded if size <= most] or [each]
-    return sizes, [size for size in sizes if each <= size <= each * chosen.sequences]
-
-
-_DATA_CENTER = 10
-"""Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
-_SINGLE_TOKENS = frozenset({8, 12})
-"""Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
-(vllm, v1/attention/backends/flashinfer.py, get_cudagraph_support)."""
 
 
 def _blocks(found: list[_Rank]) -> int | None:
@@ -550,7 +494,7 @@ def _profiled(job: ServingJob, chosen: Options) -> int:
     """Blocks of the cache with which graphs are profiled (_init_minimal_kv_cache_for_profiling)."""
     if chosen.eager or not chosen.facts.profiles_graphs:
         return 0
-    largest = max(_captured(job, chosen)[0], default=1)
+    largest = max(captured(job, chosen)[0], default=1)
     return min(largest, chosen.sequences) if chosen.facts.profiles_few else largest
 
 
@@ -560,7 +504,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         second = "before vLLM 0.29, its second model runner does not count CUDA graphs in the budget"
         first = "before vLLM 0.20, CUDA graphs are not counted in the budget"
         notes.append(second if chosen.facts.graphs_inside else first)
-    if job.num_gpus > 1 and switched(job.accelerator):
+    if job.num_gpus > 1 and switched(job.accelerator) and chosen.facts.opens_more:
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
@@ -575,6 +519,7 @@ SERVER = Server(
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
+    reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     loads_towers=True,
     asks_for_a_share=True,
 )

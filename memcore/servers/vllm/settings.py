@@ -40,6 +40,14 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         Flag(), "No CUDA graphs", "Run without CUDA Graphs and compilation.", flag="enforce-eager",
         advanced=True,
     )  # fmt: skip
+    max_cudagraph_capture_size = setting(
+        Integer(unit="tokens"),
+        "Max tokens in a CUDA graph",
+        "Largest batch that is captured as a CUDA graph, in tokens.",
+        flag="max-graph-tokens",
+        default="twice max_num_seqs, at most 512 and max_num_batched_tokens",
+        advanced=True,
+    )
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
@@ -72,6 +80,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "70 GiB 起（A100 除外）为 8192，160 GiB 起为 16384，否则为 2048",
     ),
     VllmSettings.enforce_eager: ("不使用 CUDA Graph 和编译。", "不用 CUDA Graph"),
+    VllmSettings.max_cudagraph_capture_size: (
+        "捕获为 CUDA Graph 的最大批次，以 token 计。",
+        "CUDA Graph 的最大 token 数",
+        "max_num_seqs 的两倍，不超过 512 和 max_num_batched_tokens",
+    ),
     VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
     VllmSettings.disable_hybrid_kv_cache_manager: (
         "滑动窗口层也缓存完整上下文。",

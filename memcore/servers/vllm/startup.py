@@ -96,7 +96,7 @@ def refusals(start: Start) -> Iterator[str]:
 
 
 def out_of_memory(start: Start) -> bool:
-    """Whether the small cache for profiling graphs does not fit on the GPU."""
+    """Return whether the small cache for profiling graphs does not fit on the GPU."""
     small = start.profiled * start.block
     return bool(small) and start.before + start.held + small + start.graphs > start.capacity
 

@@ -45,8 +45,22 @@ class Facts:
     """It refuses to start where less is free than the share it is to have (v1/worker/utils.py, request_memory)."""
     two_modes: bool = False
     """Graphs are captured piece by piece for all sizes, and whole for decoding (FULL_AND_PIECEWISE)."""
+    skips_towers: bool = False
+    """Towers are not loaded where no image is allowed (vllm, pull requests 22299 and 32605)."""
+    wide_steps: bool = False
+    """Sizes from 256 on are captured in steps of 16, not 8."""
+    mxfp4_tile: int = 64
+    """Bytes in which rows of MXFP4 are swizzled on Hopper. Between 0.11 and 0.16 its Triton kernels pad none of
+    gpt-oss: 13.47 and 64.4 GiB in logs of 0.11 and 0.14, but 66.0 in one of 0.10.1, 7.01 of two ranks in 0.19."""
+    opens_more: bool = False
+    """Several ranks on NVLink switches open more than NCCL while profiling: 2.07 to 2.21 GiB in logs of 0.19, 0.55 to
+    1.5 GiB in those of 0.9.2 to 0.11. Which release began is not known."""
+    flashinfer_samples: bool = False
+    """FlashInfer's sampler runs where it is installed, and sorts nothing (v1/sample/ops/topk_topp_sampler.py)."""
     profiles_graphs: bool = False
     """Graphs are captured once before the cache is sized, with a small cache: a block for each captured sequence."""
+    times_kernels: bool = False
+    """Combined kernels are timed when they are compiled (`benchmark_combo_kernel`)."""
     checks_states: bool = False
     """It refuses to start with fewer blocks than `max_num_seqs`, where layers have recurrent states."""
     profiles_few: bool = False
@@ -66,21 +80,31 @@ _V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, wh
 _V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
 _V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False)
 _V0_LONGER = replace(_V0_WIDER, since=(0, 7, 2), directions=4)
-_V1_OPTIONAL = replace(_V0, since=(0, 8), server_batches=True, whole_device=False, falls_back=True, directions=4)
+_V1_OPTIONAL = replace(
+    _V0,
+    since=(0, 8),
+    server_batches=True,
+    flashinfer_samples=True,
+    whole_device=False,
+    falls_back=True,
+    directions=4,
+)
 _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
 _FEWER_SIZES = replace(_V1, since=(0, 10))
-_TWO_MODES = replace(_FEWER_SIZES, since=(0, 12), two_modes=True)
-_WORKSPACE = replace(_TWO_MODES, since=(0, 13), keeps_expert_workspace=True)
-_TRITON = replace(_WORKSPACE, since=(0, 17), sampler=8, masks_with_triton=True, checks_free=True)
-_PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True)
+_TWO_MODES = replace(
+    _FEWER_SIZES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32
+)
+_WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
+_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True)
+_TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True, checks_free=True)
+_PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
 _GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True)
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
 _FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
 _FEW = replace(_FLASHINFER, since=(0, 26), profiles_few=True)
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
-_WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True)
-_REUSING = replace(_WIDE, since=(0, 29), hybrids_reuse_prefixes=True)
-_ALIKE = replace(_REUSING, since=(0, 30), tokens_by_blocks=True)
+_WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True, hybrids_reuse_prefixes=True)
+_ALIKE = replace(_WIDE, since=(0, 30), tokens_by_blocks=True)
 
 FACTS = (
     _V0,
@@ -91,6 +115,7 @@ FACTS = (
     _V1,
     _FEWER_SIZES,
     _TWO_MODES,
+    _WIDE_STEPS,
     _WORKSPACE,
     _TRITON,
     _PROFILED,
@@ -100,7 +125,6 @@ FACTS = (
     _FEW,
     _CONSUMED,
     _WIDE,
-    _REUSING,
     _ALIKE,
 )
 """Rows in order of release."""
@@ -161,12 +185,12 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
 
 
 def former(found: Facts) -> Facts:
-    """What holds where a release falls back to its former engine."""
+    """Return what holds where a release falls back to its former engine."""
     return replace(_V0_LONGER, since=found.since)
 
 
 def facts(version: object) -> Facts:
-    """What holds for a release.
+    """Return what holds for a release.
 
     >>> facts("0.19.0").utilization, facts("0.20").utilization, facts("0.2").whole_device
     (0.9, 0.92, True)

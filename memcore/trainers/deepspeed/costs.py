@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.trace.job import Job
+from memcore.trace.traffic import Behind, Traffic
 from memcore.trainers.deepspeed.told import ZeroPlan
 
 
-def zero(job: Job) -> tuple[int, int, int]:
-    """Stage 2 reduces in every micro-batch, stage 1 once; stage 3 gathers for each forward and backward pass."""
-    plan, count = job.recipe.plan(ZeroPlan), job.micro_batches
+def zero(job: Job) -> Traffic:
+    """Stage 2 reduces in every micro-batch, stage 1 once; stage 3 gathers for each forward and backward pass.
+
+    Below stage 3 gradients are reduced beside the backward pass where `overlap_comm` is set, and parameters are
+    gathered after the step (DeepSpeed, runtime/zero/stage_1_and_2.py: reduce_ipg_grads, all_gather_dp_groups).
+    """
+    plan, count, ranks = job.recipe.plan(ZeroPlan), job.micro_batches, job.sizes["z"]
     stage = 0 if plan is None else plan.stage
-    return ((1, 0, 1), (job.sizes["z"], 1, 1), (job.sizes["z"], 1, count), (job.sizes["z"], 2 * count, count))[stage]
+    if stage == 3:
+        return Traffic(ranks, 2 * count, count)
+    overlaps = plan is not None and plan.overlaps
+    if stage == 2:
+        return Traffic(ranks, 1, count, "nothing", "all" if overlaps else "nothing", _BUCKET, _BUCKET)
+    behind: Behind = "one" if overlaps else "nothing"
+    return Traffic(ranks if stage else 1, min(stage, 1), 1, "nothing", behind, _BUCKET, _BUCKET)
 
 
-TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
-    f"deepspeed{stage}": zero for stage in ("", "3", "3-offload")
-}
+_BUCKET = 5e8
+"""Elements of a bucket (runtime/zero/config.py: reduce_bucket_size, allgather_bucket_size)."""
+TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {f"deepspeed{stage}": zero for stage in ("", "3", "3-offload")}
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""

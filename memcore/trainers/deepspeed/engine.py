@@ -15,18 +15,21 @@ from dataclasses import replace
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.weights import Weight
-from memcore.symbols import Axis, Quotient, Shape, Total, product
+from memcore.symbols import Axis, Quotient, Shape, Smaller, Total, product
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.engine import Engine, Holding, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.trainers.pytorch.fsdp_group import GATHER, REDUCE
 
 Weights = Sequence[tuple[Weight, int]]
+_NORMED = 250_000_000
+"""Elements of which a norm is computed at a time (`_constant_buffered_norm2`)."""
 
 
 def plan_of(recipe: Recipe) -> ZeroPlan:
-    """What ZeRO was told."""
+    """Return what ZeRO was told."""
     plan = recipe.plan(ZeroPlan)
     if plan is None:
         raise TypeError(recipe)
@@ -96,8 +99,12 @@ class DeepSpeed(Holding):
             exchanged = self._allocate(("zy",), "quantized_gradient", "int8")
             del exchanged
         elif self._plan.stage >= 2 and self._plan.contiguous:
-            copied = self._allocate(("zf",), "reduced_copy")
-            del copied
+            self._copy_bucket()
+
+    def _copy_bucket(self) -> None:
+        """A bucket made flat by destination."""
+        copied = self._allocate(("zf",), "reduced_copy")
+        del copied
 
     def end_backward(self) -> None:
         """Reduce what is left in a bucket, or what stage 1 has kept until now."""
@@ -144,16 +151,38 @@ class DeepSpeed3(DeepSpeed):
     def enter(self, unit: str, x: Tensor) -> Tensor:
         """Parameters of the module at hand and of those fetched ahead are there throughout."""
         if self._gathered is None:
-            self._gathered = self._allocate(("zm",), "gathered_parameter")
+            self._gather("zm")
             if self._plan.quantized_weights:
                 self._quantized = self._allocate(("zq",), "quantized_parameter", "int8")
         return x
 
+    def _gather(self, elements: Axis) -> None:
+        """On a stream of its own (`__allgather_stream`)."""
+        self._gathered = None
+        with self.tape.stream(GATHER):
+            self._gathered = self._allocate((elements,), "gathered_parameter")
+
+    def _copy_bucket(self) -> None:
+        """On a stream of its own (`reduce_and_partition_stream`), where gradients also leave for the host.
+
+        There a rank's part comes back to the GPU, is cast to fp64 for its norm and to fp32 for the optimizer
+        (`partition_grads`, `_offload_grad_partition_at_boundary`).
+        """
+        with self.tape.stream(REDUCE):
+            copied = self._allocate(("zf",), "reduced_copy")
+            if self._plan.offloads_optimizer != "none":
+                part: Axis = Quotient(("zf",), "z")
+                back = self._allocate((part,), "reduced_copy")
+                norm = self._allocate((Smaller(part, _NORMED),), "fp64_gradient", "fp64")
+                del norm
+                upcast = self._allocate((part,), "fp32_gradient", "fp32")
+                del back, upcast
+            del copied
+
     def leave(self, unit: str, y: Tensor) -> Tensor:
         """Those of the last modules stay for the backward pass (`__params_to_release`)."""
         if unit == self.recipe.last_unit:
-            self._gathered = None
-            self._gathered = self._allocate(("zl",), "gathered_parameter")
+            self._gather("zl")
         repeats = self._repeats.get(unit)
         if repeats is not None and y.node is not None:
             y.node.before.append(lambda: self._released(unit, repeats))
@@ -162,8 +191,7 @@ class DeepSpeed3(DeepSpeed):
     def _released(self, unit: str, repeats: str) -> None:
         """The backward pass is beyond the last modules."""
         self.tape.enter("backward", "released parameters")
-        self._gathered = None
-        self._gathered = self._allocate(("zm",), "gathered_parameter")
+        self._gather("zm")
         self.tape.enter("backward", unit, repeats)
 
     def end_backward(self) -> None:
@@ -258,7 +286,7 @@ def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
 
 
 def host(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
-    """What one process keeps in host memory, pinned; states on NVMe are read in parts."""
+    """Return what one process keeps in host memory, pinned; states on NVMe are read in parts."""
     plan = plan_of(recipe)
     part: Shape = (_total(weights, recipe, shared=True),)
     dtype, found = recipe.precision.parameter, []

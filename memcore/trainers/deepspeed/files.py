@@ -12,6 +12,7 @@ from memcore.config.training import Training
 from memcore.formats.settled import OPTIMIZER, PARAMETERS, STAGE, Settled
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
+from memcore.trainers.deepspeed.openrlhf import OPENRLHF
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 _OWN_CHECKPOINTS = tuple(
@@ -131,7 +132,7 @@ DEEPSPEED = Tool(
     source="deepspeed, runtime/config.py and runtime/zero/config.py",
 )  # fmt: skip
 
-TOOLS = (DEEPSPEED,)
+TOOLS = (OPENRLHF, DEEPSPEED)
 SHARES: Mapping[str, Share] = {
     "settled": Share(
         keys=(

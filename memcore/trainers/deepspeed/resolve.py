@@ -71,7 +71,7 @@ def zero_engine(read: Defaults) -> str:
 
 
 def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
-    """What ZeRO does."""
+    """Return what ZeRO does."""
     stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))
     optimizer, parameters = read.take(_OPTIMIZER, "none"), read.take(_PARAM, "none")
     if optimizer != "none" and stage == 0:
@@ -100,7 +100,10 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
 
 
 def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
-    """Whether gradients accumulate in another dtype than the model's: `BF16_Optimizer` takes those of stage 1."""
+    """Return whether gradients accumulate in another dtype than the model's.
+
+    `BF16_Optimizer` takes those of stage 1.
+    """
     path = Training.gradient_dtype
     given = read.given(path)
     if given is None or given == precision.parameter:
@@ -108,6 +111,20 @@ def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
     if (given, precision.parameter, stage) != ("fp32", "bf16", 1) or read.given(_OPTIMIZER) not in (None, "none"):
         read.refuse(path, "found {!r}; supported only as fp32, with bf16, {} 1 and no offloading", given, _STAGE)
     return True
+
+
+def _partitioned(
+    read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
+) -> tuple[Recipe, dict[str, int]]:
+    """The recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
+    path, checkpoints = DeepSpeedSettings.cpu_checkpointing, recipe.checkpoints
+    if read.take(path, False):
+        if checkpoints is None:
+            read.refuse(path, "found {}; needs training.activation_checkpointing 'full'", "true")
+        else:
+            kept = replace(checkpoints, reentrant=True, inputs_learn=True, hosted=True)
+            recipe = replace(recipe, checkpoints=kept)
+    return with_zero(read, engine, model, recipe, sizes)
 
 
 def with_zero(
@@ -191,7 +208,7 @@ def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: in
 
 
 def _masters(config: Config) -> Iterator[Problem]:
-    """Whether there is a separate copy of the parameters in fp32.
+    """Yield whether there is a separate copy of the parameters in fp32.
 
     Source: deepspeed/runtime/zero/stage_1_and_2.py and stage3.py (`.clone().float()`), fp16/fused_optimizer.py.
     """
@@ -205,6 +222,6 @@ def _masters(config: Config) -> Iterator[Problem]:
 
 
 EXTENSION = Extension(
-    variant=zero_engine, restated=offloaded, disk=True, problems=_masters, partition=with_zero, partitions=True
+    variant=zero_engine, restated=offloaded, disk=True, problems=_masters, partition=_partitioned, partitions=True
 )
 """DeepSpeed: PyTorch's layers under ZeRO."""

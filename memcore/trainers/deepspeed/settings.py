@@ -141,9 +141,9 @@ class DeepSpeedSettings(Section, path="engine", engines=DEEPSPEED):
     cpu_checkpointing = setting(
         Flag(),
         "Checkpoints on the host",
-        "Keep checkpointed activations in host memory (deepspeed.checkpointing).",
+        "Keep checkpointed activations in host memory (deepspeed.checkpointing; ArcticTraining's "
+        "activation_checkpoint_cpu_offload).",
         flag="cpu-checkpointing",
-        engines=("megatron-deepspeed",),
         advanced=True,
     )
     contiguous_memory_optimization = setting(
@@ -201,7 +201,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "切分激活检查点",
     ),
     DeepSpeedSettings.cpu_checkpointing: (
-        "把激活检查点保存的内容放在主机内存（deepspeed.checkpointing）。",
+        (
+            "把激活检查点保存的内容放在主机内存（deepspeed.checkpointing；"
+            "ArcticTraining 的 activation_checkpoint_cpu_offload）。"
+        ),
         "激活检查点放在主机上",
     ),
     DeepSpeedSettings.contiguous_memory_optimization: (

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from memcore.config.defaults import Assumption
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
@@ -71,6 +72,34 @@ BRIDGE: Mapping[str, object] = {
 }
 """What all its recipes start from (Megatron Bridge 0.7: recipes/common.py, models/{gpt,hybrid}_provider.py)."""
 
+PERFORMANCE = frozenset({
+    ("deepseek-v3", "h100", 64, 2, 8, 64), ("deepseek-v3", "h100", 1024, 2, 8, 64),
+    ("deepseek-v3", "b200", 256, 1, 16, 8), ("deepseek-v3", "b200", 256, 1, 8, 32),
+    ("deepseek-v3", "b300", 256, 1, 8, 8),
+    ("gpt-oss-120b", "h100", 64, 1, 4, 8), ("gpt-oss-120b", "b200", 64, 1, 1, 8), ("gpt-oss-120b", "b300", 64, 1, 1, 8),
+    ("llama-3.1-405b", "h100", 512, 8, 8, 1), ("llama-3.1-405b", "h100", 1024, 8, 8, 1),
+    ("llama-3.1-405b", "b200", 128, 4, 16, 1), ("llama-3.1-405b", "b300", 128, 2, 8, 1),
+    ("llama-3-70b", "h100", 64, 4, 4, 1), ("llama-3-70b", "h100", 64, 4, 8, 1), ("llama-3-70b", "b200", 64, 2, 4, 1),
+    ("llama-3-70b", "b200", 64, 1, 1, 1), ("llama-3-70b", "b300", 64, 1, 4, 1), ("llama-3-70b", "b300", 64, 1, 1, 1),
+    ("llama-3-8b", "h100", 8, 1, 1, 1), ("llama-3-8b", "h100", 64, 1, 1, 1), ("llama-3-8b", "b200", 8, 1, 1, 1),
+    ("llama-3-8b", "b200", 64, 1, 1, 1), ("llama-3-8b", "b300", 8, 1, 1, 1),
+    ("nemotron-3-nano", "h100", 16, 1, 1, 8), ("nemotron-3-nano", "h100", 16, 1, 1, 16),
+    ("nemotron-3-nano", "b200", 8, 1, 1, 8), ("nemotron-3-nano", "b300", 8, 1, 1, 8),
+    ("nemotron-3-super", "b200", 64, 1, 1, 64), ("nemotron-3-super", "b200", 64, 2, 1, 64),
+    ("nemotron-3-super", "b300", 64, 1, 1, 8),
+    ("qwen3-235b", "h100", 256, 2, 8, 32), ("qwen3-235b", "b200", 64, 1, 8, 8), ("qwen3-235b", "b200", 128, 2, 4, 16),
+    ("qwen3-235b", "b200", 256, 1, 8, 8), ("qwen3-235b", "b300", 64, 1, 8, 8), ("qwen3-235b", "b300", 128, 2, 1, 16),
+    ("qwen3-30b", "h100", 16, 1, 1, 16), ("qwen3-30b", "h100", 32, 1, 1, 8), ("qwen3-30b", "h100", 64, 1, 1, 16),
+    ("qwen3-30b", "b200", 8, 1, 1, 8), ("qwen3-30b", "b200", 64, 1, 1, 8), ("qwen3-30b", "b300", 8, 1, 1, 8),
+})  # fmt: skip
+"""What has a performance recipe for pre-training: a part of the model's name and of the accelerator's, the number of
+GPUs, the sizes of tensor, pipeline and expert parallelism (Megatron Bridge 0.7, perf_recipes/*/{h100,b200,b300})."""
+BENCHMARK: Mapping[str, object] = {
+    MegatronSettings.grad_reduce_in_bf16: True,
+    MegatronSettings.cross_entropy_fusion_impl: "te",
+}
+"""What performance recipes set besides (perf_recipes/_common.py, `_benchmark_common`)."""
+
 PRECISIONS: Mapping[object, Mapping[str, object]] = {
     recipe: {MegatronSettings.fp8_param_gather: True} for recipe in ("delayed", "tensorwise", "mxfp8")
 }
@@ -91,6 +120,18 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 """Of frameworks, by name."""
 
 
+def _is_benchmark(config: Config, name: str) -> bool:
+    """Whether a performance recipe has this model, accelerator and number of GPUs; they train all parameters."""
+    if config[Training.adapter.type] is not None:
+        return False
+    sizes = (
+        Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.expert_parallel_size,
+    )  # fmt: skip
+    accelerator = str(config[Hardware.accelerator]).partition("-")[0]
+    layout = (accelerator, config[Hardware.num_gpus], *(config[path] or 1 for path in sizes))
+    return any(part in name and (part, *layout) in PERFORMANCE for part in {row[0] for row in PERFORMANCE})
+
+
 def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
     """A config with what the framework sets for a model of this name, and what that was."""
     framework = (config[EngineSettings.framework] or "").lower()
@@ -99,6 +140,9 @@ def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
         preset = PRECISIONS.get(config.get(EngineSettings.fp8_recipe), {})
         row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
         source = "Megatron Bridge's recipe for this model"
+        if _is_benchmark(config, name.lower()):
+            row = {**row, **BENCHMARK}
+            source = "Megatron Bridge's performance recipe for this model and GPU count"
     noted = []
     for path, value in row.items():
         if config.get(path) is None:

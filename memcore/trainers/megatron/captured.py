@@ -96,7 +96,7 @@ class CapturedRank(MegatronRank):
 
     @cached_property
     def _pooled(self) -> MegatronRank:
-        """What is in graphs."""
+        """Return what is in graphs."""
         return self._within(self.persistent, inside=True)
 
     @cached_property
@@ -173,7 +173,7 @@ class CapturedRank(MegatronRank):
 
     @property
     def because(self) -> str:
-        """What is in flight at the peak."""
+        """Return what is in flight at the peak."""
         return "once all graphs in flight are captured" if self.peak.place == CAPTURE else self.steps.because
 
     @property
@@ -217,7 +217,7 @@ class CapturedRank(MegatronRank):
 
     @property
     def most_reserved(self) -> int:
-        """The same where passes have run in order before the capture."""
+        """Return the bytes reserved at most, as when passes have run in order before the capture."""
         return max(self.reserved, self._captured.peak + self.pool)
 
     @cached_property

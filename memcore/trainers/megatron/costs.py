@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
 
 from memcore.trace.job import Job
+from memcore.trace.traffic import Behind, Traffic
+from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.trainers.megatron.settings import MegatronSettings
 
 
-def _megatron(job: Job) -> tuple[int, int, int]:
+def _megatron(job: Job) -> Traffic:
     """Gradients are summed once; with the distributed optimizer parameters are gathered after the step.
 
+    Both wait for the last backward pass and for the optimizer, unless `--overlap-grad-reduce` and
+    `--overlap-param-gather` are set (core/distributed/distributed_data_parallel_config.py: False by default).
     Megatron-FSDP's last strategies reduce in every micro-batch, and gather for every pass.
     """
     count, strategy = job.micro_batches, job.config.get(MegatronSettings.data_parallel_sharding_strategy)
     often = {"optim": (1, 1), "optim_grads": (1, count), "optim_grads_params": (2 * count, count)}.get(strategy)
     if often is not None:
-        return (job.sizes["z"], *often)
-    return (job.sizes["z"], 1, 1) if job.config.get(MegatronSettings.distributed_optimizer) else (1, 0, 1)
+        return Traffic(job.sizes["z"], *often)
+    gathers: Behind = "one" if job.config.get(MegatronSettings.overlap_param_gather) else "nothing"
+    reduces: Behind = "one" if job.config.get(MegatronSettings.overlap_grad_reduce) else "nothing"
+    shards = job.sizes["z"] if job.config.get(MegatronSettings.distributed_optimizer) else 1
+    bucket = max(_BUCKET, 1e6 * shards) if gathers == "one" or reduces == "one" else inf
+    return Traffic(shards, int(shards > 1), 1, gathers, reduces, bucket, bucket)
 
 
-TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
+TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
     "megatron": _megatron,
     "megatron-fsdp": _megatron,
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""
+_BUCKET = 40e6
+"""Elements of a bucket of gradients where they are reduced beside the backward pass; otherwise there is one for all
+(core/distributed/distributed_data_parallel.py: max(40,000,000, 1,000,000 for each rank))."""
 HIDDEN_BYTES = 20
 """Bytes for each element of the residual stream that a layer's fused kernels move (Megatron-LM, fusions/)."""
+
+
+def layers_of_ranks(job: Job) -> Iterator[int]:
+    """Decoder layers that each rank of the pipeline has."""
+    if not isinstance(job, MegatronJob):
+        raise TypeError(job)
+    return (sum(chunk.layers + chunk.predicts for chunk in chunks) for chunks in job.layout)

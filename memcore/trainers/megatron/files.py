@@ -81,6 +81,8 @@ _ANOTHER = (
     "--experimental-attention-variant", "--window-size", *_FSDP_DTYPES,
 )  # fmt: skip
 """What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
+_GENERATING = ("--num-tokens-to-generate", "--prompts", "--incoming-requests-per-step")
+"""Flags of Megatron's inference (examples/inference/gpt/utils.py)."""
 _GROUPS = "--group-query-attention"
 _LAYOUT = "--pipeline-model-parallel-layout"
 _GPT2 = 50257
@@ -134,6 +136,9 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
 def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the names of today's Megatron-LM."""
     settled = dict(found)
+    generates = next((name for name in _GENERATING if name in found), None)
+    if generates is not None:
+        raise UnsupportedError(generates, "found {!r:.40}: the command generates, and does not train", found[generates])
     for name, means in _RENAMED.items():
         if settled.get(name):
             value = settled.pop(name)

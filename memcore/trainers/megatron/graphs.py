@@ -38,7 +38,7 @@ class Capture:
 
 
 def capture_of(read: Defaults, recipe: Recipe) -> Capture | None:
-    """What a job asks for; None: no graphs."""
+    """Return what a job asks for; None: no graphs."""
     impl = str(read.given(_IMPL) or "none")
     names = _modules(read)
     if impl == "none":

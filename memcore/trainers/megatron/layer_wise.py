@@ -85,7 +85,7 @@ class _Layout:
 
     @property
     def divisor(self) -> int:
-        """What a rank's part of a bucket is aligned to."""
+        """Return what a rank's part of a bucket is aligned to."""
         return lcm(_START, lcm(self.ranks, _BUCKET) // self.ranks)
 
     @property
@@ -99,7 +99,7 @@ class _Layout:
         return max((each.size for each in self.waiting), default=0)
 
     def absorbs(self, size: int) -> bool:
-        """Whether a parameter fits into the padding."""
+        """Return whether a parameter fits into the padding."""
         return _up(min(self.loads), _START) + size <= _up(max(self.loads), self.divisor)
 
     def place(self, each: Matrix) -> None:

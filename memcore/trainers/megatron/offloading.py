@@ -22,7 +22,7 @@ _OF_EXPERTS = frozenset(("expert_fc1", "moe_act"))
 
 
 def offload_of(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Offload | None:
-    """What goes to the host; None: nothing."""
+    """Return what goes to the host; None: nothing."""
     if not read.given(_SWITCH):
         for other in (_NAMES, _LEAST):
             if read.given(other) is not None:

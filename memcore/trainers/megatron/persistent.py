@@ -114,7 +114,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def workspaces(self) -> int:
-        """What PyTorch's matrix products take."""
+        """Return what PyTorch's matrix products take."""
         return total(self._matmul_workspaces())
 
     @property
@@ -124,7 +124,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def before_step(self) -> int:
-        """What is there before every step but the first."""
+        """Return what is there before every step but the first."""
         own = total(self._own_workspaces()) + total(self.receive_buffers())
         return self.parameters + self.buffers + self.states + self.workspaces + own
 
@@ -135,7 +135,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def stepping(self) -> int:
-        """What the optimizer's step adds."""
+        """Return what the optimizer's step adds."""
         return total(self.step_entries())
 
     @cached_property
@@ -150,7 +150,7 @@ class MegatronPersistent(Workspaces):
         return 2 * self.parameters - self._frozen + gradients
 
     def resident(self) -> Iterator[Entry]:
-        """What is there before the first step."""
+        """Yield what is there before the first step."""
         yield from self._parameters()
         yield from self._held()
 
@@ -215,7 +215,7 @@ class MegatronPersistent(Workspaces):
             yield self.entry("bucket_padding", "", (padding,), dtype, 1, _ALWAYS)
 
     def optimizer_states(self) -> Iterator[Entry]:
-        """What the first optimizer step adds."""
+        """Yield what the first optimizer step adds."""
         states = self.job.states
         matrices = {each.path for each in self.stored if states.matrices is not None and each.matrix}
         for dtype in states.matrices or ():
@@ -269,7 +269,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def _owned(self) -> Counter[int]:
-        """How many of each stored parameter the rank with most to keep optimizes, of dense ones and of experts."""
+        """Return how many of each stored parameter the fullest rank optimizes, dense ones and experts'."""
         sizes = {each.index: each.size * (2 if self.stored[each.index].matrix else 3) for expert in (False, True)
                  for each in self._numbered(expert=expert)}  # fmt: skip
         worst = [max(shares.ranks, key=lambda own: sum(sizes[index] for index in own)) for shares in self._shares]
@@ -353,7 +353,7 @@ class MegatronPersistent(Workspaces):
             yield from self._sharded("gradient_copy", "fp32", _UNTIL_NEXT)
 
     def surroundings(self) -> Surroundings:
-        """The same as blocks, for the allocator."""
+        """Return sizes of the persistent tensors as the allocator's replay needs them."""
         around = [*self.resident(), *self.workspace_entries(), *self.receive_buffers()]
         return Surroundings(
             resident=[entry.each for entry in around for _ in range(entry.copies)],
@@ -369,5 +369,5 @@ def _ranks(*, expert: bool) -> str:
 
 @lru_cache(maxsize=64)
 def _rest(offloaded: float) -> Fraction:
-    """What is left of all when a part is on the host."""
+    """Return what is left of all when a part is on the host."""
     return 1 - Fraction(offloaded).limit_denominator(1000)

@@ -22,7 +22,7 @@ class MegatronRuntime(Runtime):
         self.shape = (split_over("s") if divided else "s", "b", "h")
 
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
-        """What was sent is a scalar from now on."""
+        """Free what was sent: only a scalar of it stays."""
         if not self.last:
             self.step.tape.enter("forward", SENT)
             output.storage = None

@@ -42,7 +42,7 @@ was measured (bridge-qwen3-30b-ep16-hybridep-overlap), of which it is not known 
 
 
 def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
-    """How the layers run.
+    """Return how the layers run.
 
     Raises UnsupportedError for what is not supported yet.
     """
@@ -79,13 +79,13 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
 
 
 def before(read: Defaults, change: tuple[int, int]) -> bool:
-    """Whether a config names a Megatron-Core before a change; TransformerEngine is the newest of its time."""
+    """Return whether a config names a Megatron-Core before a change; TransformerEngine is the newest of its time."""
     named = release(read.given(EngineSettings.version) or "")
     return len(named) >= len(change) and named < change
 
 
 def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bool) -> tuple[str, str]:
-    """Whose attention runs where a job leaves it open, and why; `major`: of the GPU's compute capability.
+    """Return whose attention runs where a job leaves it open, and why; `major`: of the GPU's compute capability.
 
     TransformerEngine prefers cuDNN's kernel from Hopper on. With dropout that has no windows, and on Blackwell no
     deterministic backward pass. Source: dot_product_attention/utils.py (get_attention_backend), fused_attn.cpp.

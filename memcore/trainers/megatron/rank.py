@@ -83,7 +83,7 @@ class Recorded:
 
     @cached_property
     def held(self) -> Counter[int]:
-        """How many of each block the forward pass keeps."""
+        """Return how many of each block the forward pass keeps."""
         last = self.program.segments[self.turn - 1].end
         found: Counter[int] = Counter()
         for span in self.program.spans:
@@ -163,7 +163,7 @@ class MegatronRank(Rank):
 
     @cached_property
     def schedule(self) -> Schedule:
-        """What is in flight when."""
+        """Return what is in flight when."""
         job = self.job
         return schedule(job.stage, job.stages, self._kinds, job.micro_batches, job.group, overlapped=self._overlapped)
 
@@ -191,7 +191,7 @@ class MegatronRank(Rank):
         return found + (0 if front is None else self._ahead(front))
 
     def _ahead(self, kind: int) -> int:
-        """What the last offloaded groups of a chunk take once they are back."""
+        """Return what the last offloaded groups of a chunk take once they are back."""
         return self.recorded[kind].waiting.returned
 
     def _front(self, number: int, forward: bool, live: Live) -> int | None:
@@ -201,7 +201,7 @@ class MegatronRank(Rank):
         return max(flying, key=self._ahead) if flying and not at_once else None
 
     def _at_once(self, number: int) -> bool:
-        """Whether the backward pass of a chunk follows its forward pass."""
+        """Return whether the backward pass of a chunk follows its forward pass."""
         last = self.job.stage == self.job.stages - 1 and number == len(self._kinds) - 1
         return last and not self._overlapped
 
@@ -252,7 +252,7 @@ class MegatronRank(Rank):
 
     @property
     def because(self) -> str:
-        """What is in flight at the peak."""
+        """Return what is in flight at the peak."""
         if not isinstance(self.peak, StageMoment):
             return "no micro-batch is in flight"
         flying = sum(self.peak.live) + 1
@@ -279,7 +279,10 @@ class MegatronRank(Rank):
 
     @cached_property
     def host(self) -> tuple[Entry, ...]:
-        """What one process keeps in host memory: its part of the optimizer, and what is offloaded of most in flight."""
+        """Return what one process keeps in host memory.
+
+        Its part of the optimizer, and what is offloaded of most in flight.
+        """
         lives = [live for chunk in self.schedule.backward for live in chunk]
         each = [chunk.waiting.hosted for chunk in self.recorded]
         most = max(sum(map(mul, live, each)) for live in lives)
@@ -324,7 +327,7 @@ class MegatronRank(Rank):
         return ledger(entries)
 
     def flying(self, live: Live, front: int | None) -> Iterator[Entry]:
-        """What other micro-batches in flight have left."""
+        """Yield what other micro-batches in flight have left."""
         for count, chunk in zip(live, self.recorded, strict=True):
             waiting = chunk.waiting
             held = {block: copies * count for block, copies in waiting.held.items() if copies * count}
@@ -365,7 +368,7 @@ class MegatronRank(Rank):
 
     @property
     def most_reserved(self) -> int:
-        """The same."""
+        """Return the bytes reserved at most, whatever is left open."""
         return self.reserved
 
     @cached_property

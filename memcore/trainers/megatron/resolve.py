@@ -147,7 +147,7 @@ def resolve(config: Config) -> MegatronJob:
 
 
 def _nccl(config: Config, recipe: Recipe, ranks: Ranks, accelerator: Accelerator | None) -> Overhead:
-    """What communicators take outside of the allocator."""
+    """Return what communicators take outside of the allocator."""
     plan = recipe.plan(MegatronPlan)
     alltoall = plan is not None and plan.experts is not None and plan.experts.dispatcher == "alltoall"
     near = node(accelerator, config[Hardware.gpus_per_node])
@@ -234,7 +234,7 @@ def _in_groups(model: Model, layers: int) -> Model:
     if predicting(model):
         raise ConfigError.at(
             Training.activation_checkpointing.num_layers,
-            "found {}; with layers that predict further tokens Megatron allows 1",
+            "found {}; Megatron allows only 1 with multi-token-prediction layers",
             layers,
         )
     every = (pattern * repeats for pattern, repeats in zip(model.network.runs, model.repeats, strict=True))
@@ -380,7 +380,7 @@ def _with_offload(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> R
 
 
 def implementation_of(read: Defaults) -> str:
-    """Whose layers run."""
+    """Return whose layers run."""
     asked = {"local": "megatron-local", "transformer_engine": "transformer-engine"}
     told = asked.get(str(read.given(MegatronSettings.transformer_impl)))
     found: str = read.take(Training.implementation, told or "transformer-engine")

@@ -44,7 +44,7 @@ def warm_up(stage: int, stages: int, chunks: int, micro_batches: int, group: int
 def schedule(
     stage: int, stages: int, kinds: tuple[int, ...], micro_batches: int, group: int, *, overlapped: bool = False
 ) -> Schedule:
-    """What is in flight on a stage, whose chunks are of these kinds."""
+    """Return what is in flight on a stage, whose chunks are of these kinds."""
     chunks = len(kinds)
     warm = warm_up(stage, stages, chunks, micro_batches, group, overlapped=overlapped)
     if chunks == 1:

@@ -56,6 +56,7 @@ ROWS: Mapping[str, Row] = {
         sharded="states",
         parameter_bytes=_parameter_bytes,
         state_bytes=_state_bytes,
+        uneven=True,
         counted=_counted,
     ),
 }
@@ -63,7 +64,12 @@ KINDS = (
     Kind(
         title="Megatron",
         settings={_ENGINE: "megatron", Training.implementation: "transformer-engine"},
-        usual={MegatronSettings.distributed_optimizer: True, Parallelism.sequence_parallel: True},
+        usual={
+            MegatronSettings.distributed_optimizer: True,
+            MegatronSettings.overlap_grad_reduce: True,
+            MegatronSettings.overlap_param_gather: True,
+            Parallelism.sequence_parallel: True,
+        },
         whole=True,
     ),
 )

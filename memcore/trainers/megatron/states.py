@@ -142,7 +142,7 @@ def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
 
 
 def _strategy(read: Defaults) -> str | None:
-    """What Megatron-FSDP divides; None: it does not run."""
+    """Return what Megatron-FSDP divides; None: it does not run."""
     if read.given(EngineSettings.type) != "megatron-fsdp":
         return None
     return str(read.take(MegatronSettings.data_parallel_sharding_strategy, "no_shard", "Megatron-LM's default"))
@@ -175,7 +175,7 @@ def _gradient(read: Defaults, half: str) -> str:
 
 
 def _decoupled(read: Defaults, fraction: float) -> bool:
-    """Whether TransformerEngine's optimizer owns the master weights (`use_precision_aware_optimizer_no_fp8...`)."""
+    """Return if TransformerEngine's optimizer owns master weights (`use_precision_aware_optimizer_no_fp8...`)."""
     main = read.given(MegatronSettings.main_params_dtype) or "fp32"
     recipe = read.given(EngineSettings.fp8_recipe)
     bridge = str(read.given(EngineSettings.framework) or "").lower() in ("megatron-bridge", "megatron bridge")

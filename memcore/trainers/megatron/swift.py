@@ -123,12 +123,12 @@ def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a model with towers is frozen: towers and projector, unless both are said to learn."""
+    """Return what of a model with towers is frozen: towers and projector, unless both are said to learn."""
     learn = [found.get(name) is False for name in ("freeze_vit", "freeze_aligner")]
     if found.get("freeze_llm") is True:
         raise _refuse("freeze_llm", True, "training towers alone is not supported yet")
     if any(learn) and not all(learn):
-        raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can learn")
+        raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can be trained")
     return {_TRAINABLE: "all"} if all(learn) else {}
 
 
@@ -194,6 +194,7 @@ MEGATRON_SWIFT = Tool(
              "packing_length", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
              "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
+    ignored=("ENV.*",),
     closed=True,
     read_only=True,
     source="ms-swift, swift/megatron/arguments/",

@@ -95,7 +95,7 @@ class Workspaces:
 
     @cached_property
     def content(self) -> Content:
-        """What of the model the chunks have."""
+        """Return what of the model the chunks have."""
         return _content(tuple(chunk.share for chunk in self.job.chunks), apart=self.job.ranks.experts_apart)
 
     @property
@@ -109,7 +109,7 @@ class Workspaces:
         return self.content.elements(self.job.sizes)
 
     def workspace_entries(self) -> Iterator[Entry]:
-        """What libraries and modules keep once they have run."""
+        """Yield what libraries and modules keep once they have run."""
         yield from self._matmul_workspaces()
         yield from self._own_workspaces()
 
@@ -200,12 +200,12 @@ class Workspaces:
             yield from found * chunks
 
     def left_entries(self) -> Iterator[Entry]:
-        """What is there between steps alone: in a step others take its place, which are counted as in flight."""
+        """Yield what is there between steps alone: in a step others take its place, which are counted as in flight."""
         yield from self._last_inputs(2 * self._receiving - self._referred, _REPLACED)
         yield from self._left_routing()
 
     def _left_routing(self) -> Iterator[Entry]:
-        """What dispatchers refer to besides, which during a step is kept for the backward pass too."""
+        """Yield what dispatchers refer to besides, which during a step is kept for the backward pass too."""
         plan = self.job.recipe.plan(MegatronPlan)
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
@@ -220,7 +220,7 @@ class Workspaces:
             yield from [self.entry(rule, _DISPATCHER, shape, dtype, count, _LEFT)] * chunks
 
     def _stays_gathered(self) -> Iterator[Entry]:
-        """What is no layer is gathered once."""
+        """Yield what is gathered once: everything outside the layers."""
         for each in self.stored if self.job.states.shares_parameters else ():
             if not each.path.startswith(f"{PATH}."):
                 dtype = self.job.states.parameter
@@ -255,7 +255,7 @@ class Workspaces:
             yield self.entry("last_input", "", (tokens, "b", "h"), dtype, copies, lifetime)
 
     def deferred_entries(self) -> Iterator[Entry]:
-        """What earlier micro-batches have left for the head's weight gradient, when the last one runs."""
+        """Yield what earlier micro-batches have left for the head's weight gradient, when the last one runs."""
         plan = self.job.recipe.plan(MegatronPlan)
         if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
             return
@@ -266,11 +266,14 @@ class Workspaces:
             yield self.entry("deferred_gradient", "output_layer", shape, dtype, count, _DEFERRED)
 
     def passing_bytes(self, phase: str) -> int:
-        """The same as bytes."""
+        """Return in bytes what exists while micro-batches run."""
         return total(self.passing(phase))
 
     def passing(self, phase: str) -> Sequence[Entry]:
-        """What exists while micro-batches run, in addition to their activations: nothing that stays over the step."""
+        """Return what exists while micro-batches run, in addition to their activations.
+
+        Nothing that stays over the step.
+        """
         if phase not in self._passing:
             self._passing[phase] = (*self.deferred_entries(), *self._gathered(phase))
         return self._passing[phase]
@@ -323,7 +326,7 @@ class Workspaces:
 
 @lru_cache(maxsize=256)
 def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
-    """What some chunks have; `apart`: the parameters of experts are in buffers of their own."""
+    """Return what some chunks have; `apart`: the parameters of experts are in buffers of their own."""
     found: dict[tuple[Weight, str], int] = {}
     for share in shares:
         for weight, path, count in share.tensors:
@@ -366,7 +369,7 @@ def _heads(network: Network) -> Iterator[Weight]:
 
 
 def _of_experts(weight: Weight) -> bool:
-    """Whether it belongs to routed experts, as a matrix or as an adapter next to it."""
+    """Return whether it belongs to routed experts, as a matrix or as an adapter next to it."""
     return weight.kind == "routed-expert" or (weight.kind == "adapter" and ".experts." in weight.name)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.trace.job import Job
+from memcore.trace.traffic import Traffic
 from memcore.trainers.deepspeed.costs import zero
 
-TRAFFIC: Mapping[str, Callable[[Job], tuple[int, int, int]]] = {
+TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
     f"megatron-deepspeed{stage}": zero for stage in ("", "3", "3-offload")
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and

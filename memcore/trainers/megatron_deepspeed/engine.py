@@ -14,7 +14,7 @@ from memcore.trainers.megatron.told import MegatronPlan
 
 
 def _buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
-    """What ZeRO keeps, and the buffer in which Megatron's matrix products gather sequences or put scores."""
+    """Return what ZeRO keeps, and the buffer in which Megatron's matrix products gather sequences or put scores."""
     found, plan = list(buffers(weights, recipe)), recipe.plan(MegatronPlan)
     dtype = recipe.precision.compute
     if plan is not None and plan.sequence:
@@ -28,7 +28,7 @@ def _buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
 
 
 def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
-    """What a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
+    """Yield what a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
     plan, ends = recipe.plan(MegatronPlan), recipe.network.ends
     if recipe.pipeline is None or plan is None:
         return
@@ -42,7 +42,7 @@ def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
 
 
 def _megatron(engine: Engine) -> Engine:
-    """The same under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
+    """Return the engine under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
     key = f"megatron-{engine.key}" if engine.key else ""
     return replace(
         engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_buffers, communicators=3

@@ -69,7 +69,7 @@ def check(network: Network) -> None:
 
 
 def _is_plain(feed: Experts) -> bool:
-    """What `deepspeed.moe` has."""
+    """Return what `deepspeed.moe` has."""
     more = feed.shared, feed.shared_gate, feed.groups, feed.correction, feed.table, feed.latent, feed.routing
     biased = any(weight.name.endswith("bias") for weight in feed.experts)
     return not any(more) and not biased and feed.options == {"softmax-scores"} and not feed.adapters

@@ -74,7 +74,7 @@ def megatron_deepspeed_job(
     micro_batches: int,
     checkpoints: Checkpoints | None,
 ) -> tuple[Model, Recipe]:
-    """What one rank has of the model, and the recipe of its step."""
+    """Return what one rank has of the model, and the recipe of its step."""
     _refuse(read, model, sizes)
     sharded = bool(read.take(_SEQUENCE, False, "Megatron-DeepSpeed's default")) and sizes["tp"] > 1
     whole = replace(model, sizes={**model.sizes, "V": padded(model.sizes["V"], model.sizes["vd"], sizes["tp"])})
@@ -233,7 +233,7 @@ def _ulysses(read: Defaults, model: Model, sizes: Mapping[str, int]) -> Ulysses 
 
 
 def _plan(read: Defaults, model: Model, sizes: Mapping[str, int], *, sharded: bool) -> MegatronPlan:
-    """What its matrices do: gradients are PyTorch's own, summed and reduced by DeepSpeed."""
+    """Return what its matrices do: gradients are PyTorch's own, summed and reduced by DeepSpeed."""
     return MegatronPlan(
         tensor=sizes["tp"] > 1,
         sequence=sharded,

@@ -26,7 +26,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 REFUSED: Mapping[str, tuple[str, ...]] = {
     "megatron-deepspeed": (
         *OWN_OFFLOADING, Training.parameter_dtype, Training.compute_dtype, Training.adapter.type, Training.loss_shift,
-        Training.liger_kernels,
+        Training.liger_kernels, Training.tiled_mlp,
     ),
 }  # fmt: skip
 """Settings that every engine could have, but this one refuses whatever their value."""

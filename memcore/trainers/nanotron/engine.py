@@ -33,7 +33,7 @@ class Nanotron(Holding):
 
 
 def plan_of(recipe: Recipe) -> NanotronPlan:
-    """What nanotron was told."""
+    """Return what nanotron was told."""
     plan = recipe.plan(NanotronPlan)
     if plan is None:
         raise TypeError(recipe)
@@ -46,7 +46,7 @@ def _part(weight: Weight) -> Shape:
 
 
 def optimized(weight: Weight, recipe: Recipe) -> tuple[tuple[Shape, ...], str]:
-    """What the optimizer is given: a part of a parameter, or of its fp32 copy."""
+    """Return what the optimizer is given: a part of a parameter, or of its fp32 copy."""
     plan = plan_of(recipe)
     axes = (_part(weight),) if plan.zero_stage else weight.axes
     return axes, "fp32" if plan.fp32_gradients else recipe.precision.parameter

@@ -73,6 +73,7 @@ NANOTRON = Tool(
         Key(
             path=Training.optimizer.implementation,
             name="optimizer.optimizer_factory.torch_adam_is_fused",
+            also=("optimizer.torch_adam_is_fused",),
             values={"fused": True, "foreach": False},
         ),
         Key(

@@ -123,13 +123,13 @@ def _balanced(costs: tuple[int, ...], stages: int) -> tuple[tuple[int, ...], tup
 
 
 def _costs(sizes: Mapping[str, int], layers: int) -> tuple[int, ...]:
-    """What each block costs, in parameters of matrices and of layers' norms."""
+    """Return what each block costs, in parameters of matrices and of layers' norms."""
     block = 4 * sizes["a"] * sizes["d"] * sizes["h"] + 3 * sizes["f"] * sizes["h"] + 2 * sizes["h"]
     return (0, *(block,) * layers, 0, sizes["V"] * sizes["h"], 0, 0)
 
 
 def waits(model: Model, number: int, stages: int) -> bool:
-    """Whether a stage waits for what it receives: it does unless it has more to do than every other.
+    """Return whether a stage waits for what it receives: it does unless it has more to do than every other.
 
     With one forward and one backward pass in turn the slowest stage sets the pace: the others' results are there.
     """
@@ -164,7 +164,7 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
 
 
 def _finish(number: int, head: int, cast: int, loss: int) -> str:
-    """What a stage ends with, where head and loss are on several."""
+    """Return what a stage ends with, where head and loss are on several."""
     if head == loss:
         return ""
     last = {cast: "cast", loss: "cast loss"} if cast < loss else {loss: "loss"}

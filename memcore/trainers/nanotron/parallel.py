@@ -117,7 +117,7 @@ def scattered(x: Tensor) -> Tensor:
 
 
 def _identity(x: Tensor) -> Tensor:
-    """What every rank has (`DifferentiableIdentity`): the ranks' gradients are summed in place."""
+    """Return what every rank has (`DifferentiableIdentity`): the ranks' gradients are summed in place."""
     out = view(x, x.shape, x.order, x.cut)
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:

@@ -62,7 +62,7 @@ def nanotron_job(
     micro_batches: int,
     checkpoints: Checkpoints | None,
 ) -> tuple[Model, Recipe]:
-    """What one rank has of the model, and the recipe of its step."""
+    """Return what one rank has of the model, and the recipe of its step."""
     check(model)
     _refuse(read, model, sizes, micro_batches)
     share = converted(model, sizes["tp"])
@@ -201,7 +201,7 @@ def _units(sizes: Mapping[str, int]) -> list[Axis]:
 def _opened(
     recipe: Recipe, sizes: Mapping[str, int], stages: int, near: int, accelerator: Accelerator | None
 ) -> Overhead:
-    """What the groups' communicators take."""
+    """Return what the groups' communicators take."""
     plan = recipe.plan(NanotronPlan)
     return opened(groups(sizes, stages, near, ties=plan is not None and plan.ties), accelerator)
 

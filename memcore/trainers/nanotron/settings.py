@@ -85,6 +85,7 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
     "nanotron": (
         Training.activation_checkpointing.mode, Training.activation_checkpointing.every, Training.compute_dtype,
         Training.adapter.type, Training.zero_grad, Training.implementation, Training.liger_kernels, Training.loss_shift,
+        Training.tiled_mlp,
         Training.dropout.hidden, Training.dropout.attention, Training.activation_memory_budget,
         Parallelism.context_parallel_size,
     ),

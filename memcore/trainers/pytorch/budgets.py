@@ -54,7 +54,7 @@ def with_budget(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Rec
 
 
 def _obstacles(read: Defaults, recipe: Recipe) -> Iterator[str]:
-    """What a block has whose graph is not written down here."""
+    """Yield what a block has whose graph is not written down here."""
     yield from (each for layer in recipe.network.kinds for each in _of_layer(layer))
     yield from (name for name, found in _around(read, recipe).items() if found)
     if _kernel(recipe) not in _RANDOM_STATE:
@@ -108,7 +108,7 @@ def _kernel(recipe: Recipe) -> str:
 
 
 def _dtype(recipe: Recipe) -> str:
-    """What products return."""
+    """Return what products return."""
     return recipe.precision.autocast or recipe.precision.compute
 
 

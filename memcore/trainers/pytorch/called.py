@@ -46,6 +46,7 @@ TORCH: Mapping[str, str] = {
     Training.images_per_sequence: "pixel_values",
     Training.image_size: "pixel_values",
     Training.liger_kernels: "apply_liger_kernel_to_llama(rope=, rms_norm=, swiglu=)",
+    Training.tiled_mlp: "TiledMLP.apply(shards=)",
     Training.kernels: "pip install mamba-ssm causal-conv1d",
     Training.optimizer.rank: "optim_args: rank=",
     Training.optimizer.momentum: "optim_args: momentum=",

@@ -39,7 +39,7 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
     reentrant = _reentrant(read, mode, model, every)
     checkpoints = Checkpoints(
         reentrant=reentrant,
-        around_units=reentrant and _switched_by_model(read),
+        around_units=reentrant and _switched_by_model(read) and not extension_of(read).partitions,
         inputs_learn=reentrant or _wrapped_by_peft(read),
         early_stop=read.take(Training.activation_checkpointing.early_stop, True),
         selection=_selection(read, model) if mode == "op" else None,
@@ -64,14 +64,14 @@ def _wrapped_by_peft(read: Defaults) -> bool:
 
 
 def _switched_by_model(read: Defaults) -> bool:
-    """Whether the model checkpoints calls of its layers, as FSDP wrapped them."""
+    """Return whether the model checkpoints calls of its layers, as FSDP wrapped them."""
     return (
         before(read, CHECKPOINTS_INSIDE) and read.given(Training.activation_checkpointing.entry) != "checkpoint_wrapper"
     )
 
 
 def _usual_form(read: Defaults, mode: str) -> tuple[bool, str | None]:
-    """Whether checkpoints are reentrant if nobody says so, and why (`gradient_checkpointing_enable`)."""
+    """Return whether checkpoints are reentrant if nobody says so, and why (`gradient_checkpointing_enable`)."""
     switched = read.given(Training.activation_checkpointing.entry) != "checkpoint_wrapper" and mode != "op"
     stops = read.given(Training.activation_checkpointing.early_stop) is not None
     old = switched and not stops and before(read, STARTS_NEW) and not extension_of(read).job
@@ -79,7 +79,7 @@ def _usual_form(read: Defaults, mode: str) -> tuple[bool, str | None]:
 
 
 def _reentrant(read: Defaults, mode: str, model: Model, every: int) -> bool:
-    """Whether checkpoints are of the old form, which selects nothing and stops nowhere."""
+    """Return whether checkpoints are of the old form, which selects nothing and stops nowhere."""
     path = Training.activation_checkpointing.use_reentrant
     found = bool(read.take(path, *_usual_form(read, mode)))
     if found and (mode == "op" or read.given(Training.activation_checkpointing.early_stop) is not None):
@@ -107,7 +107,7 @@ def _selection(read: Defaults, model: Model) -> Selection:
 
 
 def _mode(read: Defaults, policy: str) -> tuple[str, int]:
-    """What a selective policy selects, and the period of checkpointed layers."""
+    """Return what a selective policy selects, and the period of checkpointed layers."""
     every = read.given(Training.activation_checkpointing.every)
     if policy != "selective":
         for each in (Training.activation_checkpointing.mode, Training.activation_checkpointing.every):

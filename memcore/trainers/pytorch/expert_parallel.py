@@ -96,7 +96,7 @@ def arrived(rows: int, ranks: int, sizes: Mapping[str, int]) -> int:
 
 
 def dispatcher(read: Defaults, ranks: int) -> str:
-    """How rows reach their experts."""
+    """Return how rows reach their experts."""
     if ranks == 1:
         if read.given(DISPATCHER) not in (None, "alltoall"):
             read.refuse(DISPATCHER, "found {!r}; needs {} of 2 or more", read.given(DISPATCHER), SIZE)
@@ -106,7 +106,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
-    """How often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
+    """Return how often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
     if ranks == 1 or read.given(IMBALANCE) is not None or extension_of(read).capacity:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
@@ -123,7 +123,7 @@ def _tokens(sizes: Mapping[str, int]) -> int:
 
 
 def layer_code(read: Defaults) -> str:
-    """Whose layers run; those of torchtitan are the ones that share routed experts."""
+    """Return whose layers run; those of torchtitan are the ones that share routed experts."""
     own = framework_of(read).implementation
     shares = (read.given(SIZE) or 1) > 1 and not extension_of(read).capacity
     found: str = read.given(Training.implementation) or (_TITAN if shares else own)
@@ -138,7 +138,7 @@ def as_kept(read: Defaults, model: Model) -> Model:
 
 
 def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:
-    """What one rank has of the routed experts."""
+    """Return what one rank has of the routed experts."""
     if layer_code(read) != _TITAN:
         return model
     crowded = shards > model.sizes.get("E", shards)

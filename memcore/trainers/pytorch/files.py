@@ -8,10 +8,15 @@ from typing import Any
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.errors import UnsupportedError
 from memcore.formats.settled import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Settled
 from memcore.formats.tool import Key, Meaning, Share, Tool
+from memcore.trainers.pytorch.automodel import AUTOMODEL
+from memcore.trainers.pytorch.foundry import FOUNDRY
+from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
+from memcore.trainers.pytorch.verl import VERL, VERL_SFT
 
 _CHECKPOINTS = Training.activation_checkpointing
 
@@ -44,6 +49,8 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
 def flavored(found: Mapping[str, Any]) -> Settled:
     """torchtitan's flavor of a model, copies of the shards, and float8 products."""
     settled = dict(found)
+    if REFUSED in found:
+        raise UnsupportedError("model_spec", "found {}, which is not supported yet", found[REFUSED])
     flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
     name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
@@ -139,6 +146,7 @@ TORCHTITAN = Tool(
             name="quantize.linear.float8.enable_fsdp_float8_all_gather",
             also=("float8.enable_fsdp_float8_all_gather",),
         ),
+        Key(path=Training.loss, name=LOSS),
         Key(path=Training.activation_checkpointing.policy, name=MODE),
         Key(path=Training.activation_memory_budget, name=BUDGET),
     ),
@@ -168,7 +176,9 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT)
+MODULES = {TELLS: configs}
+"""Python modules that hold configs, by what tells them."""
 SHARES: Mapping[str, Share] = {
     "settled": Share(
         keys=(

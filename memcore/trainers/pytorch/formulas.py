@@ -71,7 +71,7 @@ class _Job:
 
 
 def published(config: Config) -> Published:
-    """What both calculators say, each line with its formula."""
+    """Return what both calculators say, each line with its formula."""
     job = _read(config)
     answers = {"meta-device-script": _script(job), "gpu-mem-calculator": _calculator(job)}
     plain = {

@@ -58,6 +58,8 @@ class Framework:
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
     """The pipeline's schedule that it always runs, on one rank too."""
+    tile: int | None = None
+    """The tokens of a tile of tiled feed-forward layers, if not as many as the hidden size."""
     partition: Partition | None = None
     """How it shares layers among a pipeline's stages."""
 
@@ -83,6 +85,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
+    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach"),
     "pith-train": Framework(
         implementation="torchtitan",
         exempts_embeddings=False,
@@ -91,6 +94,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
+    "axolotl": Framework(tile=32768),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
@@ -103,12 +107,12 @@ def framework_of(read: Defaults) -> Framework:
 
 
 def keeps_outputs(read: Defaults) -> bool:
-    """Whether the loop holds the model's outputs through the backward pass."""
+    """Return whether the loop holds the model's outputs through the backward pass."""
     return framework_of(read).keeps_outputs or is_early_titan(read, KEEPS_LOGITS)
 
 
 def upcasts_logits(read: Defaults, kind: str) -> bool:
-    """Whether the model itself upcasts the logits for a loss of this kind."""
+    """Return whether the model itself upcasts the logits for a loss of this kind."""
     if kind == "cross-entropy":
         return framework_of(read).upcasts_logits
     early = is_early_titan(read, UPCASTS_LOGITS)
@@ -139,7 +143,7 @@ KERNELS = ("fused-linear", "cut-cross-entropy")
 
 
 def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | None]:
-    """Whether a loss of this kind is compiled, for a family of models, and why."""
+    """Return whether a loss of this kind is compiled, for a family of models, and why."""
     name, version = str(read.given(EngineSettings.framework)).lower(), read.given(EngineSettings.framework_version)
     alone = name == "torchtitan" and family.startswith("deepseek") and version is not None
     if alone and not is_early_titan(read, COMPILES_ALL_OR_NOTHING):
@@ -156,5 +160,5 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
 
 
 def is_early_titan(read: Defaults, commits: frozenset[str] = WRAPS_BLOCKS_ALONE) -> bool:
-    """Whether a config names a version of torchtitan before a change, by default of its FSDP units."""
+    """Return whether a config names a version of torchtitan before a change, by default of its FSDP units."""
     return is_among(read.given(EngineSettings.framework), read.given(EngineSettings.framework_version), commits)

@@ -88,7 +88,7 @@ def _with_experts(read: Defaults, model: Model) -> Model:
 
 
 def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
-    """What transformers' fp8 layers are not supported with."""
+    """Refuse what transformers' fp8 layers are not supported with."""
     path = Training.quantization
     if not engine.copies or layer_code(read) not in ("transformers", "liger"):
         found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
@@ -105,7 +105,7 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
 
 
 def _refuse_gptq(read: Defaults, model: Model, engine: Engine) -> None:
-    """What GPTQ's layers are not supported with; FSDP and ZeRO-3 leave their buffers of integers whole."""
+    """Refuse what GPTQ's layers are not supported with; FSDP and ZeRO-3 do not shard integer buffers."""
     path = Training.quantization
     if not engine.copies or layer_code(read) not in ("transformers", "liger"):
         found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))

@@ -109,7 +109,7 @@ class Unit:
         self._reduce(gradient)
 
     def _flatten(self) -> Storage | None:
-        """What the backward pass of `torch.split` makes of the views' gradients."""
+        """Return what the backward pass of `torch.split` makes of the views' gradients."""
         gradients: list[Tensor | None] = [each.grad for each in self.parameters.values()]
         if all(each is None for each in gradients):
             return None

@@ -29,12 +29,15 @@ def sharded(weight: Weight) -> tuple[Shape, ...]:
 
 
 def shard(weight: Weight) -> Shape:
-    """The same as one row of symbols."""
+    """Return the shard as one row of symbols."""
     return tuple(symbol for axis in sharded(weight) for symbol in axis)
 
 
 def in_blocks(weight: Weight) -> bool:
-    """Whether torchao replaces the linear layer that a weight belongs to: those of blocks, but not of routers."""
+    """Return whether torchao replaces the linear layer that a weight belongs to.
+
+    Those of blocks, but not of routers.
+    """
     return len(weight.axes) == 2 and weight.kind in ("attention", "feed-forward", "shared-expert")
 
 
@@ -132,7 +135,7 @@ class Group:
         return self._precision.compute if casts else self._stored(weight)
 
     def _copy_in(self) -> list[Storage]:
-        """What the all-gather reads: the shards in the compute dtype, unless they can be read where they are."""
+        """Return what the all-gather reads: the shards in the compute dtype, unless they can be read where they are."""
         sent, dtype = self._sent
         if self._partly_sharded:
             return [self._allocate(self._part((self._ranks, sent)), dtype, "all_gather_input")]

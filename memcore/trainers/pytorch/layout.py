@@ -50,7 +50,7 @@ def ulysses_ranks(read: Defaults) -> int:
 
 
 def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
-    """How many turns of ring attention are recorded."""
+    """Return how many turns of ring attention are recorded."""
     path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
     if contexts == 1:
@@ -69,7 +69,7 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
 def ulysses(
     read: Defaults, model: Model, implementation: str, kernel: str, sizes: Mapping[str, int], *, padded: bool
 ) -> Ulysses | None:
-    """What ranks exchange before and after attention; None: nothing.
+    """Return what ranks exchange before and after attention; None: nothing.
 
     Raises UnsupportedError for layers that it does not support.
     """
@@ -171,7 +171,7 @@ _LAYOUT = Parallelism.pipeline_layout
 
 
 def pipelined(read: Defaults) -> bool:
-    """Whether micro-batches go through a pipeline's schedule, as they do with some frameworks on one rank too."""
+    """Return whether micro-batches go through a pipeline schedule, with some frameworks on one rank too."""
     return (read.given(STAGES) or 1) > 1 or framework_of(read).schedule is not None
 
 
@@ -185,7 +185,7 @@ def unscheduled(read: Defaults, model: Model, engine: Engine) -> Model:
 
 
 def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake: bool) -> Partition | None:
-    """How layers are shared among stages, in all `total` of them; None: as the engine does it.
+    """Return how the `total` layers are split over stages; None: as the engine does it.
 
     A simulated step is nobody's framework.
     """
@@ -262,7 +262,7 @@ def stages_in_all(ranks: int, schedule: str, chunks: int) -> int:
 
 
 def delays_experts(read: Defaults, *, parallel: bool) -> bool:
-    """Whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
+    """Return whether routed experts' weight gradients wait, as they do in PithTrain's pipelines since April 2026."""
     path = EngineSettings.delay_wgrad_compute
     found = bool(read.given(path))
     if found and not (parallel and pipelined(read)):
@@ -307,7 +307,7 @@ def _chunks(read: Defaults, schedule: str, stages: int) -> int:
 
 
 def _refuse_schedule(read: Defaults, schedule: str, stages: int, chunks: int, micro_batches: int) -> None:
-    """What PyTorch's schedules refuse."""
+    """Refuse what PyTorch's schedules do not take."""
     path = Training.gradient_accumulation_steps
     rounds = max(1, micro_batches // stages)
     if schedule in ("interleaved-1f1b", "zb-h1") and micro_batches % rounds:
@@ -330,7 +330,7 @@ _BOTH_COPIES = (
 
 
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
-    """How the pipeline runs, as far as all stages share it."""
+    """Return how the pipeline runs, as far as all stages share it."""
     if not pipelined(read):
         for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
             if read.given(each) is not None:

@@ -55,6 +55,12 @@ _WHOLE = ("llama-factory", "torchtune")
 """Frameworks that take log-probabilities of the whole vocabulary at once."""
 
 
+_FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False}
+"""Frameworks that take log-probabilities with FlashAttention's cross-entropy, and whether its gradient is in place."""
+_UPCASTING = ("llama-factory", "openrlhf")
+"""Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
+_AS_THEY_ARE = ("torchtune", "verl")
+"""Frameworks whose models return logits in the dtype of the compute."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear")
 
 
@@ -65,12 +71,15 @@ def method_of(read: Defaults) -> Method | None:
 
 
 def _fuses(recipe: Recipe, name: str) -> bool:
-    """Whether kernels compute head and loss: Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py)."""
+    """Return whether kernels compute head and loss.
+
+    Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py).
+    """
     return recipe.loss.kind == "fused-linear" or (recipe.implementation == "unsloth" and name == "grpo")
 
 
 def _has_value_head(read: Defaults, method: Method) -> bool:
-    """Whether rewards come from a value head on a whole model (LLaMA-Factory, model/loader.py: `add_valuehead`)."""
+    """Return whether rewards come from a value head on a whole model (model/loader.py, `add_valuehead`)."""
     return method.scores and str(read.given(EngineSettings.framework)).lower() == "llama-factory"
 
 
@@ -105,7 +114,7 @@ def completion(read: Defaults, sequence: int) -> dict[str, int]:
 
 
 def _shares(read: Defaults, method: Method | None) -> None:
-    """What an inference engine keeps is a fraction of a GPU that is known."""
+    """Require a known GPU, of which the inference engine keeps a fraction."""
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
@@ -134,8 +143,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         reference=reference,
         copies="copy" in (reference, read.given(_OF.reference)),
         whole=whole,
-        upcasts=(framework == "llama-factory" and not method.scores)
-        or (engine.native and framework != "torchtune" and not (method.scores or fused)),
+        upcasts=(framework in _UPCASTING and not method.scores)
+        or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused)),
         divergence=method.divergence,
         supervised=method.supervised,
         completes=method.completes,
@@ -143,13 +152,15 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         values=_has_value_head(read, method),
         fused=fused,
         pairs=method.pairs,
-        measures=method.measures and not whole and not method.scores,
+        measures=method.measures and not whole and not method.scores and framework not in _FLASH,
+        flash=framework in _FLASH and not (method.scores or fused),
+        in_place=_FLASH.get(framework, False),
     )
     return replace(recipe, objective=objective)
 
 
 def _reference(read: Defaults, model: Model, method: Method) -> str:
-    """Which model the step is compared with."""
+    """Return which model the step is compared with."""
     given = read.given(_OF.reference)
     if not method.refers:
         if given == "copy" and method.completes:

@@ -83,7 +83,7 @@ class _Row:
         return self.values[bisect_right(self.starts, room) - 1]
 
     def with_item(self, size: int, runtime: float, most: int) -> _Row:
-        """The same with one more item to choose from, up to a room."""
+        """Return the best choices with one more item, up to a room."""
         if not size:
             return _Row(self.starts, [_single(value + runtime) for value in self.values])
         moved = [start + size for start in self.starts if start + size <= most]

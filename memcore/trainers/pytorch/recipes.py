@@ -17,10 +17,12 @@ from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
+from memcore.networks.parts import is_gated
 from memcore.networks.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import Axis, split_over
 from memcore.tensors.modes import Float8, Quantization, TensorParallel
+from memcore.tensors.tiled import RECORDED, TILES, tile_sizes
 from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
@@ -105,13 +107,19 @@ def _half(dtype: str) -> str:
 
 
 def _prepared(read: Defaults) -> bool:
-    """Whether PEFT casts the rest of a quantized model to fp32; of GPTQ's it casts nothing (peft/utils/other.py)."""
+    """Return whether PEFT casts the rest of a quantized model to fp32.
+
+    Of GPTQ's it casts nothing (peft/utils/other.py).
+    """
     asked = bool(read.given(TorchSettings.prepare_model_for_kbit_training))
     return asked and not STORAGES[str(read.given(Training.quantization))].grouped
 
 
 def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
-    """How frozen matrices are computed with. What is prepared for few bits was loaded in the dtype of the products."""
+    """Return how frozen matrices are computed with.
+
+    What is prepared for few bits was loaded in the dtype of the products.
+    """
     storage = read.given(Training.quantization)
     if storage is None:
         return None
@@ -187,7 +195,7 @@ def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: 
 
 
 def _shift(read: Defaults, code: LayerCode, word: str) -> str:
-    """Who shifts the labels; what the loss then cannot be is refused."""
+    """Return who shifts the labels; what the loss then cannot be is refused."""
     outside = pipelined(read)
     shift = read.take(Training.loss_shift, "model" if code.computes_loss and not outside else "labels-preshifted")
     if shift == "model" and outside:
@@ -251,7 +259,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
 
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
-    """Whose layers run, if they can."""
+    """Return whose layers run, if they can."""
     path, reason = Training.implementation, "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
@@ -263,7 +271,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
 
 
 def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -> frozenset[str]:
-    """Which of Liger's kernels run."""
+    """Return which of Liger's kernels run."""
     given = read.given(Training.liger_kernels)
     if given is not None and implementation != "liger":
         read.refuse(
@@ -272,12 +280,42 @@ def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -
             given,
             "training.implementation 'liger'",
         )
-    asked = KERNELS_OF_LIGER if given is None else frozenset([given] if isinstance(given, str) else given)
+    usual = KERNELS_OF_LIGER - {"swiglu"} if read.given(Training.tiled_mlp) else KERNELS_OF_LIGER
+    asked = usual if given is None else frozenset([given] if isinstance(given, str) else given)
     if unknown := sorted(asked - KERNELS_OF_LIGER):
         read.refuse(
             Training.liger_kernels, "found {!r}; allowed: {}", unknown[0], joined(", ", sorted(KERNELS_OF_LIGER))
         )
     return code.patched(model.network, asked & KERNELS_OF_LIGER)
+
+
+def _tiles(read: Defaults, model: Model, implementation: str, sizes: Mapping[str, int], *, compiled: bool) -> int:
+    """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
+    path = Training.tiled_mlp
+    found = read.take(path, False)
+    if not found:
+        return 0
+    if implementation not in ("transformers", "liger", "unsloth"):
+        read.refuse(path, "found {}; supported only with transformers' layers", found)
+    if compiled:
+        read.refuse(path, "found {}; compiled blocks are not tiled", found)
+    layers = model.network.kinds
+    if model.network.towers or not all(is_gated(layer.feed_forward) for layer in layers):
+        raise UnsupportedError(
+            path,
+            "found {}; supported only for dense gated feed-forward layers of three matrices, unlike {}",
+            found,
+            model.name,
+        )
+    return min(sizes[TILES], RECORDED)
+
+
+def tiles_of(read: Defaults, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The number of tiles, where feed-forward layers are tiled."""
+    given, usual = read.given(Training.tiled_mlp), framework_of(read)
+    if not given:
+        return {}
+    return tile_sizes(sizes["s"], None if given is True else int(given), usual.tile or sizes["h"])
 
 
 def recipe_of(
@@ -316,6 +354,7 @@ def recipe_of(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=keeps,
         units=frozenset(unit_axes(sizes)),
+        tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
@@ -338,7 +377,7 @@ def recipe_of(
 
 
 def _padded(read: Defaults, kernel: str) -> bool:
-    """Whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
+    """Return whether attention is given a mask: of padding, or of packed documents where the kernel knows no bounds."""
     padded = read.take(Training.attention_mask, "none") == "padded"
     packed = bool(read.take(Training.packed_sequences, False))
     if padded and kernel in ("flash", "cudnn"):
@@ -419,7 +458,7 @@ def unit_axes(sizes: Mapping[str, int]) -> Iterator[Axis]:
 
 
 def _prefixed(model: Model) -> bool:
-    """Whether learned keys and values are in a cache."""
+    """Return whether learned keys and values are in a cache."""
     return any(has_prefix(mixer) for layer in model.network.kinds for mixer in layer.mixers)
 
 
@@ -481,6 +520,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         gathers=shards > 1,
         original_parameters=read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
         prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
+        limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
         gathers_experts=sizes.get("ze", 1) > 1,
         prefetches=parallel,
         delays_experts=delays_experts(read, parallel=parallel),

@@ -48,7 +48,7 @@ from memcore.trainers.pytorch.layout import (
 from memcore.trainers.pytorch.learning import PREPENDED, learning_model
 from memcore.trainers.pytorch.methods import completion, sequences, with_objective
 from memcore.trainers.pytorch.optimizing import optimizer_of
-from memcore.trainers.pytorch.recipes import recipe_of
+from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
 from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
@@ -79,7 +79,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     keeps = _keeps_gradients(read, engine, extension)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     sizes = _sizes(model, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
-    sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence)
+    sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence) | tiles_of(read, sizes)
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
@@ -125,14 +125,14 @@ def _nccl(
     stages: int,
     accelerator: Accelerator | None,
 ) -> Overhead:
-    """What communicators take outside of the allocator."""
+    """Return what communicators take outside of the allocator."""
     if extension.opened is None:
         return communicators(engine.communicators)
     return extension.opened(recipe, sizes, stages, node(accelerator, config[Hardware.gpus_per_node]), accelerator)
 
 
 def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bool:
-    """Whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
+    """Return whether gradients are zeroed in place; DeepSpeed's engine frees them itself (`_take_model_step`)."""
     path = Training.zero_grad
     keeps = bool(read.take(path, "set-to-none") == "keep")
     if keeps and extension.partitions:
@@ -256,12 +256,6 @@ def _engine(read: Defaults) -> Engine:
     for each in second if engine.key else first:
         if engine.shards and read.given(each) is not None:
             read.refuse(each, "applies to engine.version {}", 2 if engine.key else 1)
-    if read.given(TorchSettings.limit_all_gathers) is False:
-        raise UnsupportedError(
-            TorchSettings.limit_all_gathers,
-            "all-gathers issued ahead of the GPU are not supported yet; allowed: {}",
-            "true",
-        )
     return engine
 
 

@@ -165,7 +165,8 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
     limit_all_gathers = setting(
         Flag(),
         "Limit all-gathers",
-        "FSDP1: gather at most two units ahead.",
+        "FSDP1: gather at most two units ahead. Without, the host frees and gathers units as far ahead of the GPU as "
+        "the driver queues: what was freed stays reserved until the GPU has read it.",
         flag="limit-all-gathers",
         default="true",
         advanced=True,
@@ -279,7 +280,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "原始参数",
         "false，与 FullyShardedDataParallel 相同；LitGPT 为 true",
     ),
-    TorchSettings.limit_all_gathers: ("FSDP1：最多提前聚合两个单元。", "限制 all-gather"),
+    TorchSettings.limit_all_gathers: (
+        "FSDP1：最多提前聚合两个单元。关闭后，主机领先 GPU 多少由驱动队列决定：已释放的单元在 GPU 读完之前仍被保留。",
+        "限制 all-gather",
+    ),
     TorchSettings.backward_prefetch: (
         "FSDP1：反向传播何时聚合下一个单元。",
         "反向预取",

@@ -103,7 +103,7 @@ def _in_fp8(config: Config, problems: list[Problem]) -> Mapping[str, object]:
 
 
 def _masters(config: Config) -> Iterator[Problem]:
-    """Whether there is a separate copy of the parameters is the engine's to say.
+    """Ask the engine whether there is a separate copy of the parameters.
 
     PyTorch's optimizers read the parameters themselves.
     """

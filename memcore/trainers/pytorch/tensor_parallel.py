@@ -26,7 +26,7 @@ def tensor_ranks(read: Defaults) -> int:
 
 
 def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int) -> TensorParallel | None:
-    """How ranks share the layers of a model; None: they do not."""
+    """Return how ranks share the layers of a model; None: they do not."""
     ranks = tensor_ranks(read)
     if ranks == 1:
         for path in (_SEQUENCE, _LOSS):

@@ -95,5 +95,5 @@ SENDS_AGAIN = frozenset(_UNTIL_C4E2291)
 
 
 def is_among(framework: object, version: object, commits: frozenset[str]) -> bool:
-    """Whether a version of torchtitan is one of these."""
+    """Return whether a version of torchtitan is one of these."""
     return str(framework).lower() == "torchtitan" and str(version)[:7] in commits

@@ -11,9 +11,9 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled
+from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled, filled
 from memcore.formats.tool import Key, Meaning, Tool
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.trainers.pytorch.settings import TorchSettings
 
 RECIPE = "*recipe"
@@ -53,6 +53,11 @@ MODELS: Mapping[str, str] = {
 }
 """Hub ids by the builder of torchtune that makes them (torchtune/models/*/_model_builders.py)."""
 _PLACES: Mapping[str, str] = {"output_proj": "o_proj"}
+_TOGETHER: Mapping[str, str] = {
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj"), "qkv_proj"),
+    **dict.fromkeys(("gate_proj", "up_proj"), "gate_up_proj"),
+}  # fmt: skip
+"""Matrices of Phi that transformers has as one."""
 _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
     "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
     "bitsandbytes.optim.PagedAdamW8bit": ("paged-adamw-8bit", "bitsandbytes"),
@@ -66,7 +71,6 @@ _LOSSES: Mapping[str, str] = {
 }  # fmt: skip
 """Both of torchtune's own work in 8 chunks (modules/loss/cross_entropy_loss.py, `num_output_chunks`)."""
 _REFUSED = ("teacher_model", "ref_policy", "reward_and_value_model", "quantizer", "enable_fp8_training", "generations")
-_INNER = re.compile(r"\$\{([\w.]{1,80})\}")
 
 
 def _settled(found: Mapping[str, Any]) -> Settled:
@@ -75,7 +79,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     Weights, gradients and states have the recipe's dtype, adapters too; recipes for several GPUs shard with FSDP2.
     Sources: torchtune 0.6.1, recipes/*.py, torchtune/training/_distributed.py, models/*/_component_builders.py.
     """
-    settled: dict[str, Any] = {name: _filled(found, value) for name, value in found.items()}
+    settled: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
     recipe = str(settled.pop(RECIPE, ""))
     for name, value in settled.items():
         if name.partition(".")[0] in _REFUSED and value is not False:
@@ -107,12 +111,6 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     return {_FRAMEWORK: "torchtune", **settled}, tuple(notes)
 
 
-def _filled(found: Mapping[str, Any], value: object) -> object:
-    """A value that another key of the file gives."""
-    inner = _INNER.fullmatch(value) if isinstance(value, str) else None
-    return found.get(inner[1], value) if inner else value
-
-
 def _model(settled: dict[str, Any], notes: list[str]) -> None:
     """The model, and the adapter that its builder adds."""
     builder = str(settled.pop("model._component_", "")).rpartition(".")[2]
@@ -131,6 +129,11 @@ def _model(settled: dict[str, Any], notes: list[str]) -> None:
         places += ["gate_proj", "down_proj", "up_proj"]
     if settled.pop("model.apply_lora_to_output", False) is True:
         places.append("lm_head")
+    if bare.startswith(("phi3", "phi4")):
+        together = list(dict.fromkeys(_TOGETHER.get(each, each) for each in places))
+        notes.append(Message("adapters of {} are taken for those of {}, which are one matrix in transformers",
+                             joined(", ", places), joined(", ", together)))  # fmt: skip
+        places = together
     settled |= {_ADAPTER: "dora" if settled.pop("model.use_dora", False) is True else "lora", _TARGETS: places}
     if builder.startswith("qlora_"):
         settled[_BITS] = "nf4-double"

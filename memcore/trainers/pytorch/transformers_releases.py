@@ -64,13 +64,13 @@ def release(read: Defaults) -> Release | None:
 
 
 def before(read: Defaults, change: Release) -> bool:
-    """Whether a config names a release before a change. One that names none runs the newest."""
+    """Return whether a config names a release before a change. One that names none runs the newest."""
     found = release(read)
     return found is not None and found < change
 
 
 def causal_loss(read: Defaults, family: str) -> CausalLoss | None:
-    """How the release that a config names computes the loss; None: as the newest one."""
+    """Return how the release that a config names computes the loss; None: as the newest one."""
     if not before(read, SHIFTS_LABELS):
         return None
     if family in _NEVER_UPCAST:

@@ -24,14 +24,17 @@ def causal_conv1d(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tenso
 
 
 def _alike(x: Tensor, y: Tensor) -> bool:
-    """Whether the same axis is the innermost in memory: the kernel takes channels last or tokens last."""
+    """Return whether the same axis is the innermost in memory: the kernel takes channels last or tokens last."""
     return x.order[-1] == y.order[-1]
 
 
 def parameter_gradients(
     tape: Tape, weight: Parameter, bias: Parameter | None, copied: Tensor | None = None
 ) -> list[Gradient]:
-    """What the backward kernel adds up in fp32, cast to the parameters' dtype; `copied` is turned for the kernel."""
+    """Return what the backward kernel adds up in fp32, cast to the parameters' dtype.
+
+    `copied` is turned for the kernel.
+    """
     parameters = [weight] if bias is None else [weight, bias]
     sums = [new(tape, each.shape, "fp32", "causal_convolution_backward") for each in parameters]
     turned = None if copied is None else like(copied, "clone")

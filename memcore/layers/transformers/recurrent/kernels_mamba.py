@@ -81,7 +81,7 @@ class _Inner:
         return self.weights[f"{self.part.module}.{name}"]
 
     def get(self, name: str) -> Parameter | None:
-        """The same, if it is there."""
+        """Return the parameter if it exists."""
         return self.weights.get(f"{self.part.module}.{name}")
 
     def product(self) -> Tensor:

@@ -56,7 +56,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
 
 
 def _upcast(weights: Weights, name: str) -> tuple[Tensor | None, Tensor, Tensor]:
-    """What is prepared for `mamba_inner_fn`, whether it is there or not."""
+    """Return what is prepared for `mamba_inner_fn`, whether it is there or not."""
     bias = weights.get(f"{name}.out_proj.bias")
     found = None if bias is None else to(bias, "fp32")
     return found, to(weights[f"{name}.D"], "fp32"), to(weights[f"{name}.dt_proj.bias"], "fp32")

@@ -58,7 +58,7 @@ def see(step: Step, batch: Batch, embed: Embed) -> Seen:
 
 
 def inputs(step: Step) -> Mapping[str, Tensor]:
-    """What the processor makes of images: pixels in fp32, and what else a family wants to know."""
+    """Return what the processor makes of images: pixels in fp32, and what else a family wants to know."""
     tape, network = step.tape, step.recipe.network
     patches = "qwen" in network.towers[0].variant
     shape: Shape = ("nq", "ct", "tt", "pt", "pt") if patches else ("bt", "ct", "px", "px")

@@ -123,7 +123,7 @@ def linear_layer(step: Step, x: Tensor, name: str) -> Tensor:
 
 
 def context_of(step: Step, mask: Tensor | None = None, rotary: tuple[Tensor, ...] | None = None) -> Context:
-    """What layers of a tower are given."""
+    """Return what layers of a tower are given."""
     pictures = step.recipe.pictures
     kernel = (pictures.attention if pictures is not None else None) or step.recipe.attention
     return Context(None, kernel, rotary, mask, None, pictures=pictures)

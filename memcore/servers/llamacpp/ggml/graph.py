@@ -65,7 +65,7 @@ def view(
 
 
 def reshape(tensor: Tensor, *ne: int) -> Tensor:
-    """The same elements with other axes."""
+    """Return the elements with other axes."""
     return view(tensor, ne, op="RESHAPE")
 
 

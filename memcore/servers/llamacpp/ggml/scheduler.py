@@ -67,7 +67,7 @@ class Scheduler:
         return Allocator(alignments, lambda tensor, name: self._by_name[name].size_of(tensor)).run(nodes, leaves)
 
     def device_of(self, tensor: Tensor) -> str | None:
-        """Where a tensor of the graph is, after `buffers`."""
+        """Return where a tensor of the graph is, after `buffers`."""
         return self._device.get(id(tensor))
 
     def _assign(self, graph: Graph) -> None:
@@ -87,7 +87,7 @@ class Scheduler:
             self._inherit(node)
 
     def _fixed(self, tensor: Tensor) -> str | None:
-        """Where a tensor must be: its buffer, its weight's, or the host for inputs."""
+        """Return where a tensor must be: its buffer, its weight's, or the host for inputs."""
         if tensor.pinned is not None:
             return tensor.pinned
         place = tensor.view.place if tensor.view is not None else tensor.place
@@ -134,7 +134,7 @@ class Scheduler:
         return owner.place or self._device.get(id(tensor)) or self._device.get(id(owner))
 
     def _inherit(self, node: Tensor) -> None:
-        """What is unassigned lies with what it shows, or with the node that needs it."""
+        """Assign what has no backend to that of the tensor it views, or of the node that needs it."""
         if node.view is not None and id(node) not in self._device and id(node.view) in self._device:
             self._device[id(node)] = self._device[id(node.view)]
         for source in node.src:

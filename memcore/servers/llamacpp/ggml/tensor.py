@@ -64,7 +64,7 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many it has."""
+        """Return how many it has."""
         return prod(self.ne)
 
     @property
@@ -73,7 +73,7 @@ class Tensor:
         return self.nb == contiguous_strides(self.type, self.ne)
 
     def like(self, other: Tensor) -> bool:
-        """The same type, shape and strides (`ggml_are_same_layout`)."""
+        """Return whether type, shape and strides agree (`ggml_are_same_layout`)."""
         return self.type == other.type and self.ne == other.ne and self.nb == other.nb
 
 

@@ -38,7 +38,7 @@ def adapted(out: Tensor, x: Tensor, part: Linear, matrices: tuple[Parameter, Par
 def adapted_rows(
     out: Tensor, x: Tensor, rows: Shape, matrices: tuple[Parameter, Parameter], how: MegatronPlan
 ) -> Tensor:
-    """The same for rows that experts receive: one adapter for all of them, or one for each."""
+    """Add adapters for rows that experts receive: one for all experts, or one for each."""
     with out.tape.module("adapter"):
         low = product(x, matrices[0], (*rows, "ra"), how)
         high = product(low, matrices[1], out.shape, how)

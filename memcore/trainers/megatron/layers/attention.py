@@ -187,7 +187,7 @@ def _of_angles(angles: Tensor, dtype: str) -> Tensor:
 
 
 def _parts(x: Tensor, width: Axis) -> tuple[Tensor, Tensor]:
-    """What is turned and what is not, two slices."""
+    """Return what is turned and what is not, two slices."""
     rest: Shape = (*x.shape[:-1], 0) if width == x.shape[-1] else x.shape
     return _slice(x, (*x.shape[:-1], width)), _slice(x, rest)
 

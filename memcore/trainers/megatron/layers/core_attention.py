@@ -147,7 +147,7 @@ def _fused_softmax(scores: Tensor) -> Tensor:
 
 
 def _softmax(scores: Tensor, how: MegatronPlan) -> Tensor:
-    """The same in PyTorch: in fp32 if asked for, the mask written over the scores."""
+    """Run softmax in PyTorch: in fp32 if asked for, with the mask written over the scores."""
     before = scores.dtype
     x = to(scores, "fp32") if how.softmax_fp32 else scores
     masked = _masked(x)

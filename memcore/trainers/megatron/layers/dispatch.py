@@ -109,7 +109,7 @@ DISPATCHERS: Mapping[str, Callable[[Tensor, Tensor, Tensor, Experts, Plan, Run],
 
 
 def view_of(x: Tensor, shape: Shape) -> Tensor:
-    """The same memory with other axes; its gradient too."""
+    """Return the same memory with other axes; its gradient too."""
     if x.shape == shape:
         return x
     out, full = view(x, shape), x.shape
@@ -128,7 +128,7 @@ def _from_all(x: Tensor, shape: Shape) -> Tensor:
 
 
 def _indices(chosen: Tensor, tokens: Shape, own: Shape, plan: Plan) -> Tensor:
-    """Where each row comes from: a map of int32 for each token and expert, or sorted indices.
+    """Return where each row comes from: a map of int32 for each token and expert, or sorted indices.
 
     The unfused sort is one of all pairs, of which a slice is kept.
     """

@@ -18,25 +18,25 @@ from memcore.trainers.megatron.told import Graphs
 
 
 def covers(graphs: Graphs | None, module: str) -> bool:
-    """Whether graphs contain a module of a layer; without names they contain all of it."""
+    """Return whether graphs contain a module of a layer; without names they contain all of it."""
     return graphs is not None and (not graphs.modules or module in graphs.modules)
 
 
 def module_of(layer: Layer) -> tuple[str, str]:
-    """What graphs call a layer's mixer and its feed-forward layer; empty: there is none."""
+    """Return what graphs call a layer's mixer and its feed-forward layer; empty: there is none."""
     mixer = "" if layer.mixer is None else "mamba" if isinstance(layer.mixer, SpecialMixer) else "attn"
     feed = layer.feed_forward
     return mixer, "mlp" if isinstance(feed, FeedForward) else "moe" if isinstance(feed, Experts) else ""
 
 
 def routes(graphs: Graphs | None, layer: Layer) -> bool:
-    """Whether a layer's router is in a graph and its experts are not."""
+    """Return whether a layer's router is in a graph and its experts are not."""
     named = graphs is not None and "moe_router" in graphs.modules
     return named and isinstance(layer.feed_forward, Experts)
 
 
 def captured(graphs: Graphs | None, layer: Layer) -> bool:
-    """Whether any part of a layer is in a graph."""
+    """Return whether any part of a layer is in a graph."""
     return routes(graphs, layer) or any(name and covers(graphs, name) for name in module_of(layer))
 
 

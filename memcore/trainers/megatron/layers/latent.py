@@ -34,7 +34,7 @@ def latent_attention(
 def behind_norm(
     x: Tensor, before: Norm, use: Callable[[Tensor], Tensor], weights: Weights, around: Around, group: Group
 ) -> Tensor:
-    """What follows a norm that is a module of its own; its result may be computed again."""
+    """Return what follows a norm that is a module of its own; its result may be computed again."""
 
     def normed(x: Tensor) -> Tensor:
         return norm(x, before, weights)

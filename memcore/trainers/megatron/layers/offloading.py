@@ -56,7 +56,7 @@ class _Entry:
             self.tensor = self._tensor_again()
 
     def copies(self) -> list[Storage]:
-        """As much again, for another pass."""
+        """Return the storages that another pass needs."""
         return [self._allocated()] if self._hosted is not None else []
 
     def _tensor_again(self) -> Tensor:
@@ -131,7 +131,7 @@ class Group(AbstractContextManager[None]):
             entry.reload()
 
     def copies(self) -> list[Storage]:
-        """As much again, for another pass."""
+        """Return the storages that another pass needs."""
         return [storage for entry in self._entries for storage in entry.copies()]
 
 
@@ -159,16 +159,16 @@ class Groups:
         return Group(name, self if name in self._plan.modules else None)
 
     def leaves(self, name: str) -> bool:
-        """Whether a group goes to the host."""
+        """Return whether a group goes to the host."""
         self._left[name] -= 1
         return not (self._plan.stays and self._left[name] == 0)
 
     def offloads(self, tensor: Tensor) -> bool:
-        """Whether a tensor is large enough."""
+        """Return whether a tensor is large enough."""
         return self._elements(tensor.shape) >= self._plan.least
 
     def hosted(self, tensor: Tensor) -> Shape:
-        """What is copied of it."""
+        """Return what is copied of it."""
         if tensor.contiguous or tensor.storage is None:
             return tensor.shape
         whole = tensor.tape.blocks[tensor.storage.block].shape
@@ -185,7 +185,7 @@ class Groups:
             self._arrived += self._next.pop().copies()
 
     def begin(self, x: Tensor) -> None:
-        """When the backward pass begins at x, the last group of each name is back, if it had left."""
+        """Reload the last group of each name, if it was offloaded, when the backward pass begins at x."""
         if self._plan.stays or x.node is None:
             return
         tape, count = x.tape, len({group.name for group in self.waiting})

@@ -12,7 +12,7 @@ from memcore.trainers.megatron.told import MegatronPlan
 
 
 def recomputes(how: MegatronPlan, module: str) -> bool:
-    """Whether selective recomputation covers a module."""
+    """Return whether selective recomputation covers a module."""
     return how.recompute is not None and module in how.recompute.modules
 
 

@@ -42,7 +42,7 @@ def sees(network: Network) -> bool:
 
 
 def rotates(network: Network) -> bool:
-    """Whether every micro-batch has angles of its own."""
+    """Return whether every micro-batch has angles of its own."""
     return any(isinstance(layer.mixer, Attention) and layer.mixer.rotary == MULTIMODAL for layer in network.kinds)
 
 

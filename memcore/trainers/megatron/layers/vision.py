@@ -31,7 +31,7 @@ _RULE = "vision_positions"
 
 
 def plan_of_tower(how: MegatronPlan) -> MegatronPlan:
-    """How its layers run, where the decoder's run so."""
+    """Return how its layers run, where the decoder's run so."""
     recompute = how.recompute
     if recompute is not None and recompute.granularity == "selective":
         recompute = Recompute(granularity="selective", modules=frozenset({"core_attn"}))

@@ -105,7 +105,7 @@ class _Rows:
         )
 
     def grouped(self, heads: Heads) -> bool:
-        """Whether query heads share key heads."""
+        """Return whether query heads share key heads."""
         return self.reader.sizes[str(heads.groups)] > 1
 
     def _latent(self) -> Mixer:
@@ -197,7 +197,7 @@ def _predictions(reader: Reader, rows: _Rows, pattern: Sequence[Layer], depths: 
 
 
 def _sparse_layers(reader: Reader, count: int) -> list[bool]:
-    """Which layers have routed experts (`moe_layer_freq`): every n-th, a list, or a list written as a sum."""
+    """Return which layers have routed experts (`moe_layer_freq`): every n-th, a list, or a list written as a sum."""
     found = reader.value("moe_layer_freq")
     if found is None:
         found = 1
@@ -242,7 +242,7 @@ def _pattern(reader: Reader) -> tuple[str, str]:
 
 
 def _stage_starts(reader: Reader) -> tuple[int, ...]:
-    """Where `|` ends a pipeline stage."""
+    """Return where `|` ends a pipeline stage."""
     parts = _pattern(reader)[1].partition("/")[0].split("|")
     return tuple(sum(map(len, parts[: number + 1])) for number in range(len(parts) - 1))
 

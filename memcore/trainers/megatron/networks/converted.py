@@ -65,7 +65,6 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
         runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
         repeats = tuple(times for _, times in found)
     runs = tuple(tuple(made[layer] for layer in run) for run in runs)
-    around = replace(around, embedding_dropout=network.ends.embedding_dropout)
     seen = _towers(model, towers, sizes)
     runs = deepened(runs, repeats, deep_layers(seen))
     return replace(model, network=Network("megatron", PATH, runs, around, seen), repeats=repeats, sizes=sizes)
@@ -131,7 +130,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
 
 def _of_experts(feed: Experts) -> Iterator[str]:
     if feed.routing or feed.table:
-        yield "routers with further parameters"
+        yield "routers with additional parameters"
     if not any(weight.split == "inner" for weight in feed.experts):
         yield "experts that are stacked in one matrix"
 

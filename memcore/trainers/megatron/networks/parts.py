@@ -235,7 +235,7 @@ def repeated(order: Sequence[int]) -> list[tuple[Sequence[int], int]]:
 
 
 def _times(order: Sequence[int], start: int, period: int) -> int:
-    """How often the pattern that begins there comes in a row."""
+    """Return how often the pattern that begins there comes in a row."""
     pattern, times = order[start : start + period], 1
     while order[start + period * times : start + period * (times + 1)] == pattern:
         times += 1
@@ -243,7 +243,7 @@ def _times(order: Sequence[int], start: int, period: int) -> int:
 
 
 def prediction(style: Style, depths: int) -> Extra:
-    """What joins a layer's input with the embedding of a further token; `depths` share it (repeated layer)."""
+    """Return what joins a layer's input with an additional token's embedding; `depths` share it (repeated layer)."""
     norms = [style.normed(f"mtp.{name}") for name in ("enorm", "hnorm", "final_layernorm")]
     return Extra(
         "megatron-mtp",

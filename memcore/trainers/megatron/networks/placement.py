@@ -41,7 +41,7 @@ class LayoutError(ValueError):
 
 
 def predicting(model: Model) -> int:
-    """How many of a model's layers, at its end, predict further tokens."""
+    """Return how many of a model's layers, at its end, predict further tokens."""
     runs = zip(model.network.runs, model.repeats, strict=True)
     return sum(times * len(run) for run, times in runs if run[0].residual == PREDICTION)
 
@@ -99,7 +99,7 @@ def laid_out(model: Model, text: str, depth: int = 1) -> Sequence[Chunk]:
 
 
 def further_tokens(text: str) -> int:
-    """How many further tokens a layout predicts."""
+    """Return how many further tokens a layout predicts."""
     return _expanded(text).count("m")
 
 
@@ -133,7 +133,7 @@ def _multiplied(repeated: re.Pattern[str], text: str) -> str:
 
 
 def _times(match: re.Match[str]) -> int:
-    """How often; of more digits than are read, what is beyond any limit."""
+    """Return how often; of more digits than are read, what is beyond any limit."""
     return 1 if match[2] is None else int(match[2][:INTEGER_DIGITS])
 
 

@@ -32,7 +32,10 @@ _STYLE = Style(norm="layer", bias=True, query_bias=True)
 
 
 def towers_of(framework: str | None) -> Mapping[str, str]:
-    """How towers stand, by family; where no framework is named, as Megatron Bridge has them, else as ms-swift does."""
+    """Return how towers stand, by family.
+
+    Where no framework is named, as Megatron Bridge has them, else as ms-swift does.
+    """
     named = (framework or "").lower()
     if "bridge" in named:
         return _BRIDGE
@@ -40,7 +43,7 @@ def towers_of(framework: str | None) -> Mapping[str, str]:
 
 
 def embedder(framework: str | None, network: Network) -> str | None:
-    """Whose model for text and images embeds tokens: `bridge` or `swift`; None: it is a model of text."""
+    """Return whose model for text and images embeds tokens: `bridge` or `swift`; None: it is a model of text."""
     if not network.towers:
         return None
     bridged = network.towers[0].variant in ("qwen2_5_vl", *DIVIDED_VARIANTS)
@@ -56,7 +59,7 @@ def placed(model: Model, how: str, rows: Axis) -> tuple[Tower, ...]:
 
 
 def deep_layers(towers: Sequence[Tower]) -> int:
-    """How many of the decoder's first layers are given what inner layers of the tower saw (Qwen3-VL's DeepStack)."""
+    """Return how many first decoder layers receive features of the tower's inner layers (Qwen3-VL's DeepStack)."""
     return len(towers[0].taps) - 1 if towers and "qwen3" in towers[0].variant else 0
 
 
@@ -71,7 +74,7 @@ def deepened(runs: Runs, repeats: Sequence[int], count: int) -> Runs:
 
 
 def _divided(tower: Tower, rows: Axis) -> Tower:
-    """The same tower of Megatron-Core's layers."""
+    """Build the tower from Megatron-Core's layers."""
     made = {layer: _layer(layer, rows) for run in tower.runs for layer in run}
     runs = tuple(tuple(made[layer] for layer in run) for run in tower.runs)
     return replace(tower, variant=DIVIDED_VARIANTS[0], runs=runs, ends=tuple(map(_sharded, tower.ends)), divided=True)

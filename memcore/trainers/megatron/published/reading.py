@@ -42,7 +42,7 @@ def _given(config: Config, path: str) -> Any:
 
 
 def _layout(config: Config, tensor: int) -> dict[str, Any]:
-    """What the formulas read of a job's training and parallelism."""
+    """Return what the formulas read of a job's training and parallelism."""
     names = "pipeline", "context", "expert"
     stages, contexts, experts = (_given(config, f"parallelism.{name}_parallel_size") or 1 for name in names)
     chunks = _given(config, Parallelism.virtual_pipeline_parallel_size) or 1
@@ -76,7 +76,7 @@ def _uneven(layout: object, stages: int) -> tuple[int | None, int | None]:
 
 
 def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
-    """What the formulas read of a network."""
+    """Return what the formulas read of a network."""
     layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
     layers = layers[: len(layers) - predicting(model)]
     feeds = [layer.feed_forward for layer in layers]

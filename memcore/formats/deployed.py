@@ -1,0 +1,61 @@
+"""`swift deploy` and `swift infer`, which hand their arguments on to a server.
+
+Source: ms-swift 4.5, swift/arguments/infer_args.py: `vllm_*`, `sglang_*` and `lmdeploy_*` are the server's own
+arguments; `vllm_gpu_memory_utilization` is 0.9 there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.errors import UnsupportedError
+
+_SERVES = re.compile(r"\bswift (?:deploy|infer|rollout)\b|swift/cli/(?:deploy|infer|rollout)\.py")
+_BACKENDS: Mapping[str, tuple[str, str]] = {
+    "vllm": ("vllm serve", "*"), "sglang": ("sglang.launch_server", "--model-path"),
+    "lmdeploy": ("lmdeploy serve api_server", "*"),
+}  # fmt: skip
+"""What each runs, and the key of its model."""
+_ITS_OWN: Mapping[str, Mapping[str, Any]] = {"vllm": {"--gpu-memory-utilization": 0.9}}
+_DTYPE = "--torch_dtype"
+_WITHOUT_MEMORY = frozenset({
+    "--host", "--port", "--max_new_tokens", "--temperature", "--top_p", "--top_k", "--stream", "--val_dataset",
+    "--write_batch_size", "--served_model_name", "--load_data_args", "--result_path", "--verbose", "--log_interval",
+    "--use_hf", "--system", "--template", "--api_key", "--max_batch_size", "--infer_backend", "--model",
+})  # fmt: skip
+_ON: Mapping[object, bool] = {"true": True, "True": True}
+_OFF = ("false", "False", "none", "None")
+
+
+def deployed(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The server's command that a command of ms-swift amounts to; None for another command.
+
+    >>> deployed({"": "swift deploy", "--model": "a/b", "--infer_backend": "vllm", "--vllm_max_model_len": 8})
+    {'': 'vllm serve', '*': 'a/b', '--gpu-memory-utilization': 0.9, '--max-model-len': 8}
+
+    Raises UnsupportedError for the engine that is no server.
+    """
+    if not _SERVES.search(str(found.get("", ""))):
+        return None
+    backend = str(found.get("--infer_backend", "transformers"))
+    if backend not in _BACKENDS:
+        raise UnsupportedError(
+            "--infer_backend",
+            "found {!r}; supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy",
+            backend,
+        )
+    program, model = _BACKENDS[backend]
+    keys: dict[str, Any] = {"": program, **_ITS_OWN.get(backend, {})}
+    if "--model" in found:
+        keys = {"": program, model: found["--model"], **_ITS_OWN.get(backend, {})}
+    for name, value in found.items():
+        own = name.startswith(f"--{backend}_")
+        if own and value not in _OFF:
+            keys[f"--{name[len(backend) + 3 :].replace('_', '-')}"] = _ON.get(value, value)
+        elif name == _DTYPE:
+            keys["--dtype"] = value
+        elif not own and name and name not in _WITHOUT_MEMORY:
+            keys[name] = value
+    return keys

@@ -1,0 +1,149 @@
+"""Why a run may need more or less than expected: what a config leaves open, and what no config says.
+
+Each doubt has a share of the reading below and above what is expected. The shares are such that nine of ten published
+runs lie within: they were read off the runs of tests/truth (hardware.json, runs.json, megatron.json, nanotron.json), by
+what their configs leave open, and checked on the 65 jobs of FMS Acceleration's benchmark (fms.json;
+tests/test_ranges.py). Doubts are taken to be independent: the root of the sum of their squares is a reading's range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import sqrt
+
+from memcore.config.engine import EngineSettings
+from memcore.config.schema import Setting
+from memcore.config.training import Training
+from memcore.memory.rank import Rank
+from memcore.networks.recognized import RESIDUAL
+from memcore.trace.code import code_of
+
+Share = tuple[float, float]
+"""Of what is expected: so much less, and so much more."""
+NOTHING: Share = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A row of the table."""
+
+    title: str
+    applies: Callable[[Rank], bool] = lambda rank: True
+    tensors: Share = NOTHING
+    """Of bytes in tensors, and so of what is reserved for them."""
+    held: Share = NOTHING
+    """Of reserved bytes alone."""
+    settled_by: str = ""
+    """The setting that settles it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A doubt about one reading, in bytes."""
+
+    title: str
+    low: int
+    """So much less it may be."""
+    high: int
+    """So much more."""
+    settled_by: str = ""
+    """The setting that settles it, if one does."""
+
+
+def _open(rank: Rank, path: Setting[str]) -> bool:
+    """The config says nothing of a setting, and a loop of the user's choice drives models that compute their loss."""
+    return rank.job.config[path] is None and code_of(rank.job.recipe.implementation).has_cache
+
+
+def _of_any_release(rank: Rank) -> bool:
+    named, release = rank.job.config[EngineSettings.framework], rank.job.config[EngineSettings.framework_version]
+    return named is not None and release is None
+
+
+def _expands(rank: Rank) -> bool:
+    return bool(rank.job.config[EngineSettings.expandable_segments])
+
+
+DOUBTS = (
+    Doubt(title="releases of libraries", tensors=(0.03, 0.04)),
+    Doubt(
+        title="the framework's release",
+        applies=_of_any_release,
+        tensors=(0.13, 0.18),
+        held=(0.0, 0.15),
+        settled_by=EngineSettings.framework_version,
+    ),
+    Doubt(
+        title="the training loop",
+        applies=lambda rank: _open(rank, EngineSettings.framework),
+        tensors=(0.04, 0.07),
+        settled_by=EngineSettings.framework,
+    ),
+    Doubt(
+        title="the attention kernel",
+        applies=lambda rank: _open(rank, Training.attention),
+        tensors=(0.02, 0.05),
+        settled_by=Training.attention,
+    ),
+    Doubt(title="compiled kernels", applies=lambda rank: rank.job.recipe.compiled, tensors=(0.03, 0.05)),
+    Doubt(
+        title="the order of allocations",
+        applies=lambda rank: not _expands(rank),
+        held=(0.08, 0.08),
+        settled_by=EngineSettings.expandable_segments,
+    ),
+    Doubt(
+        title="rounding of expandable segments",
+        applies=_expands,
+        held=(0.07, 0.06),
+    ),
+    Doubt(
+        title="pools of several streams",
+        applies=lambda rank: len({block.pool for block in rank.program.blocks}) > 1,
+        held=(0.0, 0.09),
+    ),
+)
+"""What applies to a job."""
+
+
+NEAREST: Share = (0.1, 0.8)
+"""Shares of the activations of layers that are not written line by line: the least and the most of simulated steps of
+derived decoders and encoders (0.99 to 1.80; deriver/, half of them within 4 %)."""
+
+
+def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:
+    """Yield the doubts about a reading of a rank; simulated steps have none but for layers taken for the usual ones."""
+    if any(layer.residual == RESIDUAL for layer in rank.job.recipe.network.kinds):
+        activations = max(expected - rank.persistent.before_step, 0)
+        yield Part(
+            title="layers that are not described line by line",
+            low=int(NEAREST[0] * activations),
+            high=int(NEAREST[1] * activations),
+        )
+    for doubt in () if rank.job.recipe.fake else DOUBTS:
+        if doubt.applies(rank):
+            shares = [doubt.tensors, doubt.held] if held else [doubt.tensors]
+            low, high = (sum(share[side] for share in shares) for side in (0, 1))
+            if low or high:
+                yield Part(
+                    title=doubt.title,
+                    low=int(low * expected),
+                    high=int(high * expected),
+                    settled_by=doubt.settled_by,
+                )
+
+
+def together(found: tuple[Part, ...]) -> tuple[int, int]:
+    """How much less and how much more a reading may be."""
+    return _root(*(each.low for each in found)), _root(*(each.high for each in found))
+
+
+def _root(*sizes: int) -> int:
+    return int(sqrt(sum(size * size for size in sizes)))
+
+
+def narrowing(found: tuple[Part, ...]) -> Part | None:
+    """The part whose setting narrows the range most; None where no setting is left."""
+    asked = [each for each in found if each.settled_by]
+    return min(asked, key=lambda each: sum(together(tuple(part for part in found if part is not each))), default=None)

@@ -1,0 +1,218 @@
+"""What a model has to compute and to communicate in a step, whatever the layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from memcore import registry
+from memcore.config.training import Training
+from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
+from memcore.networks.network import Model
+from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.symbols import measure
+from memcore.trace.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a model has to compute and to communicate, whatever the layout."""
+
+    products: float
+    """Operations of the forward pass of one sequence in matrix products with parameters."""
+    attention: float
+    """Its operations in attention."""
+    parameters: int
+    layers: int
+    hidden: int
+    keys: int
+    """Elements of keys and values of a token, over all layers."""
+    sequence: int
+    routed: int = 0
+    """Of the parameters, those of routed experts."""
+    chosen: int = 0
+    """Experts of a token, over all layers."""
+    elementwise: float = 0.0
+    """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
+    head: float = 0.0
+    """Of `products`, those of the head."""
+    frozen: bool = False
+    """Weights are frozen but for adapters: the backward pass computes no gradients of them."""
+    narrow: float = 0.0
+    """Share of the products that run in 8 bits, at twice the rate: all but the head's."""
+    kernel: float = 1.0
+    """How much faster its attention kernel is than FlashAttention-2 on the same GPU."""
+    expert_products: float = 0.0
+    """Of `products`, those of routed experts."""
+    density: float = 0.0
+    """Share of the experts that a token chooses."""
+    inner: float = 0.0
+    """Widths between the products of layers, all together: those that tensor parallelism divides."""
+    sparse: int = 0
+    """Layers with routed experts."""
+    launched: float = 0.0
+    """Seconds that the host takes to start a layer's kernels, forward and backward passes together."""
+    passed: float = 0.0
+    """Seconds that hosts wait where a micro-batch passes between stages, for each tensor-parallel rank."""
+    launched_expert: float = 0.0
+    """The same for those of all experts of a layer, if one rank had them."""
+    outer: float = 0.0
+    """Widths that products of layers read from the residual stream or write to it, all together."""
+
+
+def work_of(model: Model, sequence: int) -> Work:
+    """What one sequence of a model takes."""
+    return _work(_Known(model), sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    model: Model
+
+    def __hash__(self) -> int:
+        return hash((self.model.network, self.model.repeats))
+
+
+@lru_cache(maxsize=64)
+def _work(known: _Known, sequence: int) -> Work:
+    model = known.model
+    sizes, ends = {**model.sizes, "tp": 1}, model.network.ends
+    looked_up = 0 if ends.tied else model.size(ends.embedding.shape)
+    positions = model.size(ends.positions.shape) if ends.positions is not None else 0
+    operations = keys = 0.0
+    routed = chosen = sparse = 0
+    active = 0.0
+    for layer, count in model.layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention | LatentAttention):
+                heads = mixer.heads
+                width = measure(heads.width, sizes) + measure(heads.value, sizes)
+                seen = min(sequence, model.window or sequence) if mixer.mask != "full" else sequence
+                operations += count * 2 * seen * measure(heads.query, sizes) * width / (1 if seen < sequence else 2)
+                keys += count * measure(heads.key, sizes) * width
+        for feed in layer.feeds:
+            if isinstance(feed, Experts):
+                routed += count * sum(model.size(weight.shape) for weight in feed.experts)
+                chosen += count * sizes[feed.routed]
+                sparse += count
+                active += count * sum(model.size(w.shape) for w in feed.experts) * sizes[feed.routed] / sizes["E"]
+    columns = max(model.active_parameters - looked_up - positions - sizes["V"] * sizes["h"], 0) / sizes["h"]
+    return Work(
+        products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
+        attention=operations * sequence,
+        parameters=model.parameters,
+        layers=model.num_layers,
+        hidden=sizes["h"],
+        keys=int(keys),
+        sequence=sequence,
+        routed=routed,
+        chosen=chosen,
+        elementwise=float(sequence * _elementwise(model)),
+        inner=model.num_layers * 0.0 + columns,
+        outer=4.0 * model.num_layers * sizes["h"],
+        head=2.0 * sizes["V"] * sizes["h"] * sequence,
+        frozen=model.network.adapted,
+        sparse=sparse,
+        expert_products=2.0 * active * sequence,
+        density=active / routed if routed else 0.0,
+    )
+
+
+def _elementwise(model: Model) -> float:
+    """Bytes that a token makes elementwise kernels read and write in a forward pass, with activations in 16 bits.
+
+    In each layer two norms and two residual sums read or write ten hidden states. What products make is read once more
+    by rotations and activation functions, as many elements as the products have columns: parameters over the hidden
+    size. The loss writes the logits, casts them to fp32, and writes their gradient: 16 bytes for each word.
+    The hidden state of a token is written once for each of its experts, sorted by expert, and the same on the way back:
+    six times read or written (Megatron-LM, transformer/moe/token_dispatcher.py: permute, sort_chunks_by_idxs).
+    """
+    sizes = model.sizes
+    head = sizes["V"] * sizes["h"]
+    columns = max(model.active_parameters - 2 * head, 0) / sizes["h"]
+    chosen = sum(
+        count * sizes[feed.routed] for layer, count in model.layers for feed in layer.feeds if isinstance(feed, Experts)
+    )
+    return 2 * ((10 * model.num_layers + 6 * chosen) * sizes["h"] + columns) + 16 * sizes["V"]
+
+
+def work_for(job: Job, sequence: int) -> Work:
+    """What one sequence of a job takes, with its precision and its attention kernel."""
+    work, model, sizes = work_of(job.model, sequence), job.model, job.model.sizes
+    capability = job.accelerator.capability if job.accelerator else USUAL.capability
+    flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
+    kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
+    elementwise, narrow = work.elementwise, 0.0
+    own = getattr(registry.room(job.engine.name, "costs"), "HIDDEN_BYTES", _eager(model))
+    if not job.recipe.compiled:
+        elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
+    if job.recipe.attention == "math":
+        elementwise += work.attention / _width(model) * _SCORE_BYTES
+        # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
+        kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3
+    if str(job.config[Training.precision]).startswith("fp8"):
+        head = 2.0 * sizes["V"] * sizes["h"] * sequence
+        narrow = max(1 - head / work.products, 0.0)
+        elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
+    return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+
+
+def _with_launches(job: Job, work: Work) -> Work:
+    """The same with the seconds that the host takes to start kernels."""
+    room = registry.room(job.engine.name, "costs")
+    own = getattr(room, "layer_launched", None)
+    kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers)
+    each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
+    return replace(
+        work,
+        launched=own(job) if own is not None else kernels * _LAUNCH,
+        launched_expert=each * _LAUNCH,
+        passed=getattr(room, "PASSED", 0.0),
+    )
+
+
+def _width(model: Model) -> float:
+    """Operations of attention for each score, as `work_of` counts them: half of the products under a causal mask."""
+    found = [
+        measure(mixer.heads.width, model.sizes) + measure(mixer.heads.value, model.sizes)
+        for layer, _ in model.layers
+        for mixer in layer.mixers
+        if isinstance(mixer, Attention | LatentAttention)
+    ]
+    return max(found, default=1)
+
+
+_LAUNCH = 10e-6
+"""Seconds of the host for a kernel in PyTorch's eager mode, Python and autograd included (assumed)."""
+_LAUNCHES, _LAUNCHES_ROUTED, _LAUNCHES_EXPERT = 100, 150, 6
+"""Kernels of a layer's forward and backward pass, those that routed experts add, and products of one expert: two in the
+forward pass, four in the backward pass; in 8 bits each has two inputs to be cast."""
+_FUSED_BYTES, _EAGER_BYTES, _COMPOSED_BYTES = 20, 84, 114
+"""Bytes for each element of the residual stream that a layer's kernels move in a forward pass. Fused: two norms and two
+sums, ten elements in 16 bits. Eager: two norms that cast to fp32, compute and cast back (40), two sums (12), queries,
+keys, values and the attention's output made contiguous (16), and an activation function of four times the width (16):
+transformers, models/gpt2/modeling_gpt2.py; PyTorch, autocast_mode.cpp, fp32 list. Composed of several kernels, as norms
+by the root mean square and rotations are, forward and backward passes move three times 114: norms 72 and 160, sums 24,
+rotations 50, a gated activation 35 and 56, copies 8, less what `_elementwise` counts (models/llama/modeling_llama.py).
+A trainer whose kernels are fused says so in its room: `HIDDEN_BYTES`."""
+
+
+def _eager(model: Model) -> int:
+    """What a layer's kernels move where nothing fuses them."""
+    norms = {norm.kind for layer in model.network.kinds for norm in layer.norms}
+    return _COMPOSED_BYTES if any(kind.startswith("rms") for kind in norms) else _EAGER_BYTES
+
+
+_SCORE_BYTES = 12
+"""Bytes for each score without a fused kernel, in 16 bits: written by the first product, read and written by the mask
+and by the softmax, read by the second product (transformers, models/llama/modeling_llama.py,
+eager_attention_forward)."""
+_CAST_BYTES = 8 / 3
+"""Bytes for each element that a product in 8 bits reads, a mean of three passes: an input of the forward pass and a
+gradient of the backward pass are read in 16 bits and written in 8, as they are and transposed, since Hopper multiplies
+in 8 bits along rows alone (TransformerEngine, pytorch/module/linear.py)."""
+
+
+ATTENTION = 3.5
+"""Forward passes that attention's forward and backward pass take: fused kernels compute the scores once more, five
+products instead of four (arXiv 2307.08691, section 3.1)."""

@@ -1,0 +1,152 @@
+"""llama.cpp's command line, and what names of GGUF files and repositories say.
+
+Source: llama.cpp, common/arg.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.hardware import Hardware
+from memcore.formats.settled import GPUS, Settled
+from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.tool import Key, Tool
+from memcore.messages import Message
+from memcore.networks.catalog import named
+from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.serving.inference import Inference
+
+_DEVICE, WEIGHTS = "--device", "*weights"
+"""The key of the format that a file's name says is the second."""
+
+
+def _devices(count: int) -> str | None:
+    """Return llama.cpp's names of `count` GPUs; without them it uses all that it finds, at most 16 (ggml-cuda.h).
+
+    >>> _devices(2)
+    'CUDA0,CUDA1'
+    """
+    return ",".join(f"CUDA{number}" for number in range(count)) if count <= 16 else None
+
+
+_FORMAT = re.compile(r"[-_.](?:ud-)?((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE)
+"""The format that the name of a GGUF file ends with."""
+_WIDER: Mapping[str, str] = {
+    "q2_k_l": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k", "q2_k_xl": "q2_k",
+    "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0",
+}  # fmt: skip
+"""What repositories call files whose embeddings, head or some layers are wider than llama-quantize makes them."""
+
+
+def plain_format(text: str) -> str:
+    """A format as a repository's tag or an Ollama tag has it.
+
+    >>> plain_format("UD-Q4_K_XL"), plain_format("fp16")
+    ('q4_k_xl', 'f16')
+    """
+    found = text.lower().removeprefix("ud-")
+    return {"fp16": "f16", "fp32": "f32"}.get(found, found)
+
+
+def weights_of(text: str, notes: list[Message]) -> str:
+    """A format in the words of llama-quantize; what is computed as another one is noted."""
+    found = plain_format(text)
+    if found in _WIDER:
+        message = "{} is computed as {}: such files keep some tensors wider, by a few percent"
+        notes.append(Message(message, found, _WIDER[found]))
+    return _WIDER.get(found, found)
+
+
+def of_gguf(path: str) -> tuple[dict[str, Any], list[Message]]:
+    """What the name of a GGUF file says: its format, and the model if the catalog knows it."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    file = _FORMAT.search(name)
+    notes: list[Message] = []
+    if file is None:
+        return {}, [Message("-m: the name of {} says no format; give it with --quantization", name)] if name else []
+    said: dict[str, Any] = {WEIGHTS: weights_of(file[1], notes)}
+    model = named(name[: file.start()])
+    if model is None:
+        return said, notes
+    return {**said, "-hf": model.base}, [*notes, Message("-m: {} is taken for {}, by its name", name, model.base)]
+
+
+_REPOSITORY = re.compile(r"[-_.]((?:i?q\d\w*)|bf16|f16|f32)(?:-gguf)?$", re.IGNORECASE)
+"""The format that the name of a repository ends with, which has no other files."""
+_FILES = ("--hf-file", "-hff")
+_VISIBLE = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
+_NUMBERED = re.compile(r"\d{1,3}(?:,\d{1,3})*")
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
+    settled = dict(found)
+    for long, short in (("--hf-repo", "-hf"), ("-hfr", "-hf"), ("--model", "-m")):
+        if long in settled:
+            settled[short] = settled.pop(long)
+    said, notes = of_gguf(str(settled.get("-m", "")))
+    settled = {**said, **settled}
+    for name in ("-ngl", "--gpu-layers", "--n-gpu-layers"):
+        if settled.get(name) in ("all", "auto", -1):
+            del settled[name]  # as many as there are (common/arg.cpp)
+    for name in ("-c", "--ctx-size"):
+        if settled.get(name) == 0:
+            del settled[name]  # the model's own (common/common.h)
+    if "-hf" in settled and "-m" not in settled:
+        settled |= _of_repository(settled, notes)
+    devices = str(settled.get(_DEVICE, settled.get("-dev", settled.get(_VISIBLE, "")))).split(",")
+    if all(each.startswith("CUDA") or _NUMBERED.fullmatch(each) for each in devices):
+        settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
+    return settled, tuple(notes)
+
+
+def _of_repository(found: Mapping[str, Any], notes: list[Message]) -> dict[str, Any]:
+    """The repository, and the format that its tag, the file's name or its own name says (common/arg.cpp, `-hf`)."""
+    whole = str(found["-hf"])
+    name, colon, tag = whole.rpartition(":")
+    if colon and "/" in name:
+        return {"-hf": name, WEIGHTS: weights_of(tag, notes)}
+    file = next((str(found[each]) for each in _FILES if each in found), None)
+    said = _FORMAT.search(file) if file else _REPOSITORY.search(whole)
+    return {WEIGHTS: weights_of(said[1], notes)} if said else {}
+
+
+LLAMA_CPP = Tool(
+    name="llama.cpp",
+    title="llama.cpp",
+    syntax="argv",
+    engines=("llama.cpp",),
+    program="llama-server",
+    prefixes=("llama-server", "llama-cli"),
+    tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
+    model="-hf",
+    tag=Inference.quantization,
+    settled=_settled,
+    unsaid={Inference.quantization: None},
+    keys=(
+        Key(path=Inference.quantization, name=WEIGHTS),
+        Key(path=Hardware.num_gpus, name=_DEVICE, spelled=_devices),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(
+            path=Inference.max_model_len, name="-c", also=("--ctx-size",), times=Inference.batch_size,
+        ),
+        Key(path=Inference.batch_size, name="-np", also=("--parallel",)),
+        Key(path=LlamaCppSettings.n_batch, name="-b", also=("--batch-size",)),
+        Key(path=LlamaCppSettings.n_ubatch, name="-ub", also=("--ubatch-size",)),
+        Key(path=LlamaCppSettings.n_gpu_layers, name="-ngl", also=("--gpu-layers", "--n-gpu-layers")),
+        Key(path=LlamaCppSettings.cache_type_k, name="-ctk", also=("--cache-type-k",)),
+        Key(path=LlamaCppSettings.cache_type_v, name="-ctv", also=("--cache-type-v",)),
+        Key(path=LlamaCppSettings.flash_attn, name="-fa", also=("--flash-attn",), values={True: "on", False: "off"}),
+        Key(path=LlamaCppSettings.kv_unified, name="--kv-unified", also=("-kvu",), off="--no-kv-unified"),
+        Key(path=LlamaCppSettings.swa_full, name="--swa-full", off=""),
+        Key(path=LlamaCppSettings.split_mode, name="-sm", also=("--split-mode",)),
+        Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
+    ),
+    ignored=("--host", "--port", "-m", "--model", *_FILES, "-t", "--threads", "--temp", "--top-p", "--top-k", "--min-p",
+             "--seed", "--jinja", "--mlock", "--no-mmap", "--alias", "-a", "--api-key"),
+    vocabulary=("llama.cpp",),
+    source="llama.cpp, common/arg.cpp",
+)  # fmt: skip
+TOOLS = (LLAMA_CPP,)

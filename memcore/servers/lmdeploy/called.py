@@ -1,0 +1,20 @@
+"""The arguments and calls of LMDeploy.
+
+Source: lmdeploy, cli/serve.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+
+_LMDEPLOY_CALLED: Mapping[str, str] = {
+    "model": "lmdeploy serve api_server",
+    EngineSettings.type: "lmdeploy serve api_server",
+    EngineSettings.version: "pip install lmdeploy==",
+    Hardware.num_gpus: "--tp",
+}
+CALLED: Mapping[str, Mapping[str, str]] = {"lmdeploy": _LMDEPLOY_CALLED}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

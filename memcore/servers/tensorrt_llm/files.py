@@ -1,0 +1,144 @@
+"""TensorRT-LLM's command line, and the YAML of its LLM API (`--config`, `--extra_llm_api_options`).
+
+Source: TensorRT-LLM 1.3, tensorrt_llm/commands/serve.py (`get_llm_args`, `update_llm_args_with_extra_dict`: what the
+YAML says holds) and llmapi/llm_args.py (`TorchLlmArgs`, `KvCacheConfig`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memcore.config.parallelism import Parallelism
+from memcore.formats.readers import flat
+from memcore.formats.settled import Settled
+from memcore.formats.shell import FILE
+from memcore.formats.tool import Key, Tool
+from memcore.formats.values import TORCH_DTYPES
+from memcore.formats.yaml import read_yaml
+from memcore.messages import Message
+from memcore.servers.tensorrt_llm.settings import TensorRtSettings
+from memcore.serving.inference import Inference
+
+_CONFIGS = ("--config", "--extra_llm_api_options")
+_CACHE, _DTYPE = "kv_cache_config", "--kv_cache_dtype"
+_CACHES: Mapping[str, str] = {
+    "auto": "auto", "fp8": "fp8", "nvfp4": "nvfp4", "bf16": "bfloat16", "fp16": "float16", "fp32": "float32",
+    "fp8_ds_mla": "fp8_ds_mla",
+}  # fmt: skip
+_SPECULATION = "speculative_config"
+_METHOD = f"{_SPECULATION}.decoding_type"
+_LAYERS, _TOKENS = f"{_SPECULATION}.num_nextn_predict_layers", f"{_SPECULATION}.max_draft_len"
+_METHODS: Mapping[str, str] = {"mtp": "MTP", "eagle3": "Eagle3", "eagle": "Eagle", "ngram": "NGram", "medusa": "Medusa"}
+_DRAFTS = tuple(f"{_SPECULATION}.{each}" for each in ("speculative_model", "speculative_model_dir"))
+_VALUES: Mapping[str, Mapping[str, str]] = {
+    Inference.kv_cache_dtype: _CACHES, Inference.weight_dtype: TORCH_DTYPES, Inference.speculative_method: _METHODS,
+}  # fmt: skip
+_NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (Parallelism.tensor_parallel_size, ("--tp_size", "--tensor_parallel_size"), "tensor_parallel_size"),
+    (Parallelism.pipeline_parallel_size, ("--pp_size", "--pipeline_parallel_size"), "pipeline_parallel_size"),
+    (Inference.max_model_len, ("--max_seq_len",), "max_seq_len"),
+    (Inference.max_num_seqs, ("--max_batch_size",), "max_batch_size"),
+    (TensorRtSettings.max_num_tokens, ("--max_num_tokens",), "max_num_tokens"),
+    (
+        TensorRtSettings.free_gpu_memory_fraction,
+        ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"),
+        f"{_CACHE}.free_gpu_memory_fraction",
+    ),
+    (Inference.kv_cache_dtype, (_DTYPE,), f"{_CACHE}.dtype"),
+    (Inference.block_size, (), f"{_CACHE}.tokens_per_block"),
+    (Inference.weight_dtype, (), "dtype"),
+    (Inference.speculative_method, (), _METHOD),
+    (Inference.num_speculative_tokens, (), f"{_SPECULATION}.max_draft_len"),
+)
+"""Settings with their flags, and the keys of the YAML."""
+
+
+def _keys(*, flags: bool) -> Iterator[Key]:
+    for path, own, name in _NAMES:
+        values = _VALUES.get(path)
+        names = (*(own or (f"*{name}",)), name) if flags else (name,)  # what has no flag is read and not written
+        yield Key(path=path, name=names[0], also=names[1:], values=values)
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """The command's flags, and above them what the file of settings says that the script writes."""
+    settled = {_with_underscores(name): value for name, value in found.items()}
+    notes: list[Message] = []
+    for flag in _CONFIGS:
+        name = settled.pop(flag, None)
+        if name is None:
+            continue
+        text = settled.get(f"{FILE}{str(name).removeprefix('./')}")
+        content = read_yaml(text) if isinstance(text, str) else None
+        if isinstance(content, Mapping):
+            settled |= flat(content)
+        else:
+            notes.append(Message("{}: {} is another file; give it as well", flag, name))
+    plain, more = _of_file(settled)
+    return plain, (*notes, *more)
+
+
+def _with_underscores(name: str) -> str:
+    return f"--{name[2:].replace('-', '_')}" if name.startswith("--") and name != "--generation-config" else name
+
+
+def _of_file(found: Mapping[str, Any]) -> Settled:
+    """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
+    settled = dict(found)
+    notes: list[Message] = []
+    if settled.get(_METHOD) in (None, "None", "none"):
+        settled.pop(_METHOD, None)
+    else:
+        count = settled.pop(_LAYERS, None)  # MTP's own word for it before 1.2
+        if count is not None:
+            settled.setdefault(_TOKENS, count)
+        draft = next((settled.pop(each) for each in _DRAFTS if each in settled), None)
+        if draft is not None:
+            taken = "{}: {} is taken as one layer of the model's own widths"
+            notes.append(Message(taken, _DRAFTS[0], draft))
+        method = str(settled[_METHOD]).lower().replace("_", "")
+        settled[_METHOD] = next((each for each in _METHODS.values() if each.lower() == method), settled[_METHOD])
+    return settled, tuple(notes)
+
+
+TENSORRT_LLM = Tool(
+    name="tensorrt-llm",
+    title="TensorRT-LLM",
+    syntax="argv",
+    engines=("tensorrt-llm",),
+    program="trtllm-serve",
+    prefixes=("trtllm-serve",),
+    tells=("--kv_cache_free_gpu_memory_fraction", "--max_num_tokens"),
+    model="*",
+    keys=tuple(_keys(flags=True)),
+    ignored=("--host", "--port", "--backend", "--log_level", "--trust_remote_code", "--tokenizer"),
+    settled=_settled,
+    settles=(*_CONFIGS, _LAYERS),
+    unsaid={Parallelism.tensor_parallel_size: 1},
+    vocabulary=("tensorrt-llm",),
+    source="TensorRT-LLM, commands/serve.py",
+)
+OPTIONS = Tool(
+    name="tensorrt-llm-options",
+    title="TensorRT-LLM's LLM API",
+    syntax="yaml",
+    engines=("tensorrt-llm",),
+    tells=(
+        _CACHE,
+        "cuda_graph_config",
+        "moe_config",
+        "enable_attention_dp",
+        "enable_iter_perf_stats",
+        "print_iter_log",
+    ),
+    model="model",
+    always={"print_iter_log": False},  # a key of its own, by which the file is known
+    keys=tuple(_keys(flags=False)),
+    settled=_of_file,
+    settles=(_LAYERS,),
+    unsaid={Parallelism.tensor_parallel_size: 1},
+    vocabulary=("tensorrt-llm",),
+    source="TensorRT-LLM, llmapi/llm_args.py",
+)
+TOOLS = (TENSORRT_LLM, OPTIONS)

@@ -1,0 +1,199 @@
+"""Text Generation Inference: a warmup prefill, then all that a fraction of the GPU leaves for the cache.
+
+Source: text-generation-inference 3.3 (db931fc), server/text_generation_server/models/flash_causal_lm.py (`warmup`),
+models/globals.py (TGI_WIGGLE_ROOM 0.9, block sizes), utils/import_utils.py (`get_cuda_free_memory`);
+launcher/src/main.rs (`resolve_attention`, `compute_optimal`, `max_batch_prefill_tokens`, graphs);
+backends/v3/src/lib.rs (`NotEnoughMemory`). Releases before 3.0 sized the cache alike and prefilled other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from memcore.config.defaults import Defaults
+from memcore.memory.ledger import Entry, Range
+from memcore.messages import Message
+from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
+from memcore.servers.tgi.settings import TgiSettings
+from memcore.servers.vllm.paging import Pages, page
+from memcore.serving.budget import Budget, of_stages
+from memcore.serving.entries import observed, tensor
+from memcore.serving.inference import Inference
+from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.profile import Step, expert_workspace, sampling, widest
+from memcore.serving.server_weights import cached_layers, rank_weights
+from memcore.serving.stages import Stage, alike
+from memcore.serving.surroundings import surroundings
+from memcore.units import GiB, MiB
+
+_WARMUP = "text-generation-inference, models/flash_causal_lm.py, warmup"
+_LAUNCHER = "text-generation-inference, launcher/src/main.rs"
+_ROOM = 0.9
+"""Of the fraction (globals.py, `TGI_WIGGLE_ROOM`)."""
+_SPEEDS: Mapping[str, int] = {
+    "rtx-4090": 82, "t4": 65, "l4": 121, "l40": 181, "l40s": 363, "a10g": 125, "a40": 149, "a100-sxm-80gb": 312,
+    "a100-sxm-40gb": 312, "a100-pcie-80gb": 312, "h100-sxm-80gb": 900, "h100-nvl-94gb": 900, "h200-sxm-141gb": 989,
+}  # fmt: skip
+"""TFLOPs of the cards that the launcher knows, by our ids (`ComputeType.f16_flop`)."""
+_USUAL: Mapping[str, int] = {"qwen2_vl": 10_000, "qwen2_5_vl": 10_000, "gemma3": 8000}
+"""Tokens of the warmup where the card is none of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """TGI's own settings."""
+
+    fraction: float
+    prefill: int
+    graphs: int
+    block: int
+    asked: int | None
+    """The longest sequence, if it is given."""
+
+
+def options(read: Defaults, basics: Basics) -> Options:
+    """Read and default them."""
+    asked = read.given(Inference.max_model_len)
+    prefill = read.given(TgiSettings.max_batch_prefill_tokens)
+    if prefill is None:
+        reason = "the launcher's rule from the GPU's and the model's FLOPs"
+        prefill = read.take(TgiSettings.max_batch_prefill_tokens, _prefill(basics), reason)
+    eight_bits = basics.stored is not None and basics.stored.format.name == "int8"
+    return Options(
+        fraction=read.take(TgiSettings.cuda_memory_fraction, 1.0),
+        prefill=prefill,
+        graphs=read.take(TgiSettings.cuda_graph_max_batch, 0 if eight_bits else 32),
+        block=_block(basics),
+        asked=asked,
+    )
+
+
+def _prefill(basics: Basics) -> int:
+    """Tokens of the warmup: as many as keep the card busy for a second, no more than the model's positions."""
+    name = basics.accelerator.id if basics.accelerator else ""
+    sizes, family = basics.sizes, basics.model.network.family
+    default = _USUAL.get(family, 4096)
+    if name in _SPEEDS and {"h", "a", "d"} <= sizes.keys():
+        width = sizes["a"] * sizes["d"]
+        attention = 2 * sizes["h"] * (3 * width + 2 * sizes.get("k", sizes["a"]) * sizes["d"])
+        each = attention + 2 * 3 * sizes["h"] * sizes.get("f", 4 * sizes["h"])
+        optimal = _SPEEDS[name] * 10**12 * basics.layout.tensor // (each * basics.model.num_layers)
+        default = optimal if optimal > 100 else default
+    return int(min(default, sizes["P"]))
+
+
+_FLASHINFER = (64, 128, 256)
+"""Widths of heads that it has kernels for."""
+_PAGED, _FLASH = 16, 256
+
+
+def _block(basics: Basics) -> int:
+    """Tokens of a block: those of FlashInfer, flash decoding, or paged attention on GPUs before Ampere."""
+    major = (basics.accelerator.major if basics.accelerator else None) or 9
+    if basics.sizes.get("d") in _FLASHINFER and basics.model.network.family not in ("falcon", "deepseek_v2"):
+        return 1
+    return _FLASH if major >= 8 else _PAGED
+
+
+def budget(job: ServingJob) -> Budget:
+    """What each rank holds."""
+    chosen = job.chosen(Options)
+    groups = alike(job.model, 1, job.basics.stored)
+    found = [_rank(job, chosen, stage) for stage, *_ in groups]
+    blocks = blocks_of(found)
+    later = list(_graphs(chosen))
+    line = None if job.capacity is None else int(_ROOM * chosen.fraction * job.capacity)
+    return Budget(
+        ranks=of_stages(groups, [with_cache(job, each, blocks, _WARMUP, later) for each in found]),
+        pool=pool(job, found, blocks, starts_with=chosen.asked or 1),
+        line=line,
+        line_title=Message("{:g} of cuda_memory_fraction {:g}", _ROOM, chosen.fraction),
+        notes=tuple(_notes(job, chosen, found, blocks)),
+    )
+
+
+def _rank(job: ServingJob, chosen: Options, stage: Stage) -> Held:
+    sizes = {**job.basics.sizes, "T": chosen.prefill, "R": _prompts(job, chosen), "C": chosen.prefill}
+    stored = job.basics.stored
+    step = Step(
+        model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None
+    )
+    peak = max([widest(step, stage), sampling(step)], key=lambda each: sum(entry.bytes for entry in each))
+    entries = [
+        *rank_weights(job, stage),
+        *expert_workspace(step, stage),
+        *peak,
+        *_workspaces(chosen),
+        *surroundings(job.accelerator, job.num_gpus),
+    ]
+    pages = Pages(
+        block_size=chosen.block, max_model_len=job.basics.max_model_len, in_flight=chosen.prefill, hybrid=False
+    )
+    line = _ROOM * chosen.fraction * (job.capacity or 0)
+    return held(job, entries, page(cached_layers(job, stage), pages), line)
+
+
+def _prompts(job: ServingJob, chosen: Options) -> int:
+    """Prompts of the warmup, each as long as one may be."""
+    longest = chosen.asked or job.basics.max_model_len
+    return ceil(chosen.prefill / max(longest - 1, 1))
+
+
+def _workspaces(chosen: Options) -> Iterator[Entry]:
+    if chosen.block == 1:
+        source = "text-generation-inference, layers/attention/flashinfer.py, get_workspace"
+        yield tensor("FlashInfer's workspace", "workspaces", ("bytes",), 1, {"bytes": 128 * MiB}, source)
+    bounds = Range(0, GiB // 4, int(1.5 * GiB))
+    yield observed(
+        "what the warmup leaves", "workspaces", bounds, _WARMUP, "cached by PyTorch's allocator",
+        "all that the allocator holds counts as used; no source fixes how much it rounds up",
+    )  # fmt: skip
+
+
+def _graphs(chosen: Options) -> Iterator[Entry]:
+    """Captured behind the cache, in the tenth that is left free."""
+    count = len([size for size in (1, 2, 4, 8, 16, 32) if size <= chosen.graphs])
+    if count:
+        bounds = Range(count * 8 * MiB, count * 50 * MiB, count * 200 * MiB)
+        text = Message("{} graphs, in the tenth of the GPU that is left free", count)
+        yield observed("captured graphs", "CUDA graphs", bounds, _LAUNCHER, text, "no source fixes their size")
+
+
+def _notes(job: ServingJob, chosen: Options, found: list[Held], blocks: int | None) -> Iterator[str]:
+    """What TGI refuses when it starts, and what it shortens."""
+    yield "TGI leaves a tenth of the GPU free (TGI_WIGGLE_ROOM=0.9) and captures graphs in it"
+    rank = found[0]
+    if blocks is None or rank.available is None:
+        return
+    tokens = blocks * chosen.block
+    if rank.available <= 0:
+        yield Message(
+            'TGI refuses: "Not enough memory to handle {} prefill tokens. You need to decrease '
+            '`--max-batch-prefill-tokens`"; fewer of them, a smaller weight format or more GPUs start',
+            chosen.prefill,
+        )
+    elif chosen.asked is not None and tokens < chosen.asked:
+        yield Message(
+            'TGI refuses: "Not enough memory to handle `max_total_tokens={}`. You should decrease it"; at most '
+            "{:,} tokens start",
+            chosen.asked, tokens,
+        )  # fmt: skip
+    elif tokens < job.basics.max_model_len:
+        yield Message("TGI starts, and takes requests of at most {:,} tokens", tokens)
+
+
+SERVER = Server(
+    name="tgi",
+    title="TGI",
+    options=options,
+    budget=budget,
+    parallel=frozenset({"tensor"}),
+    formats=("bf16", "fp8", "int8", "nf4", "awq", "gptq"),
+    described=(Fraction(6, 1000), Fraction(2, 100)),
+    shortens=True,
+    loads_towers=True,
+    shows="torch.cuda.memory_reserved",
+)

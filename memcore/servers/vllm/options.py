@@ -1,0 +1,35 @@
+"""What vLLM is told, read and defaulted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore.servers.vllm.versions import Facts, Runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """vLLM's own settings."""
+
+    facts: Facts
+    runner: Runner | None
+    """The second model runner, where it runs."""
+    utilization: float
+    cache_bytes: int | None
+    tokens: int
+    sequences: int
+    block_size: int
+    eager: bool
+    hybrid: bool
+    images: bool
+    largest_graph: int | None
+    """Tokens of the largest batch that is captured, where it is given."""
+    loras: int
+    lora_rank: int
+    states: int
+    """Blocks of recurrent states that a sequence has."""
+
+    @property
+    def graphs_inside(self) -> bool:
+        """Return whether graphs are estimated and taken from the cache."""
+        return self.facts.graphs_inside and (self.runner is None or self.runner.graphs)

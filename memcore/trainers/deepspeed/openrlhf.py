@@ -1,0 +1,198 @@
+"""OpenRLHF's command lines: its loops over DeepSpeed, and the actor's update where answers are generated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import GPUS, PER_NODE, Settled
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
+from memcore.trainers.deepspeed.settings import DeepSpeedSettings
+
+_METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL = "*method", "*reference", "*completion", "*share", "*"
+_PRECISION, _ADAPTER, _FRAMEWORK, _WIDTH, _BATCH = "*precision", "*adapter", "*framework", "*width", "*batch"
+_LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto"}
+_GROUPS = ("group_norm", "reinforce", "reinforce_baseline", "rloo", "dr_grpo")
+_FORMER: Mapping[str, str] = {
+    "--pretrain": "--model.model_name_or_path", "--micro_train_batch_size": "--train.micro_batch_size",
+    "--train_batch_size": "--train.batch_size", "--max_len": "--data.max_len", "--zero_stage": "--ds.zero_stage",
+    "--adam_offload": "--ds.adam_offload", "--zpg": "--ds.zpg", "--overlap_comm": "--ds.overlap_comm",
+    "--gradient_checkpointing": "--model.gradient_checkpointing_enable",
+    "--gradient_checkpointing_use_reentrant": "--model.gradient_checkpointing_reentrant",
+    "--attn_implementation": "--ds.attn_implementation", "--grad_accum_dtype": "--ds.grad_accum_dtype",
+    "--use_liger_kernel": "--ds.use_liger_kernel", "--packing_samples": "--ds.packing_samples",
+    "--load_in_4bit": "--ds.load_in_4bit", "--lora_rank": "--ds.lora.rank", "--lora_dropout": "--ds.lora.dropout",
+    "--target_modules": "--ds.lora.target_modules", "--ring_attn_size": "--ds.ring_attn_size",
+    "--ds_tensor_parallel_size": "--ds.tensor_parallel_size", "--ref_offload": "--ref.offload",
+    "--param_dtype": "--ds.param_dtype", "--advantage_estimator": "--algo.advantage.estimator",
+    "--init_kl_coef": "--algo.kl.init_coef", "--actor_num_nodes": "--actor.num_nodes",
+    "--actor_num_gpus_per_node": "--actor.num_gpus_per_node", "--colocate_all_models": "--train.colocate_all",
+    "--colocate_actor_ref": "--train.colocate_actor_ref", "--vllm_enable_sleep": "--vllm.enable_sleep",
+    "--vllm_gpu_memory_utilization": "--vllm.gpu_memory_utilization",
+    "--use_dynamic_batch": "--train.dynamic_batch_enable", "--train_max_tokens_per_gpu": "--train.max_tokens_per_gpu",
+}  # fmt: skip
+"""Flags of 0.9 and earlier by their names of today (openrlhf/cli/*.py)."""
+_SHARED = ("model_name_or_path", "gradient_checkpointing_enable", "gradient_checkpointing_reentrant")
+"""Flags of the model that are of the actor where answers are generated."""
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A command of OpenRLHF in plain words.
+
+    DeepSpeed keeps bf16 weights with fp32 states; sizes of its buckets are the width's. References of DPO and of PPO
+    are there unless they are offloaded. Source: OpenRLHF 0.11.0, cli/train_{sft,dpo,rm,ppo_ray}.py,
+    utils/deepspeed/deepspeed_utils.py, models/actor.py, trainer/ray/ppo_actor.py.
+    """
+    settled: dict[str, Any] = {_FORMER.get(name, name): value for name, value in found.items()}
+    for name in _SHARED:
+        if f"--actor.{name}" in settled:
+            settled[f"--model.{name}"] = settled.pop(f"--actor.{name}")
+    loop = _loop(found, settled)
+    settled |= {_FRAMEWORK: "openrlhf", _WIDTH: True}
+    settled[_MODEL] = settled.pop("--model.model_name_or_path", None)
+    notes: list[str] = []
+    word = "bf16" if settled.pop("--bf16", False) else str(settled.pop("--ds.param_dtype", "bf16"))
+    settled[_PRECISION] = f"{word}-mixed"
+    rank = settled.get("--ds.lora.rank", 0)
+    if rank in (0, "0"):
+        for name in ("rank", "dropout", "target_modules", "alpha"):
+            settled.pop(f"--ds.lora.{name}", None)
+    else:
+        settled[_ADAPTER] = "lora"
+        settled.setdefault("--ds.lora.target_modules", "all-linear")
+    if settled.pop("--flash_attn", False):
+        settled["--ds.attn_implementation"] = "flash_attention_2"
+    settled.setdefault("--ds.attn_implementation", "flash_attention_2")
+    if "flash" in str(settled["--ds.attn_implementation"]):
+        settled["--ds.attn_implementation"] = "flash_attention_2"
+    method = _LOOPS[loop]
+    settled[_METHOD] = method
+    if method in ("dpo", "kto") and "--ref.offload" in settled:
+        settled[_REFERENCE] = "precomputed"
+        notes.append("--ref.offload: the reference model's share of the GPU is not counted")
+    if method == "grpo":
+        _generating(settled, notes)
+    _batch(settled, notes, generating=method == "grpo")
+    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _loop(found: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
+    """Return which of its loops a command runs."""
+    program = f"{found.get('', '')} {found.get('-m', '')} {found.get('--module', '')}"
+    named = re.search(r"\btrain_(\w+)", program)
+    loop = named[1] if named else "ppo_ray" if "--actor.num_gpus_per_node" in settled else "sft"
+    if loop not in _LOOPS:
+        raise _refuse("the command", f"train_{loop}", Message("supported: {}", joined(", ", _LOOPS)))
+    return loop
+
+
+def _generating(settled: dict[str, Any], notes: list[str]) -> None:
+    """The update of the actor, between generations."""
+    key = "--algo.advantage.estimator"
+    estimator = str(settled.pop(key, "gae"))
+    if estimator == "gae":
+        raise _refuse(key, estimator, "a critic model is not supported yet; nearest is group_norm")
+    if estimator not in _GROUPS and not estimator.startswith("$"):
+        raise _refuse(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
+    each, nodes = settled.pop("--actor.num_gpus_per_node", 8), settled.pop("--actor.num_nodes", 1)
+    if isinstance(each, int) and isinstance(nodes, int):
+        settled |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
+    together = "--train.colocate_all" in settled or "--train.colocate_actor_ref" in settled
+    weight = settled.pop("--algo.kl.init_coef", 0.01)
+    if together and weight not in (0, 0.0) and "--ref.offload" not in settled and _ADAPTER not in settled:
+        settled[_REFERENCE] = "copy"
+    share = settled.pop("--vllm.gpu_memory_utilization", 0.95)
+    if "--train.colocate_all" in settled and "--vllm.enable_sleep" not in settled:
+        settled[_SHARE] = share
+        notes.append(Message("vLLM keeps {} of the GPU during the update", share))
+    notes.append("the update of the actor is computed; generation and scoring come before it")
+
+
+def _batch(settled: dict[str, Any], notes: list[str], *, generating: bool) -> None:
+    """Tokens and sequences of a micro-batch."""
+    settled.setdefault("--data.max_len", 2048)
+    if generating and "--prompt_max_len" in settled:
+        prompt, answer = settled.pop("--prompt_max_len"), settled.pop("--generate_max_len", 1024)
+        if isinstance(prompt, int) and isinstance(answer, int):
+            settled["--data.max_len"] = prompt + answer
+    if settled.pop("--train.dynamic_batch_enable", False):
+        settled |= {"--data.max_len": settled.pop("--train.max_tokens_per_gpu", 16192), _BATCH: 1}
+        notes.append("sequences are packed up to --train.max_tokens_per_gpu tokens: taken as one sequence")
+    else:
+        settled[_BATCH] = settled.pop("--train.micro_batch_size", 1 if generating else 8)
+    if generating:
+        settled[_COMPLETION] = settled["--data.max_len"]
+
+
+OPENRLHF = Tool(
+    name="openrlhf",
+    title="OpenRLHF",
+    syntax="argv",
+    engines=("deepspeed",),
+    implementations=("transformers", "liger"),
+    tells=("--train.micro_batch_size", "--actor.model_name_or_path", "--model.model_name_or_path",
+           "--micro_train_batch_size"),
+    prefixes=("openrlhf.cli.train_",),
+    model=_MODEL,
+    keys=(
+        Key(path=Training.micro_batch_size, name=_BATCH),
+        Key(path=Training.sequence_length, name="--data.max_len"),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.packed_sequences, name="--ds.packing_samples"),
+        Key(path=Training.gradient_dtype, name="--ds.grad_accum_dtype"),
+        Key(path=Training.activation_checkpointing.use_reentrant, name="--model.gradient_checkpointing_reentrant"),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name="--ds.lora.rank"),
+        Key(path=Training.adapter.dropout, name="--ds.lora.dropout"),
+        Key(path=Training.adapter.target_modules, name="--ds.lora.target_modules"),
+        Key(path=Training.method.name, name=_METHOD),
+        Key(path=Training.method.reference, name=_REFERENCE),
+        Key(path=Training.method.completion_length, name=_COMPLETION),
+        Key(path=Training.method.rollout_share, name=_SHARE),
+        Key(path=EngineSettings.zero_stage, name="--ds.zero_stage"),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=DeepSpeedSettings.hidden_size_buckets, name=_WIDTH),
+        Key(path=DeepSpeedSettings.overlap_comm, name="--ds.overlap_comm"),
+        Key(path=DeepSpeedSettings.zero_hpz_partition_size, name="--ds.zpg"),
+        Key(path=Parallelism.tensor_parallel_size, name="--ds.tensor_parallel_size"),
+        Key(path=Parallelism.context_parallel_size, name="--ds.ring_attn_size"),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+    ),
+    meanings=(
+        Meaning(sets={Training.activation_checkpointing.policy: "full"},
+                keys={"--model.gradient_checkpointing_enable": True}),
+        Meaning(sets={Training.quantization: "nf4-double"}, keys={"--ds.load_in_4bit": True}),
+        Meaning(sets={Training.implementation: "liger"}, keys={"--ds.use_liger_kernel": True}),
+        Meaning(sets={DeepSpeedSettings.offload_optimizer: "cpu"}, keys={"--ds.adam_offload": True}),
+        *(
+            Meaning(sets={Training.attention: ours}, keys={"--ds.attn_implementation": theirs})
+            for ours, theirs in (("flash", "flash_attention_2"), ("sdpa", "sdpa"), ("math", "eager"))
+        ),
+        *(Meaning(sets={Training.optimizer.name: ours}, keys={"--optim": theirs})
+          for ours, theirs in (("adamw", "adam"), ("muon", "muon"))),
+    ),
+    settled=_settled,
+    settles=(*_FORMER, "--bf16", "--flash_attn", "--ds.param_dtype", "--actor.*", "--algo.*", "--train.*", "--vllm.*",
+             "--model.*", "--ref.offload", "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
+    batch="--train.batch_size",
+    defaults={EngineSettings.zero_stage: 2},
+    vocabulary=("openrlhf",),
+    ignored=("--ckpt.*", "--logger.*", "--eval.*", "--data.*", "--adam.*", "--muon.*", "--rollout.*", "--reward*",
+             "--vllm*", "--algo*", "--critic*", "--ref*", "--train.*", "--actor*", "--save_*", "--load_*",
+             "--use_wandb", "--ds.enable_sleep", "-m", "--module", "--max_epochs", "--num_episodes", "--model.*",
+             "--lora_alpha", "--ds.lora.alpha", "--ds.value_head_prefix"),
+    read_only=True,
+    source="OpenRLHF, openrlhf/cli/",
+)  # fmt: skip

@@ -1,0 +1,208 @@
+"""Megatron Bridge's `run_config.yaml`, and its recipes: modules whose functions make such configs.
+
+Source: Megatron Bridge of August 2026, training/config.py (`ConfigContainer`), training/mixed_precision.py,
+recipes/common.py, models/gpt_provider.py, peft/lora.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.builders import CALLED, ON, built
+from memcore.formats.readers import flat
+from memcore.formats.settled import GPUS, MODEL, Settled
+from memcore.formats.tool import Key, Tool
+from memcore.messages import Message, joined
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.swift import MEGATRON_SWIFT
+
+TELLS = "ConfigContainer"
+_SECTIONS = ("model", "ddp", "optimizer", "train")
+_ADAPTER, _RANK, _DROPOUT, _TARGETS = "*adapter", "*rank", "*dropout", "*targets"
+_FRAMEWORK, _PRECISION, _LENGTH, _RECIPE, _REDUCED = "*framework", "*precision", "*length", "*fp8_recipe", "*reduced"
+_PRESETS: Mapping[str, str | None] = {
+    "bf16_mixed": None, "bf16_with_fp8_delayed_scaling_mixed": "delayed",
+    "bf16_with_fp8_current_scaling_mixed": "tensorwise", "bf16_with_mxfp8_mixed": "mxfp8",
+    "bf16_with_fp8_subchannel_scaling_mixed": "blockwise",
+}  # fmt: skip
+"""Presets of precision and their recipes of FP8 (training/mixed_precision.py)."""
+_NAMES = (
+    "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups kv_channels normalization vocab_size "
+    "position_embedding_type rotary_percent make_vocab_size_divisible_by moe_ffn_hidden_size moe_layer_freq "
+    "moe_router_topk moe_router_dtype moe_router_score_function moe_shared_expert_intermediate_size kv_lora_rank "
+    "q_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim mtp_num_layers add_qkv_bias qk_layernorm "
+    "multi_latent_attention moe_router_enable_expert_bias num_experts disable_bias_linear swiglu "
+    "untie_embeddings_and_output_weights apply_layernorm_1p max_position_embeddings"
+)
+_DIMENSIONS: Mapping[str, str] = {name: name for name in _NAMES.split()}
+_RENAMED: Mapping[str, str] = {
+    "num_moe_experts": "num_experts", "seq_length": "max_position_embeddings", "gated_linear_unit": "swiglu",
+    "layernorm_zero_centered_gamma": "apply_layernorm_1p",
+}  # fmt: skip
+_REVERSED: Mapping[str, str] = {
+    "add_bias_linear": "disable_bias_linear",
+    "share_embeddings_and_output_weights": "untie_embeddings_and_output_weights",
+}
+"""Fields of the model's provider that arguments say the other way round."""
+_DTYPES: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}
+_HUB = "from_hf_pretrained"
+_COMMON: Mapping[str, Mapping[str, Any]] = {
+    "_pretrain_common": {"train.micro_batch_size": 2, "train.global_batch_size": 32, "dataset.seq_length": 4096},
+    "_sft_common_vlm": {"train.micro_batch_size": 1, "dataset.seq_length": 4096},
+    "_peft_common_vlm": {"train.micro_batch_size": 1, "dataset.seq_length": 4096},
+    "_sft_common": {"train.micro_batch_size": 1, "train.global_batch_size": 128, "dataset.seq_length": 2048},
+    "_peft_common": {"train.micro_batch_size": 1, "train.global_batch_size": 128, "dataset.seq_length": 2048},
+}
+"""What recipes start from (recipes/common.py)."""
+_MODULE = "*module"
+"""The key of the function of a module that makes a config."""
+_LORA = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
+
+
+def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each recipe of a module by its function's name, with the keys of a `run_config.yaml`."""
+    for name, config in built(code).items():
+        model = config.get("model")
+        if name.startswith("_") or not isinstance(model, dict):
+            continue
+        made = model.pop(ON, {})
+        hub = made.get("0") if isinstance(made, dict) and str(made.get(CALLED)).endswith(_HUB) else None
+        keys = {key: value for key, value in flat(config).items() if not key.endswith(CALLED)}
+        base = str(config.get(CALLED, ""))
+        if "_peft" in base or isinstance(config.get("peft"), dict):
+            keys.setdefault("peft.dim", 32)
+        open_ones = next((row for start, row in _COMMON.items() if base.startswith(start)), {})
+        yield name, {_MODULE: name, **open_ones, **keys, **({MODEL: hub} if hub else {})}
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A config of Megatron Bridge in Megatron-LM's words."""
+    plain: dict[str, Any] = {_FRAMEWORK: "megatron-bridge"}
+    for name, value in found.items():
+        key = name.removesuffix("._target_") if str(value).startswith("torch.") else name
+        section, _, last = key.partition(".")
+        said = _argument(last, value) if section in _SECTIONS and "." not in last else {}
+        plain |= said if said.keys() <= _KNOWN and said else {key: value}
+    _idle(plain)
+    _precision(plain)
+    plain[_LENGTH] = plain.pop("dataset.seq_length", plain.pop("dataset.sequence_length", None))
+    _adapter(plain)
+    plain.setdefault(MODEL, plain.pop("model.hf_model_id", None))
+    if plain[MODEL]:
+        plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
+    kept = {name: value for name, value in plain.items() if value is not None and value != "none"}
+    return kept, ()
+
+
+def _idle(plain: dict[str, Any]) -> None:
+    """Leave out what says how something is done that is not done."""
+    if plain.get("use_megatron_fsdp") is not True:
+        plain.pop("data_parallel_sharding_strategy", None)
+    if plain.get("cuda_graph_impl") in (None, "none"):
+        for name in [name for name in plain if name.startswith("cuda_graph_")]:
+            del plain[name]
+    if not plain.get("recompute_granularity"):
+        for name in [name for name in plain if name.startswith("recompute_")]:
+            del plain[name]
+    if plain.get("fine_grained_activation_offloading") is not True:
+        plain.pop("offload_modules", None)
+
+
+def _argument(name: str, value: Any) -> dict[str, Any]:
+    """A field of a section as Megatron-LM's argument."""
+    if name == "clip_grad":
+        return {} if value else {name: 0}
+    if name in _REVERSED:
+        return {_REVERSED[name]: value is False}
+    if name == "grad_reduce_in_fp32":
+        return {_REDUCED: value is False}
+    if isinstance(value, str) and name.endswith("_dtype"):
+        value = _DTYPES.get(value.lstrip("$").rpartition(".")[2], value)
+    return {_RENAMED.get(name, name): value}
+
+
+def _precision(plain: dict[str, Any]) -> None:
+    """A preset's name, or its fields."""
+    said = plain.pop("mixed_precision", "bf16_mixed")
+    recipe = plain.pop("mixed_precision.fp8_recipe", None) if plain.get("mixed_precision.fp8") else None
+    if isinstance(said, str) and not said.startswith("$"):
+        if said not in _PRESETS:
+            message = Message("supported: {}", joined(", ", _PRESETS))
+            raise UnsupportedError("mixed_precision", "found {!r}; {}", said, message)
+        recipe = _PRESETS[said] or recipe
+    if plain.pop("mixed_precision.grad_reduce_in_fp32", True) is False:
+        plain[_REDUCED] = True
+    plain[_PRECISION], plain[_RECIPE] = ("fp8-mixed" if recipe else "bf16-mixed"), recipe
+    for name in [name for name in plain if name.startswith("mixed_precision.")]:
+        del plain[name]
+
+
+def _adapter(plain: dict[str, Any]) -> None:
+    """LoRA on the four kinds of linear layers."""
+    given = {name.partition(".")[2]: plain.pop(name) for name in [*plain] if name.startswith("peft.")}
+    if plain.pop("peft", None) is None and not given:
+        return
+    kind = str(given.get("_target_", "LoRA")).rpartition(".")[2]
+    if kind not in ("LoRA", "DoRA"):
+        raise UnsupportedError("peft._target_", "found {!r}; {}", kind, "supported: LoRA, DoRA")
+    targets = given.get("target_modules")
+    if isinstance(targets, list) and set(targets) != _LORA:
+        raise UnsupportedError("peft.target_modules", "found {!r:.80}; {}", targets, "adapters on all linear layers "
+                               "are supported")  # fmt: skip
+    plain |= {_ADAPTER: kind.lower(), _RANK: given.get("dim", 32), _TARGETS: "all-linear",
+              _DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
+
+
+_OTHERS = ("micro_batch_size", "max_length")
+_KNOWN = {
+    *(each.name for each in MEGATRON_SWIFT.keys), *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
+    *_DIMENSIONS, "global_batch_size", "transformer_impl", "virtual_pipeline_model_parallel_size", _REDUCED,
+}  # fmt: skip
+"""Arguments of Megatron-LM that are read here too."""
+BRIDGE = Tool(
+    name="megatron-bridge",
+    title="Megatron Bridge",
+    syntax="yaml",
+    engines=("megatron", "megatron-fsdp"),
+    tells=(_MODULE, "model.tensor_model_parallel_size", "ddp.use_distributed_optimizer", "model.num_moe_experts"),
+    model=MODEL,
+    dimensions=_DIMENSIONS,
+    family="megatron",
+    settled=_settled,
+    batch="global_batch_size",
+    keys=(
+        *(each for each in MEGATRON_SWIFT.keys if each.name not in _OTHERS and not each.name.startswith("*")),
+        Key(path=Training.micro_batch_size, name="micro_batch_size"),
+        Key(path=Training.sequence_length, name=_LENGTH),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name=_RANK),
+        Key(path=Training.adapter.dropout, name=_DROPOUT),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.implementation, name="transformer_impl",
+            values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
+        Key(path=EngineSettings.fp8_recipe, name=_RECIPE),
+        Key(path=MegatronSettings.grad_reduce_in_bf16, name=_REDUCED),
+        Key(path=Parallelism.virtual_pipeline_parallel_size, name="virtual_pipeline_model_parallel_size"),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Hardware.num_gpus, name=GPUS),
+    ),
+    meanings=MEGATRON_SWIFT.meanings,
+    settles=("model*", "ddp*", "optimizer*", "train*", "mixed_precision*", "peft*", "dataset.seq*"),
+    vocabulary=("megatron-bridge", "megatron"),
+    ignored=("dataset.*", "scheduler.*", "logger.*", "tokenizer.*", "checkpoint.*", "rng.*", "rerun_state_machine.*",
+             "profiling.*", "validation.*", "dist.*", "straggler.*", "nvrx_straggler.*", "ft.*", "inprocess_restart.*",
+             "tensor_inspect.*", "env_vars*", "optimizer.clip_grad", "ddp.check_for_nan_in_grad", "_target_",
+             "ddp.average_in_collective", "model.pipeline_dtype", "model.moe_hybridep_num_sms", "*._target_",
+             "*._call_"),
+    read_only=True,
+    source="Megatron Bridge, training/config.py",
+)  # fmt: skip
+TOOLS = (BRIDGE,)
+MODULES = {TELLS: configs}

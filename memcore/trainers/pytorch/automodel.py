@@ -1,0 +1,278 @@
+"""NeMo Automodel's recipes, whose model, optimizer and loss are named by `_target_`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import GPUS, MODEL, Settled
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
+from memcore.trainers.pytorch.settings import TorchSettings
+
+_RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM", "FinetuneRecipeForNextTokenPrediction",
+            "BenchmarkingRecipeForNextTokenPrediction")  # fmt: skip
+_MODELS = ("NeMoAutoModelForCausalLM", "NeMoAutoModelForImageTextToText", "NeMoAutoModelForMultimodalLM")
+_ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
+_PRECISION, _REDUCED, _LOSS, _SHIFT = "*precision", "*reduced", "*loss", "*shift"
+_ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
+_OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
+_STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
+_DTYPES: Mapping[str, str] = {
+    "auto": "bf16", "bf16": "bf16", "bfloat16": "bf16", "fp32": "fp32", "float32": "fp32", "fp16": "fp16",
+    "float16": "fp16",
+}  # fmt: skip
+"""Dtypes of weights; a published checkpoint's own is taken to be bf16."""
+_OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
+    "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
+    "adamw": ("adamw", None), "adam": ("adam", None),
+    "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),
+    "torchao.optim.AdamW8bit": ("adamw-8bit", "torchao"),
+}  # fmt: skip
+_LOSSES: Mapping[str, str] = {
+    "MaskedCrossEntropy": "cross-entropy-fp32", "FusedLinearCrossEntropy": "cut-cross-entropy",
+}  # fmt: skip
+_OFF = (None, False, "none", "None", "null", 0)
+_LENGTHS = ("dataset.seq_length", "dataset.seq_len", "dataset.max_seq_length", "dataset.block_size")
+_CLASS = re.compile(r"\bmodels\.(\w+)\.\w+\.\w+Config$")
+"""`transformers.models.qwen3_moe.configuration_qwen3_moe.Qwen3MoeConfig`, with its model_type."""
+
+
+def _last(target: object) -> str:
+    return str(target).rpartition(".")[2]
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A recipe of Automodel in plain words.
+
+    Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16 and reduces
+    gradients in fp32. Source: NeMo Automodel 0.5 (August 2026), components/distributed/config.py (`FSDP2Config`),
+    recipes/_dist_utils.py, recipes/llm/train_ft.py, _transformers/auto_model.py, components/_peft/lora.py,
+    components/loss/*.py, components/training/step_scheduler.py.
+    """
+    settled: dict[str, Any] = {**found, _FRAMEWORK: "nemo-automodel"}
+    notes: list[str] = []
+    recipe = _last(found.get("recipe", _RECIPES[0]))
+    if recipe not in _RECIPES:
+        raise _refuse("recipe", found["recipe"], Message("supported: {}", joined(", ", _RECIPES)))
+    _model(settled, notes)
+    _shards(settled, notes)
+    dtype = _last(settled.pop("model.torch_dtype", "auto")).lower()
+    if dtype not in _DTYPES:
+        raise _refuse("model.torch_dtype", dtype, Message("supported: {}", joined(", ", _DTYPES)))
+    fp32 = _DTYPES[dtype] == "fp32"
+    settled[_PRECISION] = "bf16-mixed" if fp32 and settled[_ENGINE] == "fsdp" else _DTYPES[dtype]
+    if settled[_ENGINE] == "fsdp":
+        settled[_REDUCED] = "fp32"
+    _loss(settled)
+    _optimizer(settled)
+    _adapter(settled, notes)
+    _lengths(settled, notes)
+    _checkpoints(settled, notes)
+    settled[_CLIPS] = settled.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
+    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _model(settled: dict[str, Any], notes: list[str]) -> None:
+    """The model by its name, or by the class and keys of its config."""
+    target = str(settled.pop("model._target_", None))
+    if not any(name in target for name in _MODELS):
+        raise _refuse("model._target_", target, Message("supported: {}", joined(", ", _MODELS)))
+    name = settled.pop("model.pretrained_model_name_or_path", None)
+    name = settled.pop("model.config.pretrained_model_name_or_path", name)
+    name = name or settled.pop("model.config", None)
+    if isinstance(name, str):
+        settled[MODEL] = name
+        if "model.use_liger_kernel" not in settled:
+            notes.append("model.use_liger_kernel is not given: families without code of Automodel's own get Liger's "
+                         "kernels, which are not counted; set them with --implementation liger")  # fmt: skip
+        return
+    kind = _CLASS.search(str(settled.pop("model.config._target_", "")))
+    if kind is not None:
+        start = "model.config."
+        keys = {key.removeprefix(start): settled.pop(key) for key in [*settled] if key.startswith(start)}
+        settled[MODEL] = {"model_type": kind[1], **keys}
+
+
+def _shards(settled: dict[str, Any], notes: list[str]) -> None:
+    """The engine, and how ranks share the model."""
+    start = "distributed."
+    strategy = str(settled.pop(f"{start}strategy", "fsdp2"))
+    if strategy not in _STRATEGIES:
+        raise _refuse(f"{start}strategy", strategy, Message("supported: {}", joined(", ", _STRATEGIES)))
+    settled[_ENGINE], settled[_VERSION] = _STRATEGIES[strategy]
+    for name in ("dp_size", "dp_replicate_size", "tp_size", "cp_size", "pp_size", "ep_size"):
+        if settled.get(f"{start}{name}") in _OFF:
+            settled.pop(f"{start}{name}", None)
+    sizes = [settled.get(f"{start}{name}", 1) for name in ("tp_size", "cp_size", "pp_size", "ep_size")]
+    if settled.get(f"{start}dp_size", settled.get(GPUS)) == 1 and all(size == 1 for size in sizes):
+        settled[_ENGINE], settled[_VERSION] = "none", None  # a world of one is not sharded (fsdp2.py, `parallelize`)
+    copies = settled.pop(f"{start}dp_replicate_size", 1)
+    ranks = settled.get(f"{start}dp_size")
+    if copies != 1 and isinstance(ranks, int) and isinstance(copies, int) and ranks % copies == 0:
+        settled[_SHARDS] = ranks // copies
+    elif copies != 1:
+        notes.append(Message("distributed.dp_replicate_size is {}: set the number of sharding ranks with --dp-shard",
+                             copies))  # fmt: skip
+
+
+def _loss(settled: dict[str, Any]) -> None:
+    """The loss, which is computed outside of the model."""
+    target = settled.pop("loss_fn._target_", "MaskedCrossEntropy")
+    loss = _last(target)
+    if loss not in _LOSSES:
+        raise _refuse("loss_fn._target_", target, Message("supported: {}", joined(", ", _LOSSES)))
+    upcast = settled.pop("loss_fn.fp32_upcast", True)
+    settled[_LOSS] = "cross-entropy" if loss == "MaskedCrossEntropy" and upcast is False else _LOSSES[loss]
+    if loss == "MaskedCrossEntropy":
+        settled[_SHIFT] = "labels-preshifted"
+
+
+def _optimizer(settled: dict[str, Any]) -> None:
+    target = str(settled.pop("optimizer._target_", "torch.optim.AdamW"))
+    if "FusedAdam" in target:
+        raise _refuse("optimizer._target_", target, "its own fp32 copy of the weights is not supported yet; nearest is "
+                      "torch.optim.AdamW with model.torch_dtype float32")  # fmt: skip
+    if target not in _OPTIMIZERS:
+        raise _refuse("optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS)))
+    settled[_OPTIMIZER], how = _OPTIMIZERS[target]
+    fused, foreach = settled.pop("optimizer.fused", None), settled.pop("optimizer.foreach", None)
+    how = how or ("fused" if fused is True else "for-loop" if foreach is False else None)
+    settled[_HOW] = how
+
+
+def _adapter(settled: dict[str, Any], notes: list[str]) -> None:
+    """LoRA, and quantized weights under it."""
+    start = "peft."
+    given = {name for name in settled if name.startswith(start)}
+    if given and _last(settled.pop(f"{start}_target_", "PeftConfig")) != "PeftConfig":
+        raise _refuse(f"{start}_target_", "", "supported: PeftConfig")
+    if given:
+        settled[_ADAPTER] = "dora" if settled.pop(f"{start}use_dora", False) is True else "lora"
+        settled.setdefault(f"{start}dim", 8)
+        settled[_TARGETS] = _targets(settled.pop(f"{start}target_modules", []))
+        if settled.pop(f"{start}match_all_linear", False) is True:
+            settled[_TARGETS] = "all-linear"
+        left = settled.pop(f"{start}exclude_modules", None)
+        listed = left if isinstance(left, list) else [left] if left else []
+        if [each for each in listed if not re.search("lm_head|vision|visual|audio|router|gate$", str(each))]:
+            notes.append(Message("peft.exclude_modules: {} has adapters here, which needs more", joined(", ", listed)))
+    if settled.pop("quantization.load_in_4bit", False) is True:
+        double = settled.pop("quantization.bnb_4bit_use_double_quant", False) is True
+        kind = str(settled.pop("quantization.bnb_4bit_quant_type", "nf4"))
+        settled[_BITS] = f"{kind}-double" if double else kind
+    elif settled.pop("quantization.load_in_8bit", False) is True:
+        settled[_BITS] = "int8"
+
+
+def _targets(found: object) -> object:
+    """Names of layers from patterns such as `*_proj` and `*.q_proj`; a pattern of many names is all linear layers."""
+    listed = [str(each) for each in found] if isinstance(found, list) else [str(found)]
+    ends = [each.rpartition(".")[2].lstrip("*") for each in listed]
+    if not listed or any(each in ("", "_proj", "proj") for each in ends):
+        return "all-linear"
+    return list(dict.fromkeys(ends))
+
+
+def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
+    """Tokens of a sequence, where packing or the data set says it."""
+    packed = settled.pop("packed_sequence.packed_sequence_size", 0)
+    if packed not in _OFF:
+        settled |= {_LENGTH: packed, _PACKED: True}
+        return
+    settled[_LENGTH] = next((settled[name] for name in _LENGTHS if settled.get(name) not in _OFF), None)
+    if settled[_LENGTH] is None:
+        notes.append("no sequence length is given: sequences are as long as the data's; set the length with --seq")
+
+
+def _checkpoints(settled: dict[str, Any], notes: list[str]) -> None:
+    """Checkpoints of whole layers where experts are shared out, else of attention, norms and feed-forward layers apart.
+
+    Source: components/distributed/activation_checkpointing.py, `apply_submodule_checkpointing`; components/moe/
+    parallelizer.py, `apply_ac`.
+    """
+    said = settled.pop("distributed.activation_checkpointing", False)
+    if said in (True, "full"):
+        settled[_POLICY] = "full"
+        if "distributed.ep_size" not in settled:
+            notes.append("attention, norms and feed-forward layers are checkpointed separately, which keeps up to four "
+                         "inputs of a layer: taken as whole layers, which keep one")  # fmt: skip
+    elif said == "selective":
+        settled[_POLICY] = "selective"
+    elif said not in _OFF:
+        raise _refuse("distributed.activation_checkpointing", said, "supported: true, false, 'full' and 'selective'")
+
+
+AUTOMODEL = Tool(
+    name="nemo-automodel",
+    title="NeMo Automodel",
+    syntax="yaml",
+    engines=("fsdp", "ddp", "none"),
+    tells=("step_scheduler", "model._target_"),
+    model=MODEL,
+    keys=(
+        Key(path=Training.micro_batch_size, name="step_scheduler.local_batch_size"),
+        Key(path=Training.compile, name="compile.enabled"),
+        Key(path=Training.adapter.rank, name="peft.dim"),
+        Key(path=Training.adapter.dropout, name="peft.dropout"),
+        Key(path=Training.attention, name="model.attn_implementation",
+            values={"flash": "flash_attention_2", "sdpa": "sdpa", "math": "eager", "flex": "flex_attention"}),
+        Key(path=Parallelism.data_parallel_size, name="distributed.dp_size"),
+        Key(path=Parallelism.tensor_parallel_size, name="distributed.tp_size"),
+        Key(path=Parallelism.context_parallel_size, name="distributed.cp_size"),
+        Key(path=Parallelism.pipeline_parallel_size, name="distributed.pp_size"),
+        Key(path=Parallelism.expert_parallel_size, name="distributed.ep_size"),
+        Key(path=Parallelism.sequence_parallel, name="distributed.sequence_parallel"),
+        Key(path=Parallelism.data_parallel_shard_size, name=_SHARDS),
+        Key(path=Parallelism.pipeline_schedule, name="distributed.pipeline.pp_schedule",
+            values={"1f1b": "1f1b", "gpipe": "gpipe", "interleaved-1f1b": "interleaved1f1b", "zbv": "ZBVZeroBubble"}),
+        Key(path=TorchSettings.reshard_after_forward, name="distributed.reshard_after_forward"),
+        Key(path=TorchSettings.enable_async_tensor_parallel, name="distributed.enable_async_tensor_parallel"),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=EngineSettings.type, name=_ENGINE),
+        Key(path=EngineSettings.version, name=_VERSION),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=Training.loss, name=_LOSS),
+        Key(path=Training.loss_shift, name=_SHIFT),
+        Key(path=Training.optimizer.name, name=_OPTIMIZER),
+        Key(path=Training.optimizer.implementation, name=_HOW),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.quantization, name=_BITS),
+        Key(path=Training.sequence_length, name=_LENGTH),
+        Key(path=Training.packed_sequences, name=_PACKED),
+        Key(path=Training.activation_checkpointing.policy, name=_POLICY),
+    ),
+    meanings=(
+        Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger_kernel": True}),
+        Meaning(sets={TorchSettings.cpu_offload: True},
+                keys={"distributed.offload_policy._target_": "torch.distributed.fsdp.CPUOffloadPolicy"}),
+    ),
+    settled=_settled,
+    settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
+             "loss_fn*", "optimizer*", "peft*", "quantization*", "packed_sequence*",
+             "clip_grad_norm*", *_LENGTHS),
+    batch="step_scheduler.global_batch_size",
+    defaults={Training.micro_batch_size: 1},
+    vocabulary=("nemo-automodel",),
+    ignored=("dataset.*", "validation_dataset*", "dataloader.*", "validation_dataloader.*", "dist_env.*", "rng.*",
+             "checkpoint.*", "wandb.*", "mlflow.*", "comet.*", "ci.*", "lr_scheduler.*", "step_scheduler.*",
+             "benchmark.*", "processor.*", "tokenizer.*", "optimizer.lr", "optimizer.betas", "optimizer.eps",
+             "optimizer.weight_decay", "peft.alpha", "peft.use_triton", "peft.dropout_position", "peft.lora_A_init",
+             "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path"),
+    read_only=True,
+    source="NeMo Automodel, recipes/ and components/",
+)  # fmt: skip

@@ -1,0 +1,170 @@
+"""LLM Foundry's configs, which Composer trains: FSDP of PyTorch under autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled, filled
+from memcore.formats.tool import Key, Tool
+from memcore.messages import Message, joined
+from memcore.trainers.pytorch.settings import TorchSettings
+
+_VERSION, _PRECISION, _REDUCED, _FRAMEWORK, _POLICY = "*version", "*precision", "*reduced", "*framework", "*policy"
+_OPTIMIZER, _HOW, _LOSS, _BATCH, _OFFLOADED = "*optimizer_name", "*implementation", "*loss", "*micro", "*offloaded"
+_ATTENTION, _ADAPTER, _CLIPS, _RESHARD, _REENTRANT = "*attention", "*adapter", "*clips", "*reshard", "*reentrant"
+_FSDP = "fsdp_config."
+_MPT: Mapping[str, str] = {
+    "d_model": "n_embd", "n_heads": "n_head", "n_layers": "n_layer", "max_seq_len": "n_positions",
+    "vocab_size": "vocab_size",
+}  # fmt: skip
+_UNLIKE: Mapping[str, Any] = {
+    "activation_function": "gelu", "attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
+}  # fmt: skip
+"""What MPT has otherwise than GPT-2: it too has learned positions, biases and tied embeddings by default
+(models/mpt/configuration_mpt.py), unlike the MPT of transformers, which knows eager attention alone."""
+_OPTIMIZERS: Mapping[str, tuple[str, str]] = {
+    "decoupled_adamw": ("adamw", "for-loop"), "decoupled_lionw": ("lion", "for-loop"),
+}  # fmt: skip
+"""Composer's own, which update one parameter after the other (composer/optim/decoupled_weight_decay.py)."""
+_PRECISIONS: Mapping[str, str] = {"amp_bf16": "bf16-mixed", "amp_fp16": "fp16-mixed", "fp32": "fp32"}
+_REDUCES: Mapping[str, str | None] = {"PURE": "bf16", "DEFAULT": "fp32", "FULL": None}
+"""FSDP's gradients by `mixed_precision` (composer/distributed/mosaic_parallelism.py, `get_mixed_precision`)."""
+_STRATEGIES: Mapping[str, bool] = {"FULL_SHARD": True, "SHARD_GRAD_OP": False, "HYBRID_SHARD": True}
+_KERNELS: Mapping[str, str] = {"flash": "flash", "torch": "math", "flex": "flex"}
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A config of LLM Foundry in plain words.
+
+    Weights are in fp32, in shards, and gathered in 16 bits. Source: LLM Foundry 0.22, utils/config_utils.py
+    (`TrainConfig`), command_utils/train.py, models/mpt/{configuration,modeling}_mpt.py; Composer 0.32.
+    """
+    settled: dict[str, Any] = {name: _plain(found, value) for name, value in found.items()}
+    settled[_FRAMEWORK] = "llm-foundry"
+    notes: list[str] = []
+    _model(settled, notes)
+    word = str(settled.pop("precision", "amp_bf16"))
+    if word not in _PRECISIONS:
+        raise _refuse("precision", word, Message("supported: {}", joined(", ", _PRECISIONS)))
+    settled[_PRECISION] = _PRECISIONS[word]
+    _sharding(settled)
+    name = settled.pop("optimizer.name", "decoupled_adamw")
+    if name not in _OPTIMIZERS:
+        raise _refuse("optimizer.name", name, Message("supported: {}", joined(", ", _OPTIMIZERS)))
+    settled[_OPTIMIZER], settled[_HOW] = _OPTIMIZERS[str(name)]
+    settled[_CLIPS] = "algorithms.gradient_clipping.clipping_threshold" in settled
+    each = settled.pop("device_train_microbatch_size", "auto")
+    if isinstance(each, int):
+        settled[_BATCH] = each
+    else:
+        notes.append("device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` "
+                     "finds it; 1 is taken")  # fmt: skip
+    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _plain(found: Mapping[str, Any], value: object) -> object:
+    """A value that a variable of the file gives."""
+    other = filled(found, value)
+    return filled({f"variables.{name}": each for name, each in found.items()}, other) if other is value else other
+
+
+def _model(settled: dict[str, Any], notes: list[str]) -> None:
+    """MPT by its sizes, or a model of Hugging Face by its name."""
+    kind = settled.pop("model.name", "hf_causal_lm")
+    kernel = settled.pop(
+        "model.attn_config.attn_impl", settled.pop("model.config_overrides.attn_config.attn_impl", None)
+    )
+    if settled.pop("model.use_flash_attention_2", False) is True:
+        kernel = "flash"
+    settled[_ATTENTION] = _KERNELS.get(str(kernel))
+    if kind == "hf_causal_lm":
+        settled[MODEL] = settled.pop("model.pretrained_model_name_or_path", None)
+        if any(name.startswith("model.peft_config.") for name in settled):
+            settled[_ADAPTER] = "lora"
+        return
+    if kind != "mpt_causal_lm":
+        raise _refuse("model.name", kind, "supported: mpt_causal_lm, hf_causal_lm")
+    sizes = {ours: settled.pop(f"model.{name}") for name, ours in _MPT.items() if f"model.{name}" in settled}
+    wide, ratio = sizes.get("n_embd"), settled.pop("model.expansion_ratio", 4)
+    inner = {"n_inner": wide * ratio} if isinstance(wide, int) and isinstance(ratio, int) else {}
+    settled |= {MODEL: {"model_type": "gpt2", **_UNLIKE, **sizes, **inner}, _LOSS: "cross-entropy"}
+    notes.append("MPT is taken for a GPT-2 of its sizes, which has the same layers")
+
+
+def _sharding(settled: dict[str, Any]) -> None:
+    """FSDP's words, which are Composer's for PyTorch's first version."""
+    given = any(name.startswith(_FSDP) for name in settled)
+    several = settled.get(GPUS, 2) != 1
+    settled[ENGINE] = "fsdp" if given and several else "ddp" if settled.get(GPUS, 1) != 1 else "none"
+    strategy = str(settled.pop(f"{_FSDP}sharding_strategy", "FULL_SHARD"))
+    mixed = str(settled.pop(f"{_FSDP}mixed_precision", "DEFAULT"))
+    if given and several:
+        if strategy not in _STRATEGIES or mixed not in _REDUCES:
+            key = "sharding_strategy" if strategy not in _STRATEGIES else "mixed_precision"
+            raise _refuse(f"{_FSDP}{key}", strategy if key[0] == "s" else mixed, "this value is not supported yet")
+        settled |= {_VERSION: 1, _REDUCED: _REDUCES[mixed]}
+        settled |= {} if _STRATEGIES[strategy] else {_RESHARD: False}
+    kept = settled.pop(f"{_FSDP}activation_checkpointing", False)
+    reentrant = settled.pop(f"{_FSDP}activation_checkpointing_reentrant", False)
+    settled |= {_POLICY: "full", _REENTRANT: reentrant} if kept is True else {}
+    if settled.pop(f"{_FSDP}activation_cpu_offload", False) is True:
+        settled[_OFFLOADED] = "cpu"
+
+
+FOUNDRY = Tool(
+    name="llm-foundry",
+    title="LLM Foundry",
+    syntax="yaml",
+    engines=("fsdp", "none", "ddp"),
+    implementations=("transformers",),
+    tells=("global_train_batch_size", "device_train_microbatch_size", "train_loader"),
+    model=MODEL,
+    keys=(
+        Key(path=Training.micro_batch_size, name=_BATCH),
+        Key(path=Training.sequence_length, name="max_seq_len"),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=Training.optimizer.name, name=_OPTIMIZER),
+        Key(path=Training.optimizer.implementation, name=_HOW),
+        Key(path=Training.loss, name=_LOSS),
+        Key(path=Training.attention, name=_ATTENTION),
+        Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=Training.activation_checkpointing.policy, name=_POLICY),
+        Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
+        Key(path=Training.offload.activations, name=_OFFLOADED),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name="model.peft_config.r"),
+        Key(path=Training.adapter.dropout, name="model.peft_config.lora_dropout"),
+        Key(path=Training.adapter.target_modules, name="model.peft_config.target_modules"),
+        Key(path=TorchSettings.reshard_after_forward, name=_RESHARD),
+        Key(path=EngineSettings.type, name=ENGINE),
+        Key(path=EngineSettings.version, name=_VERSION),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Hardware.num_gpus, name=GPUS),
+    ),
+    settled=_settled,
+    settles=("model.name", "model.d_model", "model.n_*", "model.expansion_ratio", "model.max_seq_len",
+             "model.vocab_size", "model.attn_config*", "model.pretrained_model_name_or_path", "model.use_flash*",
+             "model.config_overrides.attn_config*", "precision", "optimizer.name", "device_train_microbatch_size",
+             "fsdp_config.*", "algorithms.gradient_clipping.*", "variables*", "model", "optimizer", "fsdp_config",
+             "algorithms", "model.peft_config*", "algorithms.gradient_clipping"),
+    batch="global_train_batch_size",
+    defaults={Training.micro_batch_size: 1},
+    vocabulary=("llm-foundry",),
+    ignored=("variables.*", "tokenizer.*", "train_loader.*", "eval_loader*", "scheduler.*", "optimizer.*",
+             "callbacks.*", "loggers.*", "algorithms.*", "eval_*", "icl_*", "save_*", "load_*", "model.init_device",
+             "model.config_overrides.*", "model.peft_config.*", "device_eval_batch_size", "console_log_interval",
+             f"{_FSDP}limit_all_gathers", f"{_FSDP}verbose", f"{_FSDP}state_dict_type", f"{_FSDP}use_orig_params",
+             "run_name", "seed", "max_duration", "global_seed", "data_*"),
+    read_only=True,
+    source="LLM Foundry, llmfoundry/utils/config_utils.py",
+)  # fmt: skip

@@ -1,0 +1,272 @@
+"""verl's command lines and configs: the update of the actor, between generations on the same GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import GPUS, PER_NODE, Settled
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
+from memcore.trainers.pytorch.settings import TorchSettings
+
+_ACTOR, _MODEL, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
+_FSDP, _REF = f"{_ACTOR}fsdp_config.", "actor_rollout_ref.ref.fsdp_config."
+_GROUPS = ("grpo", "rloo", "remax", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gpg", "grpo_passk",
+           "optimal_token_baseline", "grpo_vectorized", "opo")  # fmt: skip
+"""Ways to advantages without a critic (trainer/ppo/core_algos.py, `AdvantageEstimator`)."""
+_METHOD, _COMPLETION, _SHARE = "*method", "*completion", "*share"
+_ENGINE, _VERSION, _PRECISION, _REDUCED, _BATCH, _LENGTH = (
+    "*engine", "*version", "*precision", "*reduced", "*micro", "*length",
+)  # fmt: skip
+_PACKED, _STEPS, _ADAPTER, _FRAMEWORK, _POLICY, _RANK = (
+    "*packed", "*steps", "*adapter", "*framework", "*policy", "*rank",
+)  # fmt: skip
+_LOSS, _REENTRANT, _ATTENTION = "*loss", "*reentrant", "*attention"
+_DEFAULTS: Mapping[str, Any] = {
+    "data.max_prompt_length": 512, "data.max_response_length": 512, f"{_ROLLOUT}n": 1,
+    f"{_ROLLOUT}gpu_memory_utilization": 0.5, f"{_ACTOR}ppo_mini_batch_size": 256,
+    f"{_ACTOR}ppo_max_token_len_per_gpu": 16384,
+}  # fmt: skip
+"""trainer/config/_generated_ppo_trainer.yaml."""
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A run of verl in plain words.
+
+    The actor has fp32 weights under FSDP1, which computes in bf16 and reduces in fp32; its padding is removed, and
+    checkpoints are on. References and whatever is offloaded between phases leave the GPU before the update or come back
+    for it. Source: verl 0.8.0.dev (January 2026), workers/fsdp_workers.py (`_build_model_optimizer`), workers/actor/
+    dp_actor.py, trainer/ppo/ray_trainer.py, trainer/config/*.yaml.
+    """
+    _refuse_others(found)
+    settled: dict[str, Any] = {**found, _FRAMEWORK: "verl", _METHOD: "grpo", _ENGINE: "fsdp"}
+    notes: list[str] = ["verl: the update of the actor is computed; generation and scoring come before it"]
+    strategy = str(settled.pop(f"{_ACTOR}strategy", "fsdp"))
+    settled[_VERSION] = 2 if strategy == "fsdp2" else 1
+    fp32 = str(settled.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
+    settled[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
+    reduced = str(settled.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
+    settled[_REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
+    _gpus(settled)
+    _rollout(settled, notes)
+    _lengths(settled, notes)
+    _batch(settled)
+    if settled.pop(f"{_MODEL}use_fused_kernels", False) is True:
+        settled[_LOSS] = "fused-linear"
+    if settled.pop(f"{_MODEL}enable_gradient_checkpointing", True) is not False:
+        settled |= {_POLICY: "full", _REENTRANT: False}
+    else:
+        settled[_POLICY] = "none"
+    for name in _DEFAULTS:
+        settled.pop(name, None)
+    rank = settled.pop(f"{_MODEL}lora_rank", 0)
+    if isinstance(rank, int) and rank > 0:
+        settled |= {_ADAPTER: "lora", _RANK: rank}
+        settled.setdefault(f"{_MODEL}target_modules", "all-linear")
+    else:
+        settled.pop(f"{_MODEL}target_modules", None)
+    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _refuse_others(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for actors of Megatron and critics."""
+    strategy = found.get(f"{_ACTOR}strategy", "fsdp")
+    config = str(found.get("config-name", ""))
+    megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
+    if strategy == "megatron" or "megatron" in config or megatron is not None:
+        raise _refuse(megatron or f"{_ACTOR}strategy", found.get(megatron or "", "megatron"),
+                      "an actor of Megatron-Core is not supported yet; nearest is actor.strategy=fsdp2")  # fmt: skip
+    if strategy not in ("fsdp", "fsdp2"):
+        raise _refuse(f"{_ACTOR}strategy", strategy, "supported: fsdp, fsdp2")
+    estimator = str(found.get("algorithm.adv_estimator", "gae"))
+    if estimator.startswith("$"):
+        return
+    if estimator == "gae":
+        _refuse_critic(found)
+    elif estimator not in _GROUPS:
+        raise _refuse("algorithm.adv_estimator", estimator, Message("supported: {}", joined(", ", _GROUPS)))
+
+
+def _refuse_critic(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for a critic that stays on the GPU while the actor is updated."""
+    for name in ("param_offload", "optimizer_offload"):
+        key = f"critic.model.fsdp_config.{name}"
+        if found.get(key) is not True:
+            raise _refuse(key, found.get(key), "a critic that stays on the GPU during the actor's update is not "
+                          "supported yet; true is, and so is algorithm.adv_estimator=grpo")  # fmt: skip
+
+
+def _gpus(settled: dict[str, Any]) -> None:
+    """The GPUs, those over which FSDP shards, and those that share sequences."""
+    each, nodes = settled.pop("trainer.n_gpus_per_node", 8), settled.pop("trainer.nnodes", 1)
+    if isinstance(each, int) and isinstance(nodes, int):
+        settled |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
+    if settled.get(f"{_FSDP}fsdp_size") == -1:
+        del settled[f"{_FSDP}fsdp_size"]
+
+
+def _rollout(settled: dict[str, Any], notes: list[str]) -> None:
+    """Log-probabilities of a reference are there before the update, and its weights in host memory."""
+    share = settled.pop(f"{_ROLLOUT}gpu_memory_utilization", _DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
+    if settled.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
+        settled[_SHARE] = share
+        notes.append(Message("{} keeps {} of the GPU during the update", f"{_ROLLOUT}name", share))
+
+
+def _number(settled: Mapping[str, Any], key: str) -> Any:
+    return settled.get(key, _DEFAULTS[key])
+
+
+def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
+    """Tokens of a micro-batch: prompts and answers in full, or as many as are put together."""
+    prompt, answer = _number(settled, "data.max_prompt_length"), _number(settled, "data.max_response_length")
+    whole = prompt + answer if isinstance(prompt, int) and isinstance(answer, int) else "$LENGTH"
+    ranks = settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
+    settled[_PACKED] = settled.pop(f"{_MODEL}use_remove_padding", True) is not False
+    if settled.pop(f"{_ACTOR}use_dynamic_bsz", False) is True:
+        tokens = _number(settled, f"{_ACTOR}ppo_max_token_len_per_gpu")
+        settled[_BATCH] = 1
+        if isinstance(tokens, int) and isinstance(ranks, int):
+            settled[_LENGTH] = tokens * ranks
+            notes.append("sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence")
+    else:
+        settled[_LENGTH] = whole
+        notes.append("each sequence is counted with max_prompt_length + max_response_length tokens")
+    settled[_COMPLETION] = settled.get(_LENGTH)  # logits of prompts too (`_forward_micro_batch`)
+
+
+def _batch(settled: dict[str, Any]) -> None:
+    """Micro-batches of a step: a mini-batch counts prompts, of which each has several answers (fsdp_workers.py)."""
+    key = f"{_ACTOR}ppo_micro_batch_size_per_gpu"
+    gpus, ranks = settled.get(GPUS), settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
+    former = settled.pop(f"{_ACTOR}ppo_micro_batch_size", None)  # of all GPUs
+    given = former * ranks // gpus if isinstance(former, int) and gpus and isinstance(ranks, int) else None
+    each = settled.setdefault(_BATCH, settled.pop(key, given))
+    prompts, answers = _number(settled, f"{_ACTOR}ppo_mini_batch_size"), _number(settled, f"{_ROLLOUT}n")
+    if each is None:
+        raise _refuse(key, None, "give the sequences of a micro-batch")
+    if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers, gpus, ranks)) and gpus % ranks == 0:
+        mine = max(1, prompts * answers * ranks // gpus)
+        settled[_STEPS] = max(1, -(-mine // each))
+
+
+VERL = Tool(
+    name="verl",
+    title="verl",
+    syntax="yaml",
+    engines=("fsdp",),
+    implementations=("transformers", "liger"),
+    tells=("actor_rollout_ref",),
+    model=f"{_MODEL}path",
+    keys=(
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+        Key(path=EngineSettings.type, name=_ENGINE),
+        Key(path=EngineSettings.version, name=_VERSION),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=Training.micro_batch_size, name=_BATCH),
+        Key(path=Training.gradient_accumulation_steps, name=_STEPS),
+        Key(path=Training.sequence_length, name=_LENGTH),
+        Key(path=Training.packed_sequences, name=_PACKED),
+        Key(path=Training.loss, name=_LOSS),
+        Key(path=Training.activation_checkpointing.policy, name=_POLICY),
+        Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
+        Key(path=Training.method.name, name=_METHOD),
+        Key(path=Training.method.completion_length, name=_COMPLETION),
+        Key(path=Training.method.rollout_share, name=_SHARE),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name=_RANK),
+        Key(path=Training.adapter.target_modules, name=f"{_MODEL}target_modules"),
+        Key(path=Parallelism.ulysses_parallel_size, name=f"{_ACTOR}ulysses_sequence_parallel_size"),
+        Key(path=Parallelism.data_parallel_shard_size, name=f"{_FSDP}fsdp_size"),
+        Key(path=TorchSettings.reshard_after_forward, name=f"{_FSDP}reshard_after_forward"),
+        Key(path=TorchSettings.cpu_offload, name=f"{_FSDP}offload_policy"),
+    ),
+    meanings=(
+        Meaning(sets={Training.offload.activations: "cpu"}, keys={f"{_MODEL}enable_activation_offload": True}),
+        Meaning(sets={Training.implementation: "liger"}, keys={f"{_MODEL}use_liger": True}),
+        Meaning(sets={Training.optimizer.name: "adamw"}, keys={f"{_ACTOR}optim.optimizer": "AdamW"}),
+        Meaning(sets={Training.optimizer.name: "adam"}, keys={f"{_ACTOR}optim.optimizer": "Adam"}),
+        Meaning(sets={Training.optimizer.name: "sgd"}, keys={f"{_ACTOR}optim.optimizer": "SGD"}),
+    ),
+    settled=_settled,
+    settles=("algorithm.adv_estimator", "trainer.n_gpus_per_node", "trainer.nnodes", "data.max_prompt_length",
+             "data.max_response_length", f"{_ACTOR}ppo_*", f"{_ACTOR}use_dynamic_bsz", f"{_ACTOR}strategy",
+             f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
+             f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",
+             f"{_MODEL}use_fused_kernels", f"{_FSDP}model_dtype", f"{_FSDP}mixed_precision*",
+             f"{_ACTOR}megatron*"),
+    vocabulary=("verl",),
+    ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
+             "global_profiler*", "reward_manager*", f"{_ROLLOUT}*", "actor_rollout_ref.ref.*", f"{_ACTOR}optim.*",
+             f"{_FSDP}param_offload", f"{_FSDP}optimizer_offload", f"{_FSDP}mixed_precision*",
+             "config-path", "config-name", "hydra*", "transfer_queue*", "reward.*"),
+    read_only=True,
+    source="verl, trainer/config/",
+)  # fmt: skip
+
+
+def _supervised(found: Mapping[str, Any]) -> Settled:
+    """verl's supervised fine-tuning: fp32 weights under FSDP2, bf16 compute, attention by FlashAttention.
+
+    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
+    """
+    settled: dict[str, Any] = {**found, _FRAMEWORK: "verl", _ENGINE: "fsdp", _ATTENTION: "flash", _REDUCED: "fp32"}
+    strategy = str(settled.pop("model.strategy", "fsdp2"))
+    settled[_VERSION] = 2 if strategy == "fsdp2" else 1
+    fp32 = str(settled.pop("model.fsdp_config.model_dtype", "fp32")) in ("fp32", "float32")
+    settled[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
+    if "trainer.n_gpus_per_node" in found and GPUS not in found:
+        _gpus(settled)
+    kept = settled.pop("model.enable_gradient_checkpointing", True)
+    settled |= {_POLICY: "full", _REENTRANT: False} if kept is not False else {_POLICY: "none"}
+    settled[_BATCH] = settled.pop("data.micro_batch_size_per_gpu", 4)
+    settled.setdefault("data.max_length", 1024)
+    settled[_PACKED] = settled.pop("use_remove_padding", False) is True
+    rank = settled.pop("model.lora_rank", 0)
+    if isinstance(rank, int) and rank > 0:
+        settled |= {_ADAPTER: "lora", _RANK: rank}
+        settled.setdefault("model.target_modules", "all-linear")
+    else:
+        settled.pop("model.target_modules", None)
+    return settled, ()
+
+
+VERL_SFT = Tool(
+    name="verl-sft",
+    title="verl's supervised fine-tuning",
+    syntax="yaml",
+    engines=("fsdp",),
+    implementations=("transformers", "liger"),
+    tells=("model.partial_pretrain",),
+    model="model.partial_pretrain",
+    keys=(
+        *(each for each in VERL.keys if each.name.startswith("*") and each.path != Training.sequence_length),
+        Key(path=Training.sequence_length, name="data.max_length"),
+        Key(path=Training.attention, name=_ATTENTION),
+        Key(path=Training.adapter.target_modules, name="model.target_modules"),
+        Key(path=Parallelism.ulysses_parallel_size, name="ulysses_sequence_parallel_size"),
+        Key(path=TorchSettings.cpu_offload, name="model.fsdp_config.cpu_offload"),
+    ),
+    meanings=(Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),),
+    settled=_supervised,
+    settles=("model.*", "data.micro_batch_size_per_gpu", "trainer.n*", "use_remove_padding"),
+    batch="data.train_batch_size",
+    vocabulary=("verl-sft",),
+    ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
+             "model.use_shm", "model.fsdp_config.offload_params", "model.fsdp_config.wrap_policy*", "config-*"),
+    read_only=True,
+    source="verl, trainer/config/sft_trainer.yaml",
+)  # fmt: skip

@@ -1,0 +1,230 @@
+"""Files of NeMo Automodel and LLM Foundry, and commands of verl and OpenRLHF: what their keys mean together, and what is refused."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import MemcoreError, UnsupportedError
+from memcore.formats.readers import flat
+from memcore.tools import imported
+
+RECIPE = """\
+recipe: TrainFinetuneRecipeForNextTokenPrediction
+step_scheduler:
+  global_batch_size: 64
+  local_batch_size: 2
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: meta-llama/Llama-3.2-1B
+  torch_dtype: torch.bfloat16
+peft:
+  _target_: nemo_automodel.components._peft.lora.PeftConfig
+  target_modules: '*_proj'
+  dim: 8
+distributed:
+  strategy: fsdp2
+  dp_size: none
+  tp_size: 1
+  activation_checkpointing: true
+loss_fn:
+  _target_: nemo_automodel.components.loss.masked_ce.MaskedCrossEntropy
+packed_sequence:
+  packed_sequence_size: 1024
+optimizer:
+  _target_: torch.optim.Adam
+  lr: 1.0e-5
+clip_grad_norm:
+  max_norm: 1.0
+"""
+VERL = """\
+n=4
+python3 -m verl.trainer.main_ppo --config-name=ppo_trainer \\
+    algorithm.adv_estimator=grpo \\
+    data.max_prompt_length=512 \\
+    data.max_response_length=1024 \\
+    actor_rollout_ref.model.path="$HOME/models/Qwen2.5-0.5B-Instruct" \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\
+    actor_rollout_ref.actor.use_kl_loss=True \\
+    +actor_rollout_ref.actor.fsdp_config.mixed_precision.reduce_dtype=bf16 \\
+    actor_rollout_ref.rollout.n=${n} \\
+    trainer.logger=['console'] \\
+    trainer.n_gpus_per_node=8 \\
+    trainer.nnodes=1 $@
+"""
+OPENRLHF = """\
+read -r -d '' training_commands <<EOF
+openrlhf.cli.train_sft \\
+   --data.max_len 2048 --train.batch_size 256 --train.micro_batch_size 2 \\
+   --model.model_name_or_path meta-llama/Llama-3.2-1B --ds.zero_stage 3 --ds.packing_samples \\
+   --model.gradient_checkpointing_enable --adam.lr 5e-6
+EOF
+deepspeed --module $training_commands
+"""
+FORMER = """\
+python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 4 --colocate_all_models \\
+   --pretrain meta-llama/Llama-3.2-1B --micro_train_batch_size 2 --train_batch_size 64 --prompt_max_len 512 \\
+   --generate_max_len 512 --zero_stage 3 --bf16 --advantage_estimator reinforce --vllm_enable_sleep --flash_attn
+"""
+FOUNDRY = """\
+variables:
+  max_seq_len: 1024
+max_seq_len: ${variables.max_seq_len}
+model:
+  name: mpt_causal_lm
+  d_model: 256
+  n_heads: 4
+  n_layers: 4
+  expansion_ratio: 4
+  max_seq_len: ${variables.max_seq_len}
+  vocab_size: 50368
+  attn_config:
+    attn_impl: flash
+optimizer:
+  name: decoupled_adamw
+  lr: 6.0e-4
+algorithms:
+  gradient_clipping:
+    clipping_type: norm
+    clipping_threshold: 1.0
+global_train_batch_size: 64
+device_train_microbatch_size: 4
+precision: amp_bf16
+fsdp_config:
+  sharding_strategy: FULL_SHARD
+  mixed_precision: PURE
+  activation_checkpointing: true
+"""
+
+
+def read(text, gpus=8):
+    found = imported(text, gpus)
+    return found, flat({"model": found.config["model"], **found.config})
+
+
+WANTED = {
+    RECIPE: {
+        "model": "meta-llama/Llama-3.2-1B",
+        "engine.type": "fsdp",
+        "engine.framework": "nemo-automodel",
+        "training.precision": "bf16",
+        "training.reduce_dtype": "fp32",
+        "training.adapter.type": "lora",
+        "training.adapter.target_modules": "all-linear",
+        "training.sequence_length": 1024,
+        "training.packed_sequences": True,
+        "training.activation_checkpointing.policy": "full",
+        "training.loss_shift": "labels-preshifted",
+        "training.gradient_accumulation_steps": 4,
+        "training.optimizer.name": "adam",
+    },
+    VERL: {
+        "model": "Qwen/Qwen2.5-0.5B-Instruct",
+        "engine.type": "fsdp",
+        "engine.version": 1,
+        "hardware.num_gpus": 8,
+        "training.precision": "bf16-mixed",
+        "training.reduce_dtype": "bf16",
+        "training.micro_batch_size": 4,
+        "training.gradient_accumulation_steps": 8,
+        "training.sequence_length": 1536,
+        "training.method.name": "grpo",
+        "training.method.completion_length": 1536,
+        "training.activation_checkpointing.policy": "full",
+    },
+    OPENRLHF: {
+        "model": "meta-llama/Llama-3.2-1B",
+        "engine.type": "deepspeed",
+        "engine.zero_stage": 3,
+        "engine.hidden_size_buckets": True,
+        "training.precision": "bf16-mixed",
+        "training.attention": "flash",
+        "training.gradient_accumulation_steps": 16,
+    },
+    FOUNDRY: {
+        "model.n_positions": 1024,
+        "model.n_inner": 1024,
+        "engine.type": "fsdp",
+        "engine.version": 1,
+        "training.precision": "bf16-mixed",
+        "training.reduce_dtype": "bf16",
+        "training.gradient_accumulation_steps": 2,
+        "training.attention": "flash",
+        "training.activation_checkpointing.policy": "full",
+    },
+    FORMER: {
+        "hardware.num_gpus": 4,
+        "training.method.name": "grpo",
+        "training.method.reference": "copy",
+        "training.sequence_length": 1024,
+        "engine.zero_stage": 3,
+        "training.attention": "flash",
+    },
+}
+
+
+@pytest.mark.parametrize("text", WANTED)
+def test_read(text):
+    found, config = read(text)
+    assert {path: config.get(path) for path in WANTED[text]} == WANTED[text]
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize("text", WANTED)
+def test_answered(text):
+    config = Config.from_dict(imported(text, 8).config)
+    config = config if config.get("hardware.num_gpus") else config.replaced("hardware.num_gpus", 8)
+    assert estimate(config).allocated.expected > 0
+
+
+REFUSED = {
+    RECIPE.replace("TrainFinetuneRecipeForNextTokenPrediction", "TrainEagle3Recipe"): "recipe",
+    RECIPE.replace("torch.optim.Adam", "dion.Muon"): "optimizer._target_",
+    RECIPE.replace("strategy: fsdp2", "strategy: megatron_fsdp"): "distributed.strategy",
+    VERL.replace("=grpo", "=gae"): "critic.model.fsdp_config.param_offload",
+    VERL.replace("ppo_mini_batch_size=64", "strategy=megatron"): "actor_rollout_ref.actor.strategy",
+    VERL.replace("    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\\n", ""): (
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+    ),
+    FORMER.replace("reinforce ", "gae "): "--algo.advantage.estimator",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused_by_key(text):
+    with pytest.raises(UnsupportedError) as raised:
+        imported(text, 8)
+    assert str(raised.value).startswith(REFUSED[text])
+
+
+def test_micro_batches_by_tokens_are_one_sequence():
+    text = VERL.replace("ppo_mini_batch_size=64", "use_dynamic_bsz=True")
+    found, config = read(text)
+    assert config["training.sequence_length"] == 16384
+    assert config["training.micro_batch_size"] == 1
+    assert any("put together" in note for note in found.notes)
+
+
+def test_gradients_take_the_place_of_logits():
+    """FlashAttention's cross-entropy keeps the logits; verl's writes their gradients over them, OpenRLHF's does not."""
+
+    def peak(framework):
+        config = {
+            "model": "qwen2.5-0.5b",
+            "training": {"method": {"name": "grpo", "completion_length": 2048}, "sequence_length": 2048,
+                         "micro_batch_size": 4, "activation_checkpointing": "full"},
+            "engine": {"type": "fsdp", "framework": framework},
+            "hardware": {"num_gpus": 8},
+        }  # fmt: skip
+        return estimate(config).allocated.expected
+
+    logits = 4 * 2048 * 151936 * 2
+    assert peak("openrlhf") - peak("verl") > 2 * logits  # fp32, and gradients beside them
+    assert peak("trl") > peak("verl")
+
+
+def test_a_folder_of_a_known_model_is_that_model():
+    found = imported("base_model: /data/models/Llama-3.2-1B/\nmicro_batch_size: 1\nsequence_len: 64\n")
+    assert found.config["model"] == "meta-llama/Llama-3.2-1B"
+    assert any("folder's name" in note for note in found.notes)
+    with pytest.raises(MemcoreError, match="catalog"):
+        estimate(imported("base_model: ./mine\nmicro_batch_size: 1\nsequence_len: 64\n").config)

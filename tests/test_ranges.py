@@ -1,0 +1,78 @@
+"""Ranges of readings: their parts, which question narrows them, and how many measured runs lie within."""
+
+from statistics import median
+
+import pytest
+from conftest import truth
+
+from memcore.estimation import estimate
+from memcore.memory.doubts import narrowing, together
+from memcore.questions.accuracy import accuracy
+
+pytestmark = pytest.mark.machine
+JOB = {"model": "meta-llama/Llama-2-7b-hf", "training": {"sequence_length": 1024, "precision": "bf16"},
+       "hardware": {"accelerator": "a100-sxm-80gb"}}  # fmt: skip
+
+
+def job(**settings):
+    """A job with more said of it."""
+    sections = {name: dict(value) if isinstance(value, dict) else value for name, value in JOB.items()}
+    for name, value in settings.items():
+        section, key = name.split("__")
+        sections.setdefault(section, {})[key] = value
+    return estimate(sections)
+
+
+@pytest.mark.parametrize("said", [{}, {"engine__framework": "trl"}, {"engine__expandable_segments": True}])
+def test_parts_together_are_the_range(said):
+    """The root of the sum of their squares."""
+    for each in job(**said).readings:
+        low, high = together(each.parts)
+        assert (each.expected - each.low, each.high - each.expected) == (low, high)
+        assert all(part.title in str(each.range_because) for part in each.parts)
+
+
+STATED = {"engine__framework": "transformers", "engine__framework_version": "4.48", "training__attention": "flash"}
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ({"engine__framework": "transformers"}, "engine.framework_version"),
+        ({}, "engine.expandable_segments"),
+        ({"engine__expandable_segments": True}, "engine.framework"),
+        ({**STATED, "engine__expandable_segments": True}, None),
+    ],
+)
+def test_the_question_that_narrows_most(said, asked):
+    """Nothing is asked where everything is said."""
+    found = job(**said).device
+    part = narrowing(found.parts)
+    assert (part.settled_by if part else None) == asked
+    if part is not None:
+        left = tuple(each for each in found.parts if each is not part)
+        assert sum(together(left)) < found.high - found.low
+
+
+def test_what_is_stated_narrows():
+    """A config that says everything has half the range of one that names a framework alone."""
+    open_, stated = job(engine__framework="transformers"), job(**STATED)
+    assert stated.allocated.high - stated.allocated.low < (open_.allocated.high - open_.allocated.low) / 2
+
+
+def test_simulated_steps_are_exact():
+    """Nothing is in doubt on fake tensors."""
+    found = estimate(JOB, fake=True).allocated
+    assert found.low == found.expected == found.high
+
+
+def test_ranges_hold_for_runs_that_made_none_of_them():
+    """Of the jobs of FMS Acceleration's benchmark, 85 to 95 percent lie within."""
+    found = accuracy(truth("fms")).results
+    assert all(each.predicted is not None for each in found)
+    for quantity, error, width in (("max_allocated", 0.006, 0.06), ("device_used", 0.045, 0.095)):
+        own = [each for each in found if each.quantity == quantity]
+        inside = sum(bool(each.inside) for each in own) / len(own)
+        assert 0.85 <= inside <= 0.96
+        assert median(abs(each.error) for each in own) < error
+        assert median((each.range[1] - each.range[0]) / 2 / each.predicted for each in own) < width

@@ -1,0 +1,148 @@
+"""Files that start servers, as people have them: what each says, and what is left for somebody else to say."""
+
+import pytest
+
+from memcore import estimate
+from memcore.config.settings import Config
+from memcore.errors import MemcoreError
+from memcore.tools import imported
+from memcore.tools.convert import exported
+from memcore.units import GiB
+
+CHART = """servingEngineSpec:
+  modelSpec:
+  - name: a
+    modelURL: Qwen/Qwen2.5-14B-Instruct
+    vllmConfig: {dtype: half, v0: "1", tensorParallelSize: 4, maxModelLen: 8192, extraArgs: ["--enforce-eager"]}
+"""
+KUBEAI = """apiVersion: kubeai.org/v1
+kind: Model
+spec:
+  url: hf://org/m
+  engine: VLLM
+  args: [--max-num-batched-token=4096, --max-model-len=8192, --enable-chunked-prefill=false]
+"""
+COMPOSE = """services:
+  a:
+    image: vllm/vllm-openai:latest
+    environment: ["SPEC_N=${SPEC_N:-}"]
+    entrypoint:
+      - bash
+      - -c
+      - |
+        n="$${SPEC_N:-3}"
+        case "$${SPEC:-}" in off|0) n=0 ;; esac
+        A=()
+        if [ "$$n" -gt 0 ]; then A=(--speculative-config "{\\"method\\":\\"mtp\\",\\"num_speculative_tokens\\":$$n}"); fi
+        exec vllm serve "$$@" "$${A[@]}"
+      - --
+    command: [--model, org/m, --tensor-parallel-size, "${TP:-2}"]
+"""
+TRT = """cat > c.yml << EOF
+kv_cache_config:
+    dtype: fp8
+    free_gpu_memory_fraction: ${FRACTION:-0.8}
+speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 3}
+EOF
+trtllm-serve org/m --tp_size=8 --config ./c.yml
+"""
+TGI = "docker run --gpus all -e MODEL_ID=org/m -e NUM_SHARD=2 -e QUANTIZE=bitsandbytes-nf4 ghcr.io/huggingface/{}\n"
+SWAP = "macros: {run: /bin/llama-server -ngl 99}\nmodels:\n  a: {cmd: '${run} -m Qwen3-8B-Q8_0.gguf -c 4096'}\n"
+READ = {
+    CHART: {"model": "Qwen/Qwen2.5-14B-Instruct", "parallelism.tensor_parallel_size": 4, "engine.enforce_eager": True},
+    KUBEAI: {"model": "org/m", "engine.max_num_batched_tokens": 4096, "inference.max_model_len": 8192},
+    COMPOSE: {"model": "org/m", "inference.speculative_method": "mtp", "inference.num_speculative_tokens": 3},
+    TRT: {"inference.kv_cache_dtype": "fp8", "inference.num_speculative_tokens": 3,
+          "engine.free_gpu_memory_fraction": 0.8},
+    TGI.format("text-generation-inference:3.3"): {"engine.type": "tgi", "inference.quantization": "nf4",
+                                                  "parallelism.tensor_parallel_size": 2},
+    SWAP: {"model": "Qwen/Qwen3-8B", "inference.quantization": "q8_0", "inference.max_model_len": 4096},
+    'docker run -it vllm/vllm-openai bash -c "vllm serve org/m --tensor-parallel-size 4"': {
+        "model": "org/m", "parallelism.tensor_parallel_size": 4},
+    "lmdeploy serve api_server org/m --tp 2 --cache-max-entry-count 0.5 --quant-policy 8": {
+        "engine.cache_max_entry_count": 0.5, "inference.kv_cache_dtype": "int8"},
+    'FROM qwen3:8b\nPARAMETER num_ctx 4096\nSYSTEM """You\nFROM x"""\n': {
+        "model": "Qwen/Qwen3-8B", "inference.max_model_len": 4096, "engine.fork": "ollama"},
+    "export OLLAMA_NUM_PARALLEL=4 OLLAMA_KV_CACHE_TYPE=q8_0\nollama run llama3.1\n": {
+        "model": "meta-llama/Llama-3.1-8B-Instruct", "inference.batch_size": 4, "engine.cache_type_k": "q8_0"},
+    "swift deploy --model org/m --infer_backend sglang --sglang_tp_size 2": {"parallelism.tensor_parallel_size": 2},
+    "resources: {accelerators: L4:2}\nrun: |\n  vllm serve org/m --tensor-parallel-size $SKYPILOT_NUM_GPUS_PER_NODE\n": {
+        "parallelism.tensor_parallel_size": 2},
+    "set M=C:\\x\\Meta-Llama-3.1-8B-Instruct-Q6_K.gguf\nllama-server.exe -m %M% -ngl 20\n": {
+        "inference.quantization": "q6_k", "engine.n_gpu_layers": 20},
+    "vllm serve org/m --enable-lora --max-model-len 32768 --no-enable-chunked-prefill": {
+        "inference.max_loras": 1, "engine.max_num_batched_tokens": 32768},
+    "llama-server --hf-repo a/b-GGUF --hf-file b-q8_0.gguf -c 512": {"inference.quantization": "q8_0"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_brought_is_read(text):
+    config = Config.from_dict({"model": "gpt2", **imported(text).config})
+    assert {path: config.get(path) if path != "model" else config.model for path in READ[text]} == READ[text]
+
+
+SAID = {
+    'N=$((ISL*2))\nvllm serve org/m --max-num-batched-tokens "$N"': "$ISL",
+    "llama-server -m my-model.gguf -c 512": "says no format",
+    "trtllm-serve org/m --extra_llm_api_options x.yml": "x.yml is another file",
+    "swift deploy --model org/m": "supported for `swift deploy`",
+}
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_what_is_left_open_is_said(text):
+    try:
+        read = imported(text)
+        said = f"{read.config} {read.notes}"
+    except MemcoreError as error:
+        said = str(error)
+    assert SAID[text] in said
+
+
+JOBS = {
+    "tgi": {"engine": {"cuda_memory_fraction": 0.9, "max_batch_prefill_tokens": 4096, "cuda_graph_max_batch": 8}},
+    "lmdeploy": {"engine": {"cache_max_entry_count": 0.5, "backend": "pytorch"}, "inference": {"max_num_seqs": 64}},
+    "ollama": {"engine": {"n_batch": 256, "fork": "ollama"}, "inference": {"quantization": "q8_0"}},
+    "tensorrt-llm-options": {"engine": {"max_num_tokens": 4096}, "inference": {"kv_cache_dtype": "fp8"}},
+}
+
+
+@pytest.mark.parametrize("tool", JOBS)
+def test_back_again(tool):
+    engine = {"ollama": "llama.cpp", "tensorrt-llm-options": "tensorrt-llm"}.get(tool, tool)
+    job = {"model": "llama-3.1-8b", **JOBS[tool], "engine": {"type": engine, **JOBS[tool]["engine"]}}
+    written = exported(Config.from_dict(job), tool)
+    assert written.left_out == ()
+    assert imported(written.text).tool.name == tool
+
+
+def serving(engine, **flags):
+    job = {"model": "llama-3.1-8b", "engine": {"type": engine, **flags}, "hardware": {"accelerator": "a100-sxm-80gb"}}
+    return estimate(job)
+
+
+def test_the_cache_of_tgi_by_hand():
+    """Nine tenths of the fraction, less all that the warmup holds; graphs are captured in the last tenth."""
+    found = serving("tgi", cuda_memory_fraction=0.8, max_batch_prefill_tokens=4096)
+    held = sum(e.bytes for e in found.ledger.entries if e.category not in ("KV cache", "CUDA graphs"))
+    assert found.rank.available == int(0.9 * 0.8 * found.job.capacity - held)
+    assert found.pool.tokens == found.rank.available // (32 * 2 * 8 * 128 * 2)
+
+
+def test_the_cache_of_lmdeploy_by_hand():
+    """A share of what is free behind the weights, in blocks of 64 tokens."""
+    found = serving("lmdeploy", cache_max_entry_count=0.5)
+    loaded = found.ledger.sum("weights", "outside the allocator")
+    assert found.rank.available == int(0.5 * (found.job.capacity - loaded))
+    assert found.pool.capacity == found.rank.available // (64 * 32 * 2 * 8 * 128 * 2)
+    assert serving("lmdeploy", cache_max_entry_count=0.5, backend="pytorch").pool.capacity < found.pool.capacity
+
+
+@pytest.mark.parametrize(("accelerator", "tokens"), [("l4", 4096), ("rtx-3090", 32_768), ("a100-sxm-80gb", 131_072)])
+def test_ollama_chooses_a_context(accelerator, tokens):
+    job = {"model": "llama-3.1-8b", "engine": {"type": "llama.cpp", "fork": "ollama"},
+           "hardware": {"accelerator": accelerator}}  # fmt: skip
+    found = estimate(job)
+    assert found.job.basics.max_model_len == tokens
+    assert found.ledger.total > GiB
