@@ -306,6 +306,15 @@ def _deepseek_ocr(config: Config) -> Config:
     return {"model_type": "unlimited_ocr", "text_config": {**kept, "model_type": "unlimited_ocr_text"}}
 
 
+def _gated(config: Config) -> Config:
+    """T5: `is_gated_act` follows from `feed_forward_proj`, and overrides it where a file has both."""
+    form, gated = config.get("feed_forward_proj"), config.get("is_gated_act")
+    if not isinstance(form, str) or not isinstance(gated, bool):
+        return config
+    plain = form.removeprefix("gated-")
+    return {**config, "feed_forward_proj": f"gated-{plain}" if gated else plain}
+
+
 _NOMIC = {
     "n_embd": "hidden_size",
     "n_head": "num_attention_heads",
@@ -386,6 +395,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     "deepseek_vl_v2": _deepseek_ocr,
     "florence2": _florence,
+    **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
     "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
     "phi3_v": _phi3,
     "phi4mm": _phi4,
