@@ -183,7 +183,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "100 MiB, and 5 for each sequence of the largest graph": "100 MiB，最大图的每条序列另加 5 MiB",
     "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
-    "observed 0 beside the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
+    "observed 0 in addition to the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个图，实测 0.40 至 1.85 GiB",
     # Entries

@@ -362,7 +362,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
     elif chosen.facts.whole_device:
         bounds = Range(int(-0.1 * GiB), 0, int(0.4 * GiB))
-        text = "observed 0 beside the CUDA context, which is counted"
+        text = "observed 0 in addition to the CUDA context, which is counted"
     elif chosen.facts.since < (0, 20):
         bounds = Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB))
         text = "observed -0.1 to 0.37 GiB, 0.16 on most H100"
