@@ -92,8 +92,6 @@ MEANINGS: Mapping[str, str] = {
     "high_bytes": "high end of the range",
     "range_because": "what the range covers",
     "parts": "what the range consists of; the root of the sum of squares is the range",
-    "parts[].low_bytes": "bytes that it may be less",
-    "parts[].high_bytes": "bytes that it may be more",
     "settled_by": "the setting that settles it; null if none does",
     "parameters": "number of parameters",
     "warnings": "what to know about the model",

@@ -133,7 +133,7 @@ def test_the_usual_exercise():
             {"inference": {"quantization": "fp9"}},
             "inference.quantization: found 'fp9', which is not one of",
         ),
-        ({"inference": {"users": 3}}, "inference.users: unknown key"),
+        ({"inference": {"user_count": 3}}, "inference.user_count: unknown key"),
         (
             {"engine": {"type": "llama.cpp"}, "inference": {"quantization": "awq"}},
             "inference.quantization: found 'awq'; llama.cpp reads GGUF types:",

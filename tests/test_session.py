@@ -362,8 +362,8 @@ def test_a_config_json_in_the_place_of_a_model():
 
 def test_when_no_value_fits_the_reason_is_said():
     """Never as a success, and always with a way on."""
-    visit = Visit().do("solve", path="training.micro_batch_size")
-    note = visit.fields["training.micro_batch_size"]["note"]
+    visit = Visit("#v1&model=llama-3.1-8b&seq=16k&adapter=lora&accelerator=rtx-4090&checkpointing=full")
+    note = visit.do("solve", path="training.micro_batch_size").fields["training.micro_batch_size"]["note"]
     assert 'class="none"' in note
     assert "even 1 needs" in note
     assert "data-do=" in note
@@ -718,7 +718,7 @@ def test_a_picture_is_understood_on_its_own():
         for name, size in found.ledger.by_category.items():
             if size >= 2**20:
                 assert f"{name}  {format_bytes(size)}" in words
-        assert any(say(f"verdict-{level}") in words for level in ("fits", "over"))
+        assert any(say(f"verdict-{level}") in words for level in ("fits", "tight", "over"))
         assert visit.session.fragment in words
         assert 'fill="#fff"' in visit.last("download")["text"]
         assert "prefers-color-scheme" not in visit.last("download")["text"]
@@ -786,8 +786,8 @@ def test_two_files_are_one_job():
     ("level", "edits"),
     [
         ("fits", {}),
-        ("tight", {"training.sequence_length": "24k"}),
-        ("over", {"training.sequence_length": "32k"}),
+        ("tight", {"training.sequence_length": "28k"}),
+        ("over", {"training.sequence_length": "34k"}),
         ("no", {"training.sequence_length": "128k"}),
         ("unknown", {"hardware.accelerator": ""}),
     ],
@@ -1121,6 +1121,8 @@ def test_a_kept_opening_is_the_same(language, monkeypatch):
         assert {kind: kept.last(kind) for kind in OPENING} == {kind: plain.last(kind) for kind in OPENING}
         built = static.parts()["sections"] | {"problems": ""}
         built["curve-setting"] = built["curve-settings"]
+        assert f'<p id="gist">{plain.html["gist"]}</p>' in built["form"]
+        built["gist"] = plain.html["gist"]
         assert plain.html.items() <= built.items()
     else:
         assert [each for each in kept.patches if each] == [each for each in plain.patches if each]

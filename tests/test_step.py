@@ -135,7 +135,7 @@ def test_a_stage_is_shown_large():
 @pytest.mark.parametrize(
     ("job", "text"),
     [
-        (EXAMPLE, "105% used"),
+        (EXAMPLE, "99% used"),
         ("v1&model=gpt2&seq=512", ""),
         (JOBS["deepspeed"], "% used; 8 GPUs hold "),
         (JOBS["pipeline"], "% used on the fullest GPU; 4 GPUs hold "),

@@ -317,7 +317,7 @@ def _messages(parameters: float, layers: float, elements: float) -> float:
 def _behind(plan: Plan, computing: float, turning: float, gathering: float, summing: float) -> tuple[float, float]:
     """Seconds of communication that every pass may hide, and of that which is waited for once a step.
 
-    What is sent once beside a single micro-batch is hidden as far as its forward or backward pass takes as long.
+    What is sent once next to a single micro-batch is hidden as far as its forward or backward pass takes as long.
     """
     hidden, waited = turning, 0.0
     forward = computing / plan.micro_batches / (3 + plan.products_again)
@@ -452,7 +452,7 @@ def cost_of(job: Job, roofline: Roofline) -> Cost:
 
 
 SPREAD = 1.15
-"""Of ten published step times eight are within this factor of what is expected, beside what `seconds_of` adds."""
+"""Of ten published step times eight are within this factor of what is expected and of what `seconds_of` adds."""
 
 
 def seconds_of(price: Cost) -> tuple[float, float, float]:
@@ -528,7 +528,7 @@ def heaviest_of(job: Job) -> float:
 
 
 def heaviest(work: Work, layers: Sequence[int]) -> float:
-    """The same for ranks of a pipeline with so many layers each."""
+    """The same for ranks of a pipeline with that number of layers each."""
     head = work.head / work.products
     shares = [(1 - head) * count / sum(layers) for count in layers]
     shares[-1] += head

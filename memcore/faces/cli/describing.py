@@ -48,8 +48,9 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
             groups[section] = parser.add_argument_group(section)  # type: ignore[assignment]
         optional = {"nargs": "?", "const": "true"} if isinstance(setting.kind, Flag) else {}
         shown = _help(setting, whole=whole) if whole or setting.common else argparse.SUPPRESS
-        flags = [f"--{each.replace('_', '-')}" for each in (setting.flag, *setting.aliases) if len(each) > 1]
-        groups[section].add_argument(*flags, dest=path, metavar=_metavar(setting), help=shown, **optional)  # type: ignore[arg-type]
+        for name in (setting.flag, *(each.replace("_", "-") for each in setting.aliases if len(each) > 1)):
+            said, metavar = shown if name == setting.flag else argparse.SUPPRESS, _metavar(setting)
+            groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
     if not whole:
         parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
         parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx-4090"

@@ -285,7 +285,7 @@ def plan(space: Space, layout: Layout, computes: int, sums: int, traffic: Traffi
 
 
 Slowest: TypeAlias = Callable[[int, int], float]
-"""Work of a pipeline's slowest rank over the mean, for so many stages with so many chunks each."""
+"""Work of a pipeline's slowest rank over the mean, by the number of stages and of chunks in each."""
 
 
 def slowest_of(work: Work, layers: int, counted: int) -> Slowest:

@@ -12,7 +12,7 @@ from memcore.trainers.deepspeed.told import ZeroPlan
 def zero(job: Job) -> Traffic:
     """Stage 2 reduces in every micro-batch, stage 1 once; stage 3 gathers for each forward and backward pass.
 
-    Below stage 3 gradients are reduced beside the backward pass where `overlap_comm` is set, and parameters are
+    Below stage 3 gradients are reduced during the backward pass where `overlap_comm` is set, and parameters are
     gathered after the step (DeepSpeed, runtime/zero/stage_1_and_2.py: reduce_ipg_grads, all_gather_dp_groups).
     """
     plan, count, ranks = job.recipe.plan(ZeroPlan), job.micro_batches, job.sizes["z"]

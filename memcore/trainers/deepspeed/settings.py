@@ -227,6 +227,7 @@ _ZERO_3 = Need(EngineSettings.zero_stage, ("3",))
 NEEDS: Mapping[str, Need] = {
     DeepSpeedSettings.offload_optimizer: Need(EngineSettings.zero_stage, ("1", "2", "3")),
     DeepSpeedSettings.offload_param: _ZERO_3,
+    DeepSpeedSettings.cpu_checkpointing: Need(Training.activation_checkpointing.policy, ("full", "selective")),
     DeepSpeedSettings.sub_group_size: _ZERO_3,
     DeepSpeedSettings.stage3_prefetch_bucket_size: _ZERO_3,
     DeepSpeedSettings.stage3_max_live_parameters: _ZERO_3,

@@ -11,7 +11,6 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.builders import CALLED, ON, built
@@ -189,7 +188,6 @@ BRIDGE = Tool(
             values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
         Key(path=EngineSettings.fp8_recipe, name=_RECIPE),
         Key(path=MegatronSettings.grad_reduce_in_bf16, name=_REDUCED),
-        Key(path=Parallelism.virtual_pipeline_parallel_size, name="virtual_pipeline_model_parallel_size"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Hardware.num_gpus, name=GPUS),
     ),

@@ -36,7 +36,7 @@ TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""
 _BUCKET = 40e6
-"""Elements of a bucket of gradients where they are reduced beside the backward pass; otherwise there is one for all
+"""Elements of a bucket of gradients where they are reduced during the backward pass; otherwise there is one for all
 (core/distributed/distributed_data_parallel.py: max(40,000,000, 1,000,000 for each rank))."""
 HIDDEN_BYTES = 20
 """Bytes for each element of the residual stream that a layer's fused kernels move (Megatron-LM, fusions/)."""

@@ -11,7 +11,7 @@ from memcore.trainers.nanotron.told import NanotronPlan
 
 
 def _nanotron(job: Job) -> Traffic:
-    """Gradients are summed once, beside the last backward pass; under ZeRO-1 parameters are gathered after the step.
+    """Gradients are summed once, during the last backward pass; under ZeRO-1 parameters are gathered after the step.
 
     Source: nanotron, engine.py (hooks of DistributedDataParallel, no_sync until the last micro-batch) and
     optim/zero.py (_all_gather_params at the end of step).

@@ -23,7 +23,7 @@ def _fsdp(job: Job) -> Traffic:
 
 
 def _ddp(job: Job) -> Traffic:
-    """Nothing is sharded; gradients are summed beside the backward pass, or beside the last one."""
+    """Nothing is sharded; gradients are summed during the backward pass, or next to the last one."""
     if job.recipe.sharding.syncs_every_micro_batch:
         return Traffic(1, 0, job.micro_batches, reduced=_BUCKET)
     return Traffic(1, 0, 1, reduces_behind="one", reduced=_BUCKET)
