@@ -179,5 +179,5 @@ def test_parts_of_the_build():
         "model-view",
         "form",
     } <= set(found["sections"])
-    assert 'data-level="over"' in found["sections"]["verdict-attributes"]
+    assert 'data-level="tight"' in found["sections"]["verdict-attributes"]
     assert "PyTorch 2.13.0; transformers 5.23.0" in found["sections"]["rules"]
