@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memcore
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError
 
 MODEL = {
     "model_type": "llama",
@@ -93,14 +93,12 @@ def test_offloaded_shards_pass_through_the_gpu():
 
 
 def test_settings_belong_to_a_version():
-    """What only one version has is refused with the other; how far the CPU runs ahead is not modelled."""
+    """What only one version has is refused with the other."""
     with pytest.raises(ConfigError, match=r"engine\.reshard_after_forward: applies to engine\.version 2"):
         rank(reshard_after_forward=True)
     with pytest.raises(ConfigError, match=r"engine\.use_orig_params: applies to engine\.version 1"):
         memcore.estimate(
             {"model": MODEL, "engine": {"type": "fsdp", "use_orig_params": True}, "hardware": {"num_gpus": 2}}
         )
-    with pytest.raises(UnsupportedError, match=r"engine\.limit_all_gathers"):
-        rank(limit_all_gathers=False)
     with pytest.raises(ConfigError, match=r"engine\.version: found 1"):
         memcore.estimate({"model": MODEL, "engine": {"type": "ddp", "version": 1}, "hardware": {"num_gpus": 2}})

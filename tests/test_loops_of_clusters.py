@@ -201,7 +201,7 @@ def test_micro_batches_by_tokens_are_one_sequence():
     found, config = read(text)
     assert config["training.sequence_length"] == 16384
     assert config["training.micro_batch_size"] == 1
-    assert any("put together" in note for note in found.notes)
+    assert any("packed up to" in note for note in found.notes)
 
 
 def test_gradients_take_the_place_of_logits():

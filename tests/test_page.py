@@ -43,7 +43,7 @@ def test_the_first_paint_is_an_answer(browser, site):
     page.goto(site)
     assert page.locator("html").get_attribute("data-state") == "static"
     assert numbers(page) == native(EXAMPLE)
-    expect(page.locator("#verdict")).to_contain_text("24.8 GiB")
+    expect(page.locator("#verdict")).to_contain_text("23.2 GiB")
     expect(page.locator("#bar svg rect").first).to_be_visible()
     written = page.content()
     assert not re.search(r"<[^>]* on[a-z]+=|<[^>]* style=|<script(?![^>]* src=)|javascript:", written)
@@ -427,7 +427,7 @@ def test_what_is_folded_stays_folded(browser, site):
     page.set_viewport_size({"width": 375, "height": 700})
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.locator("#mini")).to_be_visible()
-    expect(page.locator("#mini-text")).to_contain_text("24.8 GiB")
+    expect(page.locator("#mini-text")).to_contain_text("23.2 GiB")
     context.close()
 
 

@@ -55,7 +55,7 @@ JOBS = {
         train("mixtral-8x7b-v0.1", 4096, gpus(16), "megatron"), PRE, {SHARED_OPTIMIZER: True},
     ),
     "405B on 504": (
-        train("llama-3.1-405b", 8192, gpus(504), "megatron"), PRE, {SHARED_OPTIMIZER: True, TENSOR: 8, STAGES: 9},
+        train("llama-3.1-405b", 8192, gpus(504), "megatron"), PRE, {SHARED_OPTIMIZER: True, TENSOR: 8, STAGES: 7},
     ),
     "llama.cpp 70B on 24 GB": (serve("llama-3.1-70b", 8192, gpus(1, "rtx-4090"), "llama.cpp"), {}, {LAYERS: ...}),
     "vLLM 70B on 2 of 24 GB": (serve("llama-3.1-70b", 8192, gpus(2, "rtx-4090")), {}, {FORMAT: "awq", TENSOR: 2}),
@@ -128,7 +128,7 @@ def test_without_a_plan_the_limit_and_the_least_are_said():
         (serve("llama-3.1-70b", 8192, gpus(1), batch_size=20), 2, {"quantized", "hardware"}),
         (serve("qwen3-32b", 32768, gpus(2, "rtx-4090"), "sglang", batch_size=16), 2, {"work", "hardware"}),
         (serve("llama-3.1-405b", 8192, gpus(1, "t4")), 1, {"hardware"}),
-        (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 1, {"work"}),
+        (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 2, {"work", "hardware"}),
         (train("llama-3.1-405b", 4096, gpus(1, "t4")), 2, {"hardware"}),
         (train("deepseek-v3", 4096, gpus(8)), 1, {"hardware"}),
     ],

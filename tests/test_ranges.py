@@ -26,7 +26,9 @@ def job(**settings):
 @pytest.mark.parametrize("said", [{}, {"engine__framework": "trl"}, {"engine__expandable_segments": True}])
 def test_parts_together_are_the_range(said):
     """The root of the sum of their squares."""
-    for each in job(**said).readings:
+    readings = job(**said).readings
+    assert len(readings) == 3
+    for each in readings:
         low, high = together(each.parts)
         assert (each.expected - each.low, each.high - each.expected) == (low, high)
         assert all(part.title in str(each.range_because) for part in each.parts)

@@ -100,7 +100,7 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
         >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
         >>> found = solve(job, "training.micro_batch_size")
         >>> found.value, found.beyond, found.found.fits, found.limit.fits
-        (1, 2, True, False)
+        (2, 3, True, False)
     """
     *_, last = solve_by_piece(config, setting, smallest=smallest)
     assert last is not None  # noqa: S101 - only what comes before the last is
@@ -224,7 +224,7 @@ class Tries:
             return False
         if not isinstance(found, Estimate) or found.capacity is None:
             return bool(found.fits)
-        return max(found.allocated.expected, found.rank.least_reserved) <= found.capacity
+        return found.allocated.expected <= found.capacity
 
     def between(self, value: Callable[[int], int], low: int, high: int) -> Pieces[int]:
         """Return where a line through the bytes at two indices reaches the capacity, to close in on both sides."""

@@ -71,7 +71,7 @@ def _answer(
     if not isinstance(found, Estimate):
         return "servers have no layouts to search"
     allocated = found.allocated.expected
-    answer = task.unasked(allocated) or task.unasked(found.rank.least_reserved)
+    answer = task.unasked(allocated)
     return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])
 
 
