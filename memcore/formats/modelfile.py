@@ -20,12 +20,12 @@ _QUOTES = '"""'
 
 
 def instructions(text: str) -> list[tuple[str, str]] | None:
-    r'''The instructions of a Modelfile with their arguments; None for another text, such as a Dockerfile.
+    r"""The instructions of a Modelfile with their arguments; None for another text, such as a Dockerfile.
 
     >>> instructions("# mine\nFROM qwen3:8b\nPARAMETER num_ctx 4096\nSYSTEM \"\"\"You\nFROM here\"\"\"\n")
     [('from', 'qwen3:8b'), ('parameter', 'num_ctx 4096'), ('system', 'You\nFROM here')]
     >>> instructions("FROM python:3.12\nRUN pip install vllm\n")
-    '''
+    """
     found: list[tuple[str, str]] = []
     lines = iter(text.splitlines())
     for line in lines:
