@@ -87,7 +87,8 @@ def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
 def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
     """Return what each layer of a stage keeps, the draft model's layers behind those of the last stage."""
     caching = job.basics.caching()
-    found: list[Sequence[Kept]] = [kept(layer, caching) for layer in stage.layers]
+    of_kind = {key: kept(layer, caching) for key, layer in {id(layer): layer for layer in stage.layers}.items()}
+    found: list[Sequence[Kept]] = [of_kind[id(layer)] for layer in stage.layers]
     drafting, proposing = job.basics.drafting(), job.basics.speculation
     if proposing is not None and proposing.layer is not None and stage.samples:
         found += [kept(proposing.layer, caching)] * proposing.layers

@@ -110,6 +110,6 @@ def alike(model: Model, count: int, stored: Stored | None = None) -> list[tuple[
     """Merge stages that hold the same: equal layers, none of which the checkpoint leaves unquantized."""
     found: dict[object, list[Stage]] = {}
     for stage in stages(model, count):
-        own = stage.number if stored is not None and stored.ignored else None
+        own = stage.number if stored is not None and stored.numbers != frozenset() else None
         found.setdefault((stage.embeds, stage.samples, own, *map(id, stage.layers)), []).append(stage)
     return [tuple(each) for each in found.values()]
