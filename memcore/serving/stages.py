@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
@@ -94,6 +94,7 @@ class Stage:
         return merged
 
 
+@lru_cache(maxsize=128)
 def stages(model: Model, count: int) -> tuple[Stage, ...]:
     """The stages of a pipeline; those without layers, of which the second is the first that is nothing else, as one."""
     order, start, found = layer_order(model), 0, []
