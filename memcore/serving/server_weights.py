@@ -67,7 +67,7 @@ def _loaded(
     dtype: str,
     stored: Stored | None,
     symbols: tuple[tuple[str, int], ...],
-    towers: bool,  # noqa: FBT001 - caches have no names
+    towers: bool,
 ) -> tuple[Entry, ...]:
     """The weights of one stage of `count`; lengths, users and caches do not change them."""
     stage = next(each for each in stages(model, count) if each.number == number)
