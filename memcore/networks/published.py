@@ -19,14 +19,17 @@ _QUANTIZED = ("attention", "feed-forward", "shared-expert", "routed-expert")
 def published_extras(reader: Reader, family: Family, kinds: list[Layer], order: list[int]) -> Mapping[str, int]:
     """Elements by what they are for: layers that predict several tokens, router biases, scales of quantized blocks.
 
-    Sources: the weight maps of the checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next, whose totals these explain.
+    Sources: the weight maps of the checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next, whose totals these explain, and
+    of Falcon's, which hold a head that is tied.
     """
     sizes = reader.sizes
     predicting = _prediction_layers(reader, family) if order else 0
     layers = [(kinds[kind], count) for kind, count in Counter(order).items()]
     if predicting:
         layers.append((kinds[order[-1]], predicting))
+    twice = family.saves_head and reader.flag("tie_word_embeddings")
     found = {
+        "head, which is the embedding": sizes["V"] * sizes["h"] if twice else 0,
         "multi-token prediction": sum(_prediction(family, kinds[order[-1]], sizes, predicting)) if predicting else 0,
         "router correction biases": sum(_corrections(layers, sizes)),
         "fp8 block scales": sum(_scales(layers, sizes, _block(reader))),

@@ -28,8 +28,6 @@ FAMILIES: Mapping[str, Family] = {
 ALIASES: Mapping[str, str] = {
     "deepseek_ref": "deepseek_v4",
     "kimi_k2": "deepseek_v3",
-    "RefinedWeb": "falcon",
-    "RefinedWebModel": "falcon",
 }
 """Names under which checkpoints were published before transformers, or without it, for networks that have a row."""
 
