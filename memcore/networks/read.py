@@ -12,7 +12,17 @@ from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
 from memcore.networks.derived import completed, derived
 from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, REMOTE, Composite, Family, beside, renamed
+from memcore.networks.families import (
+    ALIASES,
+    COMPOSITES,
+    FAMILIES,
+    REMOTE,
+    Composite,
+    Family,
+    beside,
+    published,
+    renamed,
+)
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
@@ -32,7 +42,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
 
     Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
     """
-    more, config = beside(config), renamed(config)
+    more, extras, config = beside(config), published(config), renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
@@ -52,6 +62,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         ends = replace(model.network.ends, others=(*model.network.ends.others, *more))
         said = (TOWERS,) if any(each.kind == "tower" for each in more) and TOWERS not in model.warnings else ()
         model = replace(model, network=replace(model.network, ends=ends), warnings=(*model.warnings, *said))
+    model = replace(model, published_extras={**model.published_extras, **extras})
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
 

@@ -231,6 +231,63 @@ def _towers_of(config: Config) -> Iterator[Config | None]:
         yield found if isinstance(found, Mapping) else None
 
 
+def _dots(config: Config) -> Iterator[Weight]:
+    """dots.ocr's tower without biases, and Qwen2-VL's merger."""
+    vision, hidden = config.get("vision_config"), whole(config.get("hidden_size"))
+    width, layers = whole(within(vision, "embed_dim"), 1536), whole(within(vision, "num_hidden_layers"), 42)
+    wide, patch = whole(within(vision, "intermediate_size"), 4224), whole(within(vision, "patch_size"), 14)
+    merged = whole(within(vision, "spatial_merge_size"), 2) ** 2 * width
+    layer = 4 * width * width + 3 * width * wide + 2 * width
+    yield part("vision_tower", layers * layer, matrix(width, 3 * patch * patch) + 2 * width)
+    yield part("vision_tower.merger", norms(1, width), matrix(merged, merged), matrix(hidden, merged))
+
+
+def _glm(config: Config) -> Iterator[Weight]:
+    """GLM-4V's EVA2-CLIP, a convolution and a gated projector (`visual.py` of zai-org/glm-4v-9b)."""
+    vision, hidden, wide = (
+        config.get("vision_config"),
+        *(whole(config.get(key)) for key in ("hidden_size", "ffn_hidden_size")),
+    )
+    usual = {
+        "hidden_size": 1792,
+        "num_hidden_layers": 63,
+        "intermediate_size": 15360,
+        "num_positions": 6401,
+        "patch_size": 14,
+    }
+    width, layers, inner, places, patch = (whole(within(vision, key), value) for key, value in usual.items())
+    ends = matrix(width, 3 * patch * patch) + (1 + places) * width
+    yield part("transformer.vision.transformer", blocks(layers, width, inner), ends)
+    projector = hidden * hidden + norms(1, hidden) + 3 * hidden * wide + 2 * hidden
+    yield part("transformer.vision.linear_proj", projector, matrix(hidden, 4 * width))
+
+
+def _thinker(config: Config) -> Config:
+    """What servers and LoRA see of Qwen-Omni: the model that writes text."""
+    found = within(config, "thinker_config")
+    kind = f"{config.get('model_type')}_thinker"
+    return {**_without("architectures")(found), "model_type": kind} if isinstance(found, Mapping) else config
+
+
+def _nothing(config: Config) -> Iterator[Weight]:
+    yield from ()
+
+
+_TO_WAVES = 449_051_264
+"""Parameters of what makes sounds of Qwen2.5-Omni's codes, which both sizes share (transformers 5.23,
+`Qwen2_5OmniToken2WavModel`)."""
+
+
+def _speaks(config: Config) -> Mapping[str, int]:
+    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out (`qwen2_5_omni_thinker.py`)."""
+    talker = config.get("talker_config")
+    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
+        return {}
+    found = {**talker, "model_type": "qwen2_5_omni_talker"}
+    sizes = tensors(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
+    return {"talker, which servers leave out": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How a published file describes such a network."""
@@ -243,6 +300,8 @@ class Counted:
     """Only these, if any."""
     key: str | None = None
     """Only files with this key."""
+    published: Callable[[Config], Mapping[str, int]] = lambda config: {}
+    """What its checkpoint holds besides."""
 
     def fits(self, config: Config) -> bool:
         """Return whether it is what a file describes."""
@@ -255,6 +314,10 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "deepseek_vl_v2": (Counted(_language, _deepseek_towers, classes=("DeepseekOCRForCausalLM",)),),
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
     "molmo": (Counted(_molmo, _molmo_towers),),
+    "dots_ocr": (Counted(_as("qwen2", "vision_config", "sliding_window"), _dots),),
+    "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
+    "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),
+    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config"),),
     "videollama3_qwen2": (Counted(_as("qwen2", "vision_encoder_config"), _llama3_towers),),
     "qwen": (
         Counted(_without("visual"), _qwen_visual, key="visual"),

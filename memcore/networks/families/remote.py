@@ -158,6 +158,18 @@ REMOTE: Mapping[str, Family] = {
         warning=_OUTSIDE,
     ),
     "minicpm": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
+    "phi3small": Family(
+        mixers={"attention": replace(
+            UNBIASED, inputs=("query_key_value",), output="dense", fused="grouped", bias=True, output_bias=True,
+        )},
+        feeds={"dense": Dense(gate=None, up="up_proj", fused=True, bias=True, fixed_activation="gelu")},
+        keys={"intermediate_size": "ff_intermediate_size", "hidden_dropout": "ffn_dropout_prob"},
+        final_norm="model.final_layernorm",
+        norm="layer",
+        norm_bias=True,
+        like="llama",
+        warning=_OUTSIDE,
+    ),
     "xverse": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
@@ -504,6 +516,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "internvl_chat": _intern,
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,
+    "phi3small": lambda config: {"tie_word_embeddings": True, **config},
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
@@ -515,6 +528,12 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "git": _named("grok-2", "Grok1ForCausalLM"),
     "xlm-roberta": _xlm,
 }
+
+
+def published(config: Config) -> Mapping[str, int]:
+    """What the checkpoint that a file describes holds besides its network, in elements."""
+    row = counted(config)
+    return row.published(config) if row else {}
 
 
 def beside(config: Config) -> tuple[Weight, ...]:

@@ -369,6 +369,7 @@ SPARSE: Mapping[str, Family] = {
             "sliding": replace(_MIMO, kv_heads=lambda reader: 2 * reader.integer("num_key_value_heads"), sinks=True),
         },
         feeds={"dense": Dense(), "sparse": replace(_SIGMOID, shared=None)},
+        sdpa=False,
         mixer_plan=_mimo_places,
         feed_plan=first_dense(default=1),
     ),
