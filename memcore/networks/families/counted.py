@@ -116,10 +116,17 @@ def _qwen_layers(count: int, hidden: int, wide: int, keys: int) -> int:
     return count * (attends + 3 * hidden * wide + 2 * hidden) + hidden
 
 
+def clips(config: Config) -> bool:
+    """Return whether a file's towers are DeepSeek-OCR's, CLIP and SAM, which transformers has under a fork's name."""
+    return config.get("architectures") == ["DeepseekOCRForCausalLM"] or isinstance(
+        within(config, "vision_config", "width", "clip-l-14-224"), Mapping
+    )
+
+
 def _deepseek_towers(config: Config) -> Iterator[Weight]:
     """DeepSeek-OCR 2: SAM and a Qwen2 of 0.5B that encodes; DeepSeek-VL2: SigLIP with its pooling head."""
     hidden = whole(within(config, "projector_config", "n_embed"), 2048)
-    if config.get("architectures") == ["DeepseekOCR2ForCausalLM"]:
+    if isinstance(within(config, "vision_config", "width", "qwen2-0-5b"), Mapping):
         yield sam(896)
         yield part("qwen2_model", _qwen_layers(24, 896, 4864, 128), (256 + 144) * 896)
         yield part("projector", matrix(hidden, 896), hidden)
@@ -296,8 +303,8 @@ class Counted:
     """The configuration of its language model."""
     towers: Callable[[Config], Iterator[Weight]]
     """What it has besides."""
-    classes: tuple[str, ...] = ()
-    """Only these, if any."""
+    when: Callable[[Config], bool] = lambda config: True
+    """Which files it is for."""
     key: str | None = None
     """Only files with this key."""
     published: Callable[[Config], Mapping[str, int]] = lambda config: {}
@@ -305,13 +312,11 @@ class Counted:
 
     def fits(self, config: Config) -> bool:
         """Return whether it is what a file describes."""
-        named = config.get("architectures")
-        first = named[0] if isinstance(named, list) and named else None
-        return first not in self.classes and (self.key is None or config.get(self.key) is not None)
+        return self.when(config) and (self.key is None or config.get(self.key) is not None)
 
 
 COUNTED: Mapping[str, tuple[Counted, ...]] = {
-    "deepseek_vl_v2": (Counted(_language, _deepseek_towers, classes=("DeepseekOCRForCausalLM",)),),
+    "deepseek_vl_v2": (Counted(_language, _deepseek_towers, when=lambda config: not clips(config)),),
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
     "molmo": (Counted(_molmo, _molmo_towers),),
     "dots_ocr": (Counted(_as("qwen2", "vision_config", "sliding_window"), _dots),),

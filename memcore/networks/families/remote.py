@@ -14,7 +14,7 @@ from dataclasses import replace
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.networks import patterns
-from memcore.networks.families.counted import counted, gemma4
+from memcore.networks.families.counted import clips, counted, gemma4
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
 from memcore.networks.families.sparse import UNGROUPED
@@ -357,7 +357,7 @@ def _minicpm(config: Config) -> Config:
 def _deepseek_ocr(config: Config) -> Config:
     """DeepSeek-OCR, whose code transformers has under a fork's name; the older DeepSeek-VL2 has other towers."""
     text = config.get("language_config")
-    if config.get("architectures") != ["DeepseekOCRForCausalLM"] or not isinstance(text, Mapping):
+    if not clips(config) or not isinstance(text, Mapping):
         return config
     kept = {key: value for key, value in text.items() if key not in ("architectures", "auto_map")}
     return {"model_type": "unlimited_ocr", "text_config": {**kept, "model_type": "unlimited_ocr_text"}}
@@ -501,6 +501,16 @@ def _llava(config: Config) -> Config:
     }
 
 
+def _clip(config: Config) -> Config:
+    """CLIP's first files have keys of their parts twice; these win (transformers 5.23, `CLIPConfig.__post_init__`)."""
+    found = dict(config)
+    for name in ("text_config", "vision_config"):
+        given, more = config.get(name), config.get(f"{name}_dict")
+        if isinstance(more, Mapping):
+            found[name] = {**(given if isinstance(given, Mapping) else {}), **more}
+    return found
+
+
 def _chatglm(config: Config) -> Config:
     """The first ChatGLM is another network than those after it."""
     return {**config, "model_type": "chatglm-6b"} if "inner_hidden_size" in config else config
@@ -509,6 +519,7 @@ def _chatglm(config: Config) -> Config:
 _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "bloom": lambda config: _keys(config, {"n_embed": "hidden_size"}),
     "chatglm": _chatglm,
+    **dict.fromkeys(("clip", "chinese_clip", "altclip", "clipseg", "clap", "groupvit", "owlvit"), _clip),
     **dict.fromkeys(("RefinedWeb", "RefinedWebModel"), _refined),
     **dict.fromkeys(("minimax_text_01", "minimax_m1"), _minimax),
     **dict.fromkeys(("llava", "llava_llama", "llava_mistral", "llava_qwen2"), _llava),
@@ -546,7 +557,7 @@ def beside(config: Config) -> tuple[Weight, ...]:
 
 def _unused_patches(config: Config) -> tuple[Weight, ...]:
     """CLIP's patches, in whose place those of SAM are read (`deepencoder.py`)."""
-    if config.get("architectures") != ["DeepseekOCRForCausalLM"]:
+    if not clips(config):
         return ()
     return (Weight("model.vision_model.embeddings.patch_embedding.weight", ((1024,), (3, 14, 14)), "tower"),)
 
