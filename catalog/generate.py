@@ -54,12 +54,17 @@ def catalog() -> str:
 
 def entry(checkpoint: dict[str, Any], longest: dict[str, int]) -> dict[str, Any]:
     """Return what the catalog keeps of a checkpoint; `longest` is added if its configuration says nothing about it."""
-    config = {key: value for key, value in checkpoint["config"].items() if key != "architectures"}
+    config = {key: value for key, value in checkpoint["config"].items() if key != "architectures" or unusual(value)}
     text = section(config)
     if not length(text):
         text = {**text, **longest}
     config = {**config, "text_config": text} if "text_config" in config else text
     return {"config": config, "parameters": checkpoint["parameters"]}
+
+
+def unusual(architectures: list[str]) -> bool:
+    """Whether a class is another than its type's checkpoints mostly have."""
+    return any(not name.endswith(("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")) for name in architectures)
 
 
 def section(config: dict[str, Any]) -> dict[str, Any]:

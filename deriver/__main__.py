@@ -118,7 +118,7 @@ def _row(
         "names": samples.names,
         "absent": absent,
         "words": _words(samples, set(absent)),
-        "fixed": fixed,
+        "fixed": {key: value for key, value in fixed.items() if not sampling.HARMLESS.fullmatch(key)},
         "lists": found.lists,
         "tensors": found.tensors,
         "inner": found.inner,

@@ -20,6 +20,13 @@ NO_MATTER = re.compile(
     r"|initializer_\w+|problem_type|id2label|label2id|model_type|_attn_implementation\w*|chunk_size_feed_forward)"
 )
 """Keys that decide neither a part nor a size."""
+HARMLESS = re.compile(
+    rf"{NO_MATTER.pattern}|(.*\.)?(.*dropout_prob|suppress_tokens|summary_\w+|freeze_\w+|(text|vision)_config_dict"
+    r"|sampling_rate|chunk_length_s|hop_length|pad_mode|classifier_pooling|num_image_tokens|qk_scale_factor|embedding_scale"
+    r"|layer_scale_initial_scale|final_logit_softcapping|mlp_\w+_softcap|route_scale|router_ignore_padding_tokens"
+    r"|expert_capacity|capacity_factor|norm_topk_prob|\w+_attn_chunk_length|hidden_act|prefix_lm)"
+)
+"""Keys without a size in them: a value for which no network was built changes nothing that is counted."""
 LAYERS = re.compile(r"(.*\.)?(num_\w*layers|n_layers?|\w*_layers|num_layers|depth|n_layer|num_\w*blocks|layers)")
 SIZES = re.compile(
     rf"{LAYERS.pattern}|(.*\.)?(hidden_size|hidden_dim|d_model|embed_dim|dim|(moe_)?intermediate_size|d_ff|d_kv|\w*ffn_dim"

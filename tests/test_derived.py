@@ -247,3 +247,20 @@ def test_a_derived_decoder_is_answered_for_serving():
     model = read_model({"model_type": "helium"})
     assert model.cached_elements == 2 * 20 * 128 * 24
     assert model.sizes["P"] == 4096
+
+
+def test_every_parameter_of_a_derived_layer_gets_a_gradient():
+    """Aria's experts lie the other way round; what is in no part of a layer learns, too (simulated: 20,368,944,640)."""
+    case = next(each for each in TRUTH if each["config"]["model_type"] == "aria_text")
+    config = {**case["config"], "hidden_size": 4096, "intermediate_size": 4096, "num_hidden_layers": 4}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 32, "moe_num_experts": 8, "vocab_size": 32000}
+    config |= {"head_dim": 128, "moe_num_shared_experts": 2, "moe_topk": 2, "tie_word_embeddings": False}
+    found = estimate_training({"model": config, "training": {"sequence_length": 512, "micro_batch_size": 4}})
+    assert found.allocated.expected == pytest.approx(20_368_944_640, rel=0.002)
+
+
+def test_a_layer_that_is_mostly_unknown_is_not_trained():
+    """LongCat's experts are not recognized; what is found beside them is a fiftieth of a layer."""
+    case = next(each for each in TRUTH if each["config"]["model_type"] == "longcat_flash")
+    with pytest.raises(UnsupportedError, match="not described"):
+        estimate_training({"model": case["config"]})

@@ -172,6 +172,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "embeddings": "嵌入",
     "learned positions": "可学习位置",
     "output head": "输出头",
+    "keys and values of layers that use another's": "使用其他层键值的层自带的键和值",
     "vision tower": "视觉塔",
     "projector": "投影器",
     "others": "其他",

@@ -39,6 +39,9 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "published in addition: {part}": "另外发布：{part}",
     "multi-token prediction": "多 token 预测",
     "router correction biases": "路由器校正偏置",
+    "head, which is the embedding": "与嵌入共享的输出头",
+    "keys and values of layers that use another's": "使用其他层键值的层自带的键和值",
+    "talker, which servers leave out": "推理服务不加载的语音生成部分",
     "fp8 block scales": "fp8 块缩放因子",
     # Ranks
     "stage {number}": "阶段 {number}",

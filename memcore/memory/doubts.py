@@ -110,7 +110,8 @@ DOUBTS = (
 
 NEAREST: Share = (0.1, 0.8)
 """Shares of the activations of layers that are not written line by line: the least and the most of simulated steps of
-derived decoders and encoders (0.99 to 1.80; deriver/, half of them within 4 %)."""
+derived decoders and encoders (0.99 to 1.80 times the predicted activations; deriver/). Of 16 that were compared again,
+with four layers, the peak of 14 is within 3 % of the prediction; those of BitNet and Doge are 4 and 11 % above."""
 
 
 def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:

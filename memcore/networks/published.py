@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from memcore.networks.families import Family
 from memcore.networks.network import Layer
-from memcore.networks.parts import Experts
+from memcore.networks.parts import Attention, Experts
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape, product
@@ -16,17 +16,25 @@ _QUANTIZED = ("attention", "feed-forward", "shared-expert", "routed-expert")
 """Kinds of parameters whose matrices an fp8 checkpoint quantizes in blocks."""
 
 
+UNUSED = "keys and values of layers that use another's"
+"""What Gemma 3n's and 4's checkpoints hold for their last layers, and their classes ignore."""
+
+
 def published_extras(reader: Reader, family: Family, kinds: list[Layer], order: list[int]) -> Mapping[str, int]:
     """Elements by what they are for: layers that predict several tokens, router biases, scales of quantized blocks.
 
-    Sources: the weight maps of the checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next, whose totals these explain.
+    Sources: the weight maps of the checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next, whose totals these explain, and
+    of Falcon's, which hold a head that is tied.
     """
     sizes = reader.sizes
     predicting = _prediction_layers(reader, family) if order else 0
     layers = [(kinds[kind], count) for kind, count in Counter(order).items()]
     if predicting:
         layers.append((kinds[order[-1]], predicting))
+    twice = family.saves_head and reader.flag("tie_word_embeddings")
     found = {
+        "head, which is the embedding": sizes["V"] * sizes["h"] if twice else 0,
+        UNUSED: sum(_unused(layers, sizes)),
         "multi-token prediction": sum(_prediction(family, kinds[order[-1]], sizes, predicting)) if predicting else 0,
         "router correction biases": sum(_corrections(layers, sizes)),
         "fp8 block scales": sum(_scales(layers, sizes, _block(reader))),
@@ -48,6 +56,18 @@ def _prediction(family: Family, layer: Layer, sizes: Mapping[str, int], count: i
     yield count * (2 * hidden * hidden + 3 * hidden)
     if family.prediction == "copies":
         yield count * 2 * vocabulary * hidden
+
+
+def _unused(layers: list[tuple[Layer, int]], sizes: Mapping[str, int]) -> Iterator[int]:
+    """Keys, values and their norms of layers that have queries only, as those of layers with the same mask."""
+    mixers = [(layer.mixer, count) for layer, count in layers if isinstance(layer.mixer, Attention)]
+    own = {mixer.mask: mixer for mixer, _ in mixers if len(mixer.inputs) > 1}
+    for mixer, count in mixers:
+        if len(mixer.inputs) == 1 and mixer.fused == "no" and mixer.mask in own:
+            other = own[mixer.mask]
+            weights = [weight for linear in other.inputs[1:] for weight in linear.weights("attention")]
+            norms = other.key_norm.weights() if other.key_norm else ()
+            yield count * sum(product(weight.shape, sizes) for weight in (*weights, *norms))
 
 
 def _corrections(layers: list[tuple[Layer, int]], sizes: Mapping[str, int]) -> Iterator[int]:

@@ -12,7 +12,17 @@ from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
 from memcore.networks.derived import completed, derived
 from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES, REMOTE, Composite, Family, beside, renamed
+from memcore.networks.families import (
+    ALIASES,
+    COMPOSITES,
+    FAMILIES,
+    REMOTE,
+    Composite,
+    Family,
+    beside,
+    published,
+    renamed,
+)
 from memcore.networks.network import Ends, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
@@ -32,14 +42,14 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
 
     Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
     """
-    more, config = beside(config), renamed(config)
+    more, extras, config = beside(config), published(config), renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
     elif known in FAMILIES:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
-        model = model if known in REMOTE else _of_class(model, config)
+        model = _of_class(model, config, own=known in REMOTE)
     elif known in registry.MODEL_TYPES:
         model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
@@ -50,7 +60,9 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _unknown(config)
     if more:
         ends = replace(model.network.ends, others=(*model.network.ends.others, *more))
-        model = replace(model, network=replace(model.network, ends=ends))
+        said = (TOWERS,) if any(each.kind == "tower" for each in more) and TOWERS not in model.warnings else ()
+        model = replace(model, network=replace(model.network, ends=ends), warnings=(*model.warnings, *said))
+    model = replace(model, published_extras={**model.published_extras, **extras})
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
 
@@ -59,7 +71,19 @@ _LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardMo
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 
 
-def _of_class(model: Model, config: Mapping[str, object]) -> Model:
+_REWARDS = {
+    "InternLM2ForRewardModel": (Weight("v_head.weight", ((1,), ("h",)), "head"),),
+    "Qwen2ForRewardModel": (
+        Weight("score.0.weight", (("h",), ("h",)), "head"),
+        Weight("score.0.bias", (("h",),), "head"),
+        Weight("score.2.weight", ((1,), ("h",)), "head"),
+        Weight("score.2.bias", ((1,),), "head"),
+    ),
+}
+"""Heads of reward models whose code comes with their checkpoints."""
+
+
+def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) -> Model:
     """The network of the class that a file names: of one without words as results, with a score for each label.
 
     Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`).
@@ -67,7 +91,10 @@ def _of_class(model: Model, config: Mapping[str, object]) -> Model:
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
     labelled = _LABELLED.search(name)
-    if not labelled and not _BARE.search(name):
+    if name in _REWARDS:
+        ends = replace(model.network.ends, predicts=False, others=(*model.network.ends.others, *_REWARDS[name]))
+        return replace(model, network=replace(model.network, ends=ends))
+    if not labelled and (own or not _BARE.search(name)):
         return model
     labels, ends = config.get("id2label"), model.network.ends
     count = len(labels) if isinstance(labels, Mapping) and labels else 2

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
+from math import prod
 from typing import NamedTuple
 
 from memcore.networks.network import Layer
@@ -125,7 +126,10 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
     """The parts of one layer."""
     left = dict(tensors)
     mixers = list(islice(_mixers(left, facts, symbol), 2))
+    before = dict(left)
     feeds: list[Feed] = list(islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol)), 2))
+    if 2 * _elements(left) > _elements(tensors):  # what was found is not what the layer mostly is
+        feeds, left = [], before
     width = next((each.output.outer for each in mixers if not isinstance(each, SpecialMixer)), ("h",))
     norms = tuple(_norms(left, symbol.sizes.get(str(width[0])), width))
     others = tuple(plain(name, shape) for name, shape in left.items())
@@ -140,6 +144,10 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
         second_feed_forward=feeds[1] if len(feeds) > 1 else None,
         extra=extra,
     )
+
+
+def _elements(tensors: Mapping[str, tuple[int, ...]]) -> int:
+    return sum(map(prod, tensors.values()))
 
 
 def _norms(left: dict[str, tuple[int, ...]], width: int | None, axes: Shape) -> Iterator[Norm]:
@@ -322,12 +330,13 @@ def _experts(left: dict[str, tuple[int, ...]], chosen: int | None, symbol: Symbo
         down, up = left.get(f"{before}experts.down_proj", ()), left[name]
         if not found or len(up) != 3 or len(down) != 3 or not chosen or chosen > up[0]:
             continue
-        many, width, inside = down
-        router = next((each for each in left if each.startswith(before) and left[each] == (many, width)), None)
-        if up != (many, 2 * inside, width) or router is None or not router.endswith(".weight"):
-            continue
-        yield _sparse(left, before, router, (many, chosen, inside, width), symbol)
-        return
+        for turned in (False, True):
+            many, width, inside = (down[0], down[2], down[1]) if turned else down
+            router = next((each for each in left if each.startswith(before) and left[each] == (many, width)), None)
+            inputs = (many, width, 2 * inside) if turned else (many, 2 * inside, width)
+            if up == inputs and router is not None and router.endswith(".weight"):
+                yield _sparse(left, before, router, (many, chosen, inside, width), symbol, turned=turned)
+                return
 
 
 def _sparse(
@@ -336,20 +345,28 @@ def _sparse(
     router: str,
     numbers: tuple[int, int, int, int],
     symbol: Symbols,
+    *,
+    turned: bool,
 ) -> Experts:
     number: Callable[[str, int], str] = symbol
     many, e, m, h = (number(name, value) for name, value in zip(("E", "e", "m", "h"), numbers, strict=True))
     for each in ("gate_up_proj", "down_proj"):
         del left[f"{before}experts.{each}"]
+    matrices: tuple[tuple[str, tuple[Shape, Shape], str], ...] = (
+        ("gate_up_proj", ((2, m), (h,)), "outer"),
+        ("down_proj", ((h,), (m,)), "inner"),
+    )
     shared = next((feed for feed in _dense(_within(left, f"{before}shared_expert"), symbol)), None)
     for weight in shared.weights() if shared is not None else ():
         left.pop(weight.name)
     return Experts(
         module=before.rstrip("."),
         router=_linear(left, router.removesuffix(".weight"), (many,), (h,)),
-        experts=(
-            Weight(f"{before}experts.gate_up_proj", ((many,), (2, m), (h,)), "routed-expert", split="outer"),
-            Weight(f"{before}experts.down_proj", ((many,), (h,), (m,)), "routed-expert", split="inner"),
+        experts=tuple(
+            Weight(
+                f"{before}experts.{name}", ((many,), *(axes[::-1] if turned else axes)), "routed-expert", split=split
+            )
+            for name, axes, split in matrices
         ),
         activation="silu",
         gated=True,

@@ -23,7 +23,7 @@ from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_fo
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.recipes import CACHES_IN_FP8, recipe
-from memcore.serving.repositories import OBSERVED_TOWERS, published, whole_model
+from memcore.serving.repositories import published, whole_model
 from memcore.serving.settings import ServerSettings
 from memcore.serving.speculation import Speculation, predicts, speculation
 from memcore.serving.stages import Layout
@@ -97,8 +97,6 @@ class Basics:
     """The model that drafts tokens."""
     speculation: Speculation | None = None
     """How tokens are proposed."""
-    tower: tuple[int, int, int] | None = None
-    """Bytes of a tower whose layers are not described."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -334,7 +332,6 @@ def _basics(
         state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
         draft=None if draft is None else find_model(draft),
         speculation=_speculation(read, model, raw, stored),
-        tower=OBSERVED_TOWERS.get(served.name),
     )
     return basics, recipes
 

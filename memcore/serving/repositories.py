@@ -46,15 +46,6 @@ _NATIVE: Mapping[str, Raw] = {
 
 Source: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8.
 """
-OBSERVED_TOWERS: Mapping[str, tuple[int, int, int]] = {
-    "google/gemma-4-26B-A4B": (1_000_000_000, 1_100_000_000, 1_250_000_000),
-    "google/gemma-4-31B": (1_000_000_000, 1_100_000_000, 1_250_000_000),
-    "google/gemma-4-E4B": (1_065_800_000, 1_066_300_000, 1_066_600_000),
-    "google/gemma-4-E2B": (980_000_000, 1_050_000_000, 1_067_000_000),
-}
-"""Bytes of towers whose layers are not described: Gemma 4's model cards say about 550 million parameters of vision, and
-150 of vision and 300 of sound in the small ones. E4B's one file has 15,992,595,884 bytes, of which the language model's
-parameters are all but these; E2B has the same towers with narrower projections."""
 
 
 def published(name: str, *, whole: bool) -> Raw:

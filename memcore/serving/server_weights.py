@@ -11,6 +11,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.published import UNUSED
 from memcore.networks.table import layer_order
 from memcore.serving.cache import Kept, kept
 from memcore.serving.checkpoint import Raw, Stored, text_config
@@ -56,7 +57,7 @@ def rank_weights(
     entries += _absorbed(job, stage)
     if blocks:
         entries.append(unsplit(entries))
-    return [*entries, *(_tower(job, stage) if towers else ()), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+    return [*entries, *_unused(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
 
 
 @lru_cache(maxsize=128)
@@ -75,14 +76,16 @@ def _loaded(
     return tuple(weight_entries(model, stage, storage, towers=towers))
 
 
-def _tower(job: ServingJob, stage: Stage) -> Iterator[Entry]:
-    """A tower whose layers are not described, on the first stage."""
-    found = job.basics.tower
-    if found is not None and stage.embeds and job.server.loads_towers:
-        ranks = job.basics.layout.tensor
-        low, expected, high = (each // ranks for each in found)
-        bounds, source = Range(low, expected, high), "the model card's number of parameters"
-        yield observed("vision tower", CATEGORY, bounds, source, "parameters × 2 B", "its layers are not known")
+def _unused(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+    """Keys and values that checkpoints hold for layers that use another's: vLLM 0.33 leaves them out, 0.22 did not."""
+    basics = job.basics
+    count = basics.model.published_extras.get(UNUSED, 0) if stage.embeds else 0
+    if count:
+        size = int(count * BYTES[basics.dtype]) // basics.layout.tensor
+        source = "vllm, model_executor/models/gemma4.py"
+        yield observed(
+            UNUSED, CATEGORY, Range(0, size, size), source, "parameters × 2 B", "newer releases leave them out"
+        )
 
 
 def _draft(job: ServingJob, stage: Stage) -> list[Entry]:

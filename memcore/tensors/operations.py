@@ -27,6 +27,15 @@ def add(x: Tensor, y: Tensor) -> Tensor:
     return out
 
 
+def learned(x: Tensor, parameter: Tensor) -> Tensor:
+    """What follows a use of a parameter of which no more is known than that it learns: its gradient has its size."""
+    out = view(x, x.shape, x.order, x.cut)
+    if tracked(x, parameter):
+        needs = tracked(parameter)
+        attach([out], [x, parameter], [], lambda g, s: [g[0], like(parameter, "mul_backward") if needs else None])
+    return out
+
+
 def sub(x: Tensor, y: Tensor) -> Tensor:
     """The difference of two tensors; saves nothing, but the gradient of what was subtracted is a tensor of its own."""
     out = elementwise("sub", x, y)

@@ -167,8 +167,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "name a model": "请写出模型",
     "found mtp": "值为 mtp",
     "multi-token-prediction layers of {family} are not supported yet": "暂不支持 {family} 的多 token 预测层",
-    "the model card's number of parameters": "模型卡给出的参数量",
-    "its layers are not known": "其各层未知",
+    "newer releases leave them out": "新版本不加载它们",
     "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well": (
         "实测 -4.8 至 +20.1 GiB：主机上运行的其他程序及其文件缓存也计入"
     ),

@@ -21,7 +21,7 @@ from memcore.layers.transformers.unpacked import UNPACKED
 from memcore.layers.transformers.vision_wiring import VISION
 from memcore.networks.network import Layer
 from memcore.networks.recognized import RESIDUAL
-from memcore.tensors.operations import add, dropout
+from memcore.tensors.operations import add, dropout, learned
 from memcore.tensors.tensor import Tensor
 
 
@@ -101,6 +101,8 @@ def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Conte
         hidden_states = add(residual, hidden_states)
     for each in norms:
         hidden_states = norm(hidden_states, weights, each)
+    for parameter in layer.extra.weights() if layer.extra else ():
+        hidden_states = learned(hidden_states, weights[parameter.name])
     return hidden_states
 
 

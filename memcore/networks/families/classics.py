@@ -357,6 +357,7 @@ CLASSICS: Mapping[str, Family] = {
         norms=_falcon_norms,
         residual=_falcon_residual,
         start="falcon",
+        saves_head=True,
     ),
 }
 """Rows by `model_type`."""

@@ -140,6 +140,16 @@ def _resampler(whole: Reader, vision: Reader) -> Tensors:
     ]
 
 
+def _locating(whole: Reader, vision: Reader) -> Tensors:
+    """A norm over four patches side by side, and matrices (nvidia/LocateAnything-3B, `modeling_locateanything.py`)."""
+    vision.symbol("mt", 4 * vision.sizes["ht"])
+    return [
+        *affine("mlp1.0", "mt", "projector"),
+        *linear("mlp1.1", "h", "mt", "projector"),
+        *linear("mlp1.3", "h", "h", "projector"),
+    ]
+
+
 def _shrunk(reader: Reader, name: str = "downsample_ratio") -> int:
     """Return how many patches along one side become one."""
     ratio = reader.number(name)
@@ -264,6 +274,14 @@ COMPOSITES: Mapping[str, Composite] = {
         moved=("model.", "language_model.model."),
         head="language_model.lm_head",
     ),
+    "locateanything": Composite(
+        text="qwen2",
+        towers=_towers("moonvit", "vision_model.", _locating),
+        images=_kimi_images,
+        moved=("model.", "language_model.model."),
+        head="language_model.lm_head",
+        tied_by="text",
+    ),
     "phi3_v": Composite(
         text="phi3",
         towers=_towers("clip_vision_model", "model.vision_embed_tokens.img_processor.vision_model.", _phi3),
@@ -302,6 +320,6 @@ COMPOSITES: Mapping[str, Composite] = {
     ),
     **{kind: _qwen(kind) for kind in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl_moe")},
     "gemma3n": Composite(text="gemma3n_text", towers=_no_towers, warning=_TEXT_ONLY),
-    "gemma4": Composite(text="gemma4_text", towers=_no_towers, warning=_TEXT_ONLY),
+    "gemma4": Composite(text="gemma4_text", towers=_no_towers),
 }
 """Rows by `model_type`."""

@@ -14,8 +14,10 @@ from dataclasses import replace
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.networks import patterns
+from memcore.networks.families.counted import clips, counted, gemma4
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
+from memcore.networks.families.sparse import UNGROUPED
 from memcore.networks.patterns import Place, first_dense, typed
 from memcore.networks.reader import Reader
 from memcore.networks.recognized import RESIDUAL
@@ -138,7 +140,61 @@ REMOTE: Mapping[str, Family] = {
         warning=_OUTSIDE,
         only={"rmsnorm": True, "post_layer_norm": True},
     ),
+    "chatglm-6b": Family(
+        mixers={"attention": replace(
+            UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="per-head", bias=True,
+            output_bias=True, kv_heads=None,
+        )},
+        feeds={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", bias=True,
+                              fixed_activation="gelu")},
+        keys={"num_hidden_layers": "num_layers", "intermediate_size": "inner_hidden_size",
+              "max_position_embeddings": "max_sequence_length"},
+        path="transformer.layers",
+        embedding="transformer.word_embeddings",
+        final_norm="transformer.final_layernorm",
+        norm="layer",
+        norm_bias=True,
+        like="llama",
+        warning=_OUTSIDE,
+    ),
     "minicpm": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
+    "phi3small": Family(
+        mixers={"attention": replace(
+            UNBIASED, inputs=("query_key_value",), output="dense", fused="grouped", bias=True, output_bias=True,
+        )},
+        feeds={"dense": Dense(gate=None, up="up_proj", fused=True, bias=True, fixed_activation="gelu")},
+        keys={"intermediate_size": "ff_intermediate_size", "hidden_dropout": "ffn_dropout_prob"},
+        final_norm="model.final_layernorm",
+        norm="layer",
+        norm_bias=True,
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "xverse": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
+    "exaone": Family(
+        mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
+        feeds={"dense": Dense(gate="c_fc_0", up="c_fc_1", down="c_proj", activation="activation_function")},
+        norms=("ln_1", "ln_2"),
+        keys={"num_hidden_layers": "num_layers"},
+        path="transformer.h",
+        embedding="transformer.wte",
+        final_norm="transformer.ln_f",
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "PanguEmbedded": replace(
+        DECODERS["llama"],
+        mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")},
+        like="llama",
+        warning=_OUTSIDE,
+    ),
+    "deepseek": Family(
+        mixers={"attention": UNBIASED},
+        feeds={"dense": Dense(), "sparse": UNGROUPED},
+        feed_plan=first_dense(),
+        like="deepseek_v2",
+        warning=_OUTSIDE,
+    ),
     "grok-2": Family(
         mixers={"attention": UNBIASED},
         feeds={
@@ -185,7 +241,8 @@ REMOTE: Mapping[str, Family] = {
 
 def renamed(config: Config) -> Config:
     """A configuration under the names of a family that has a row, if its code's own names are others."""
-    change = _RENAMED.get(str(config.get("model_type")))
+    row = counted(config)
+    change = row.text if row else _RENAMED.get(str(config.get("model_type")))
     return change(config) if change else config
 
 
@@ -300,7 +357,7 @@ def _minicpm(config: Config) -> Config:
 def _deepseek_ocr(config: Config) -> Config:
     """DeepSeek-OCR, whose code transformers has under a fork's name; the older DeepSeek-VL2 has other towers."""
     text = config.get("language_config")
-    if config.get("architectures") != ["DeepseekOCRForCausalLM"] or not isinstance(text, Mapping):
+    if not clips(config) or not isinstance(text, Mapping):
         return config
     kept = {key: value for key, value in text.items() if key not in ("architectures", "auto_map")}
     return {"model_type": "unlimited_ocr", "text_config": {**kept, "model_type": "unlimited_ocr_text"}}
@@ -387,13 +444,92 @@ def _xlm(config: Config) -> Config:
     return {**config, "model_type": "jina_embeddings_v3", "architectures": ["JinaEmbeddingsV3Model"]} if own else config
 
 
+_FALCON = {"n_head": "num_attention_heads", "n_head_kv": "num_kv_heads", "n_layer": "num_hidden_layers"}
+
+
+def _refined(config: Config) -> Config:
+    """Falcon before transformers: the larger model has key heads in groups (`modelling_RW.py`)."""
+    grouped = config.get("model_type") == "RefinedWeb"
+    return {**_keys(config, _FALCON), "model_type": "falcon", "new_decoder_architecture": grouped}
+
+
+def _minimax(config: Config) -> Config:
+    """MiniMax-Text-01 and -M1: which layers see everything (`modeling_minimax_text_01.py`)."""
+    kinds = config.get("attn_type_list")
+    listed = {"layer_types": [_MINIMAX.get(each, "?") for each in kinds]} if isinstance(kinds, list) else {}
+    return {**config, **listed, "model_type": "minimax"}
+
+
+_MINIMAX: Mapping[object, str] = {0: "linear_attention", 1: "full_attention"}
+_SEEN = {
+    "clip-vit-large-patch14-336": ("clip_vision_model", 1024, 336, 4096, 16, 24, 14),
+    "clip-vit-large-patch14": ("clip_vision_model", 1024, 224, 4096, 16, 24, 14),
+    "siglip-so400m-patch14-384": ("siglip_vision_model", 1152, 384, 4304, 16, 27, 14),
+}
+"""Towers that older files only name, with what their own files say."""
+_SIZES_SEEN = (
+    "model_type", "hidden_size", "image_size", "intermediate_size", "num_attention_heads", "num_hidden_layers",
+    "patch_size",
+)  # fmt: skip
+
+
+def _llava(config: Config) -> Config:
+    """LLaVA as its own code saves it: the tower is only named (`llava_arch.py` of haotian-liu/LLaVA)."""
+    named, projector = config.get("mm_vision_tower"), config.get("mm_projector_type")
+    if not isinstance(named, str):
+        return config
+    tower = _SEEN.get(named.rpartition("/")[2])
+    if tower is None:
+        raise ConfigError.at("model.mm_vision_tower", "found {}; allowed: {}", shown(named), joined(", ", _SEEN))
+    if projector != "mlp2x_gelu":
+        raise ConfigError.at(
+            "model.mm_projector_type",
+            "found {}, and only {} is supported for this family",
+            shown(projector),
+            shown("mlp2x_gelu"),
+        )
+    text = {key: value for key, value in config.items() if not key.startswith("mm_")}
+    kind = str(config.get("model_type")).removeprefix("llava_").replace("llava", "llama")
+    newline = "unpad" in str(config.get("mm_patch_merge_type"))
+    return {
+        "model_type": "llava_next" if newline else "llava",
+        "text_config": {**text, "model_type": kind},
+        "vision_config": dict(zip(_SIZES_SEEN, tower, strict=True)),
+        "vision_feature_layer": config.get("mm_vision_select_layer", -2),
+        "image_grid_pinpoints": config.get("image_grid_pinpoints"),
+        "tie_word_embeddings": config.get("tie_word_embeddings", False),
+    }
+
+
+def _clip(config: Config) -> Config:
+    """CLIP's first files have keys of their parts twice; these win (transformers 5.23, `CLIPConfig.__post_init__`)."""
+    found = dict(config)
+    for name in ("text_config", "vision_config"):
+        given, more = config.get(name), config.get(f"{name}_dict")
+        if isinstance(more, Mapping):
+            found[name] = {**(given if isinstance(given, Mapping) else {}), **more}
+    return found
+
+
+def _chatglm(config: Config) -> Config:
+    """The first ChatGLM is another network than those after it."""
+    return {**config, "model_type": "chatglm-6b"} if "inner_hidden_size" in config else config
+
+
 _RENAMED: Mapping[str, Callable[[Config], Config]] = {
+    "bloom": lambda config: _keys(config, {"n_embed": "hidden_size"}),
+    "chatglm": _chatglm,
+    **dict.fromkeys(("clip", "chinese_clip", "altclip", "clipseg", "clap", "groupvit", "owlvit"), _clip),
+    **dict.fromkeys(("RefinedWeb", "RefinedWebModel"), _refined),
+    **dict.fromkeys(("minimax_text_01", "minimax_m1"), _minimax),
+    **dict.fromkeys(("llava", "llava_llama", "llava_mistral", "llava_qwen2"), _llava),
     "nemotron-nas": _blocks,
     "internvl_chat": _intern,
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,
+    "phi3small": lambda config: {"tie_word_embeddings": True, **config},
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
-    "deepseek_vl_v2": _deepseek_ocr,
+    **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
     "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
@@ -405,15 +541,23 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
 }
 
 
+def published(config: Config) -> Mapping[str, int]:
+    """What the checkpoint that a file describes holds besides its network, in elements."""
+    row = counted(config)
+    return row.published(config) if row else {}
+
+
 def beside(config: Config) -> tuple[Weight, ...]:
     """What a published checkpoint holds besides the network that `renamed` says it is: its code builds it too."""
-    found = _BESIDE.get(str(config.get("model_type")))
+    row, found = counted(config), _BESIDE.get(str(config.get("model_type")))
+    if row is not None:
+        return tuple(row.towers(config))
     return found(config) if found else ()
 
 
 def _unused_patches(config: Config) -> tuple[Weight, ...]:
     """CLIP's patches, in whose place those of SAM are read (`deepencoder.py`)."""
-    if config.get("architectures") != ["DeepseekOCRForCausalLM"]:
+    if not clips(config):
         return ()
     return (Weight("model.vision_model.embeddings.patch_embedding.weight", ((1024,), (3, 14, 14)), "tower"),)
 
@@ -459,8 +603,9 @@ def _jina_adapters(config: Config) -> tuple[Weight, ...]:
 
 
 _BESIDE: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
-    "deepseek_vl_v2": _unused_patches,
+    **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "gemma3n": _gemma3n_towers,
+    "gemma4": lambda config: tuple(gemma4(config)),
     "phi4mm": _phi4_adapters,
     "xlm-roberta": _jina_adapters,
 }

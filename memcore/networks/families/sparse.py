@@ -30,6 +30,8 @@ _SIGMOID = Routed(
 )
 """Sigmoid scores, groups and a correction bias (DeepSeek-V3)."""
 _SIGMOID_FP32 = replace(_SIGMOID, correction_dtype="fp32")
+UNGROUPED = replace(_SIGMOID, variant="deepseek_v2", correction=None, groups=None)
+"""Softmax scores over all experts, with shared ones (DeepSeek-V1)."""
 
 
 def _deepseek(variant: str, routed: Routed = _SIGMOID, *, rotary: str | None = None, indexed: bool = False) -> Family:
@@ -367,6 +369,7 @@ SPARSE: Mapping[str, Family] = {
             "sliding": replace(_MIMO, kv_heads=lambda reader: 2 * reader.integer("num_key_value_heads"), sinks=True),
         },
         feeds={"dense": Dense(), "sparse": replace(_SIGMOID, shared=None)},
+        sdpa=False,
         mixer_plan=_mimo_places,
         feed_plan=first_dense(default=1),
     ),

@@ -326,7 +326,7 @@ def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> 
     first starts of 0.24 on an RTX 4090 and an RTX 5090; dense models in 4 bits on an A10G, 3090 and 4090 as much.
     """
     basics = job.basics
-    towers = (basics.model.network.towers or basics.tower) and (chosen.images or not chosen.facts.skips_towers)
+    towers = basics.model.parameters_by_kind.get("tower") and (chosen.images or not chosen.facts.skips_towers)
     if chosen.eager or towers or not stage.embeds or not chosen.facts.times_kernels:
         return []
     table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor

@@ -1,0 +1,338 @@
+"""Networks outside of transformers whose towers are only counted: a language model that has a row, and the rest.
+
+Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`), and the code in
+the repositories of Qwen/Qwen-VL-Chat (`visual.py`), Qwen/Qwen-Audio-Chat (`audio.py`), openbmb/MiniCPM-V
+(`resampler.py`) and nvidia/LocateAnything-3B; tests/truth/published.json holds files and published totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from memcore.errors import ConfigError
+from memcore.networks.derived import tensors
+from memcore.networks.weights import Weight
+from memcore.units import shown
+
+Config = Mapping[str, object]
+
+
+def whole(value: object, default: int = 0) -> int:
+    """A size that a file gives, or the default of its class."""
+    return value if type(value) is int and 0 < value < 1 << 31 else default
+
+
+def within(config: object, *names: str) -> object:
+    """What a key of a part of a configuration says."""
+    for name in names:
+        config = config.get(name) if isinstance(config, Mapping) else None
+    return config
+
+
+def part(name: str, *counts: int) -> Weight:
+    """One part of a tower, of which only the number of its parameters matters."""
+    return Weight(name, ((sum(counts),),), "tower")
+
+
+def matrix(outer: int, inner: int, bias: int = 1) -> int:
+    """A matrix with its bias."""
+    return outer * inner + bias * outer
+
+
+def norms(count: int, width: int) -> int:
+    """Layer norms with weight and bias."""
+    return count * 2 * width
+
+
+def blocks(count: int, width: int, wide: int) -> int:
+    """Layers of a vision transformer: attention and a plain feed-forward layer with biases, two layer norms."""
+    return count * (4 * matrix(width, width) + matrix(wide, width) + matrix(width, wide) + norms(2, width))
+
+
+def pooling(width: int, keys: int, queries: int, *, projects: bool) -> int:
+    """Learned queries that attend to what a tower sees (`Resampler`), with fixed positions that checkpoints hold."""
+    attends = 4 * matrix(width, width) + norms(2, width) + matrix(width, keys, 0)
+    return 2 * queries * width + attends + (norms(1, width) + width * width) * projects
+
+
+def _minicpm_towers(config: Config) -> Iterator[Weight]:
+    """The first MiniCPM-V: SigLIP of timm without its last layer and its pooling head, and a resampler."""
+    ends = matrix(1152, 3 * 14 * 14) + 27 * 27 * 1152 + norms(1, 1152)
+    yield part("vpm", blocks(26, 1152, 4304), ends)
+    yield part(
+        "resampler", pooling(whole(config.get("hidden_size")), 1152, whole(config.get("query_num"), 64), projects=True)
+    )
+
+
+def _llama3_towers(config: Config) -> Iterator[Weight]:
+    """VideoLLaMA 3's SigLIP of any size, and two matrices."""
+    vision, hidden = config.get("vision_encoder_config"), whole(config.get("hidden_size"))
+    width, layers = whole(within(vision, "hidden_size"), 1152), whole(within(vision, "num_hidden_layers"), 27)
+    patch, wide = whole(within(vision, "patch_size"), 14), whole(within(vision, "intermediate_size"), 4304)
+    yield part("vision_encoder", blocks(layers, width, wide), matrix(width, 3 * patch * patch), norms(1, width))
+    yield part("mm_projector", matrix(hidden, width), matrix(hidden, hidden))
+
+
+def _as(kind: str, *left: str) -> Callable[[Config], Config]:
+    cut = _without(*left, "architectures", "auto_map")
+    return lambda config: {**cut(config), "model_type": kind}
+
+
+def _without(*keys: str) -> Callable[[Config], Config]:
+    return lambda config: {key: value for key, value in config.items() if key not in keys}
+
+
+def _language(config: Config) -> Config:
+    """DeepSeek-VL2's and -OCR's language model (`deepseek_vl2.py`, `DeepseekVLV2ForCausalLM.__init__`)."""
+    found = within(config, "language_config")
+    if not isinstance(found, Mapping):
+        raise ConfigError.at("model.language_config", "missing; add the part of the configuration that has this name")
+    kind = "deepseek_v2"
+    if found.get("topk_method") == "noaux_tc":
+        kind = "deepseek_v3"
+    elif found.get("use_mla") is False or not whole(found.get("kv_lora_rank"), 1 if "kv_lora_rank" not in found else 0):
+        kind = "deepseek"
+    return {**_without("use_mla", "lm_head", "rm_head", "architectures", "auto_map")(found), "model_type": kind}
+
+
+_SAM = (12, 768, 3072)
+"""SAM's ViT-B: layers, widths."""
+
+
+def sam(last: int) -> Weight:
+    """SAM's ViT-B with a neck and two further convolutions (`ImageEncoderViT`): four layers see the whole image."""
+    layers, width, _ = _SAM
+    head = width // 12
+    relative = 2 * head * ((layers - 4) * (2 * 14 - 1) + 4 * (2 * 64 - 1))
+    neck = 256 * width + 9 * 256 * 256 + norms(2, 256) + 9 * 512 * 256 + 9 * last * 512
+    return part("sam_model", blocks(*_SAM), relative, neck, matrix(width, 3 * 256), 64 * 64 * width)
+
+
+def _qwen_layers(count: int, hidden: int, wide: int, keys: int) -> int:
+    """Layers of Qwen2: biases on queries, keys and values."""
+    attends = hidden * hidden * 2 + hidden + 2 * matrix(keys, hidden)
+    return count * (attends + 3 * hidden * wide + 2 * hidden) + hidden
+
+
+def clips(config: Config) -> bool:
+    """Return whether a file's towers are DeepSeek-OCR's, CLIP and SAM, which transformers has under a fork's name."""
+    return config.get("architectures") == ["DeepseekOCRForCausalLM"] or isinstance(
+        within(config, "vision_config", "width", "clip-l-14-224"), Mapping
+    )
+
+
+def _deepseek_towers(config: Config) -> Iterator[Weight]:
+    """DeepSeek-OCR 2: SAM and a Qwen2 of 0.5B that encodes; DeepSeek-VL2: SigLIP with its pooling head."""
+    hidden = whole(within(config, "projector_config", "n_embed"), 2048)
+    if isinstance(within(config, "vision_config", "width", "qwen2-0-5b"), Mapping):
+        yield sam(896)
+        yield part("qwen2_model", _qwen_layers(24, 896, 4864, 128), (256 + 144) * 896)
+        yield part("projector", matrix(hidden, 896), hidden)
+        return
+    vision = within(config, "vision_config")
+    layers, width = (whole(within(vision, key), usual) for key, usual in (("layers", 24), ("width", 1024)))
+    ratio, patch = within(vision, "mlp_ratio"), whole(within(vision, "patch_size"), 16)
+    wide = int(width * ratio) if isinstance(ratio, (int, float)) and 0 < ratio < width else 4 * width
+    side = whole(within(vision, "image_size"), 384) // patch
+    head = width + matrix(width, width) * 4 + norms(1, width) + matrix(wide, width) + matrix(width, wide)
+    yield part(
+        "vision",
+        blocks(layers, width, wide),
+        matrix(width, 3 * patch * patch),
+        side * side * width,
+        norms(1, width),
+        head,
+    )
+    usual = {"depth": 2, "downsample_ratio": 2, "input_dim": 1152}
+    depth, ratio, seen = (whole(within(config, "projector_config", key), value) for key, value in usual.items())
+    first = matrix(hidden, seen * ratio * ratio)
+    yield part("projector", first, (depth - 1) * matrix(hidden, hidden), 2 * hidden)
+
+
+_MOLMO = (
+    "embedding_size", "architectures", "auto_map", "attention_layer_norm", "norm_after", "qkv_bias", "weight_tying",
+)  # fmt: skip
+
+
+def _molmo(config: Config) -> Config:
+    """Molmo's decoder: Qwen2's, or OLMo 2's where norms come after."""
+    kinds = {(True, False, False): "qwen2", (False, True, True): "olmo2"}
+    said = tuple(config.get(key) is True for key in ("qkv_bias", "attention_layer_norm", "norm_after"))
+    if said not in kinds:
+        raise ConfigError.at(
+            "model.norm_after", "found {}, and only {} is supported for this family", shown(said[2]), shown(False)
+        )
+    rows, wide = whole(config.get("embedding_size")), whole(config.get("intermediate_size"))
+    sizes = {"intermediate_size": wide // 2, "vocab_size": rows or config.get("vocab_size")}
+    left = {
+        "embedding_size",
+        "architectures",
+        "auto_map",
+        "attention_layer_norm",
+        "norm_after",
+        "qkv_bias",
+        "weight_tying",
+    }
+    return {**{k: v for k, v in config.items() if k not in left}, **sizes, "model_type": kinds[said]}
+
+
+def _molmo_towers(config: Config) -> Iterator[Weight]:
+    """CLIP's large tower without its last layer; two of its layers' results are pooled and projected."""
+    width, hidden, wide = 1024, whole(config.get("hidden_size")), whole(config.get("intermediate_size")) // 2
+    ends = width + 577 * width + matrix(width, 3 * 14 * 14, 0) + norms(1, width)
+    yield part("vision_backbone.image_vit", blocks(23, width, 4096), ends)
+    pooled = 3 * matrix(width, 2 * width) + matrix(width, width) + 2 * 2 * width
+    yield part("vision_backbone.image_pooling_2d", pooled)
+    yield part("vision_backbone.image_projector", 2 * width * wide + wide * hidden)
+    yield Weight("wte.new_embedding", ((128,), (hidden,)), "tower")
+
+
+def _qwen_visual(config: Config) -> Iterator[Weight]:
+    """Qwen-VL's tower (`visual.py`), Qwen-Audio's (`audio.py`)."""
+    seen, heard = config.get("visual"), config.get("audio")
+    if isinstance(seen, Mapping):
+        width, out, layers = whole(seen.get("width")), whole(seen.get("output_dim")), whole(seen.get("layers"))
+        patch, ratio = whole(seen.get("patch_size"), 14), seen.get("mlp_ratio", 4.0)
+        wide = int(width * ratio) if isinstance(ratio, (int, float)) and 0 < ratio < 64 else 4 * width
+        ends = width * 3 * patch * patch + 256 * width + norms(1, width)
+        yield part("transformer.visual", blocks(layers, width, wide), ends, pooling(out, width, 256, projects=True))
+    if isinstance(heard, Mapping):
+        width, out, layers = whole(heard.get("n_state")), whole(heard.get("output_dim")), whole(heard.get("n_layer"))
+        # Whisper's keys have no bias.
+        encoder = blocks(layers, width, 4 * width) - layers * width + norms(1, width)
+        ends = matrix(width, 3 * whole(heard.get("n_mels"), 80)) + matrix(width, 3 * width)
+        yield part("transformer.audio", encoder, ends, 2 * out, matrix(out, width))
+
+
+def gemma4(config: Config) -> Iterator[Weight]:
+    """Gemma 4's vision and audio towers and what leads out of them (transformers 5.23, models/gemma4)."""
+    hidden, seen, heard = whole(within(config, "text_config", "hidden_size"), 2304), *_towers_of(config)
+    if seen is not None:
+        found = {**seen, "model_type": "gemma4_vision"}
+        yield part(
+            "vision_tower", sum(prod(each.shape) for each in tensors(found, "Gemma4VisionModel", "model.vision_config"))
+        )
+        yield part("embed_vision", whole(seen.get("hidden_size"), 768) * hidden)
+    if heard is not None:
+        width, layers = whole(heard.get("hidden_size"), 1024), whole(heard.get("num_hidden_layers"), 12)
+        out, kernel = whole(heard.get("output_proj_dims"), 1536), whole(heard.get("conv_kernel_size"), 5)
+        channels = heard.get("subsampling_conv_channels")
+        first, second = channels if isinstance(channels, list) and len(channels) == 2 else (128, 32)
+        head = width // whole(heard.get("num_attention_heads"), 8)
+        feed, attend, convolve = (
+            8 * width * width + 2 * width,
+            5 * width * width + head,
+            3 * width * width + kernel * width,
+        )
+        layer = 2 * feed + attend + convolve + 2 * width + 3 * width
+        before = 9 * first + first + 9 * first * second + second + width * 32 * second
+        yield part("audio_tower", layers * layer, before, matrix(out, width))
+        yield part("embed_audio", out * hidden)
+
+
+def _towers_of(config: Config) -> Iterator[Config | None]:
+    for key in ("vision_config", "audio_config"):
+        found = config.get(key)
+        yield found if isinstance(found, Mapping) else None
+
+
+def _dots(config: Config) -> Iterator[Weight]:
+    """dots.ocr's tower without biases, and Qwen2-VL's merger."""
+    vision, hidden = config.get("vision_config"), whole(config.get("hidden_size"))
+    width, layers = whole(within(vision, "embed_dim"), 1536), whole(within(vision, "num_hidden_layers"), 42)
+    wide, patch = whole(within(vision, "intermediate_size"), 4224), whole(within(vision, "patch_size"), 14)
+    merged = whole(within(vision, "spatial_merge_size"), 2) ** 2 * width
+    layer = 4 * width * width + 3 * width * wide + 2 * width
+    yield part("vision_tower", layers * layer, matrix(width, 3 * patch * patch) + 2 * width)
+    yield part("vision_tower.merger", norms(1, width), matrix(merged, merged), matrix(hidden, merged))
+
+
+def _glm(config: Config) -> Iterator[Weight]:
+    """GLM-4V's EVA2-CLIP, a convolution and a gated projector (`visual.py` of zai-org/glm-4v-9b)."""
+    vision, hidden, wide = (
+        config.get("vision_config"),
+        *(whole(config.get(key)) for key in ("hidden_size", "ffn_hidden_size")),
+    )
+    usual = {
+        "hidden_size": 1792,
+        "num_hidden_layers": 63,
+        "intermediate_size": 15360,
+        "num_positions": 6401,
+        "patch_size": 14,
+    }
+    width, layers, inner, places, patch = (whole(within(vision, key), value) for key, value in usual.items())
+    ends = matrix(width, 3 * patch * patch) + (1 + places) * width
+    yield part("transformer.vision.transformer", blocks(layers, width, inner), ends)
+    projector = hidden * hidden + norms(1, hidden) + 3 * hidden * wide + 2 * hidden
+    yield part("transformer.vision.linear_proj", projector, matrix(hidden, 4 * width))
+
+
+def _thinker(config: Config) -> Config:
+    """What servers and LoRA see of Qwen-Omni: the model that writes text."""
+    found = within(config, "thinker_config")
+    kind = f"{config.get('model_type')}_thinker"
+    return {**_without("architectures")(found), "model_type": kind} if isinstance(found, Mapping) else config
+
+
+def _nothing(config: Config) -> Iterator[Weight]:
+    yield from ()
+
+
+_TO_WAVES = 449_051_264
+"""Parameters of what makes sounds of Qwen2.5-Omni's codes, which both sizes share (transformers 5.23,
+`Qwen2_5OmniToken2WavModel`)."""
+
+
+def _speaks(config: Config) -> Mapping[str, int]:
+    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out (`qwen2_5_omni_thinker.py`)."""
+    talker = config.get("talker_config")
+    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
+        return {}
+    found = {**talker, "model_type": "qwen2_5_omni_talker"}
+    sizes = tensors(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
+    return {"talker, which servers leave out": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How a published file describes such a network."""
+
+    text: Callable[[Config], Config]
+    """The configuration of its language model."""
+    towers: Callable[[Config], Iterator[Weight]]
+    """What it has besides."""
+    when: Callable[[Config], bool] = lambda config: True
+    """Which files it is for."""
+    key: str | None = None
+    """Only files with this key."""
+    published: Callable[[Config], Mapping[str, int]] = lambda config: {}
+    """What its checkpoint holds besides."""
+
+    def fits(self, config: Config) -> bool:
+        """Return whether it is what a file describes."""
+        return self.when(config) and (self.key is None or config.get(self.key) is not None)
+
+
+COUNTED: Mapping[str, tuple[Counted, ...]] = {
+    "deepseek_vl_v2": (Counted(_language, _deepseek_towers, when=lambda config: not clips(config)),),
+    "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
+    "molmo": (Counted(_molmo, _molmo_towers),),
+    "dots_ocr": (Counted(_as("qwen2", "vision_config", "sliding_window"), _dots),),
+    "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
+    "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),
+    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config"),),
+    "videollama3_qwen2": (Counted(_as("qwen2", "vision_encoder_config"), _llama3_towers),),
+    "qwen": (
+        Counted(_without("visual"), _qwen_visual, key="visual"),
+        Counted(_without("audio"), _qwen_visual, key="audio"),
+    ),
+}
+"""By `model_type`; the first that fits."""
+
+
+def counted(config: Config) -> Counted | None:
+    """How the towers of a file are counted, if they are."""
+    rows = COUNTED.get(str(config.get("model_type")), ())
+    return next((row for row in rows if row.fits(config)), None)
