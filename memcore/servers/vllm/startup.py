@@ -43,8 +43,7 @@ class Start:
 
 def refusals(start: Start) -> Iterator[str]:
     """Everything that vLLM would refuse, the first first."""
-    asked = ceil(start.capacity * start.utilization)
-    free = start.capacity - start.before
+    asked, free = _asked(start), start.capacity - start.before
     if free < asked:
         most = int(1000 * free / start.capacity) / 1000
         yield (
@@ -93,6 +92,15 @@ def refusals(start: Start) -> Iterator[str]:
                 start.blocks,
             )
         )
+
+
+def fails(start: Start) -> bool:
+    """Return whether the server ends before it has a cache: too little is free, or graphs cannot be profiled."""
+    return start.capacity - start.before < _asked(start) or out_of_memory(start)
+
+
+def _asked(start: Start) -> int:
+    return ceil(start.capacity * start.utilization)
 
 
 def out_of_memory(start: Start) -> bool:
