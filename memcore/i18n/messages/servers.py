@@ -83,6 +83,12 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "vLLM 拒绝启动：“Free memory on device cuda:0 ({free}/{all} GiB) on startup is less than desired GPU memory "
         "utilization ({share}, {asked} GiB)”"
     ),
+    'vLLM refuses: "Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than '
+    'max_num_batched_tokens ({most})"': (
+        "vLLM 拒绝启动：“Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than "
+        "max_num_batched_tokens ({most})”"
+    ),
+    "max_num_batched_tokens {tokens} starts": "max_num_batched_tokens {tokens} 即可启动",
     'vLLM ends with "CUDA out of memory" while it profiles graphs with a cache of {blocks} blocks of {size} GiB': (
         "vLLM 在以 {blocks} 个块（每块 {size} GiB）的缓存试捕获 CUDA graph 时以 “CUDA out of memory” 结束"
     ),

@@ -40,6 +40,9 @@ from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import GiB
 
+_VIDEO = 32 * (70 + 2 + 6)
+"""Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
+(vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
 _FIRST_START = "first start: embeddings made to time kernels"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
 
@@ -52,8 +55,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     if found.falls_back and (loras or basics.layout.pipeline > 1):
         found = former(found)
     tokens, sequences = _batches(read, basics, found)
+    images = read.given(Inference.images_per_sequence) != 0
+    item = _largest_item(basics) if images and found.whole_items else 0
+    if found.steps_for_items:
+        tokens = max(tokens, item)
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
+    if found.shortest_steps:
+        tokens = min(tokens, chosen * basics.max_model_len)
     latent = "lk" in basics.model.sizes
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, chunked and found.since < (0, 20))
@@ -74,7 +83,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         block_size=_either(read, Inference.block_size, ServerSettings.block_size, 64 if latent else 16),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled,
-        images=read.given(Inference.images_per_sequence) != 0,
+        images=images,
+        item=item,
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
@@ -82,6 +92,12 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (speculation.tokens if speculation else 0),
     )
+
+
+def _largest_item(basics: Basics) -> int:
+    """Tokens of a video, where images and videos see themselves whole."""
+    shown = basics.tower or basics.model.network.towers
+    return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
 def _routed(basics: Basics) -> bool:
@@ -434,14 +450,14 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank]) -> Pool | None:
 
     states = any(group.spec.kind == "state" for group in paging.groups)
     least = _least(chosen) if states else 0
-    start = _start(job, chosen, found)
-    if start is not None and blocks is not None and fails(start):
-        least = blocks + max(start.profiled, 1)
     low, high = blocks or 0, blocks or 0
     if blocks is not None and chosen.cache_bytes is None:
         sides = [(r.available or 0, *r.uncertain, r.paging) for r in found if r.paging.block]
         low = min(each.count(room - less) for room, less, _, each in sides)
         high = min(each.count(room + more) for room, _, more, each in sides)
+    start = _start(job, chosen, found)
+    if start is not None and blocks is not None and fails(start):
+        least = high + max(start.profiled, 1)
     other = None
     if blocks is not None and job.config[EngineSettings.version] is None:
         older = replace(
@@ -485,6 +501,8 @@ def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None
     outside = sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
     return Start(
         capacity=job.capacity,
+        item=chosen.item,
+        tokens=chosen.tokens,
         utilization=chosen.utilization if chosen.cache_bytes is None and chosen.facts.checks_free else 0,
         before=outside,
         held=sum(entry.bytes for entry in rank.entries if entry.category in _STAYING),

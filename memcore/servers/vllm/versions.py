@@ -42,6 +42,13 @@ class Facts:
     """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
     server_batches: bool = True
     """Defaults depend on the GPU: 8192 tokens and 1024 sequences from 70 GiB on."""
+    shortest_steps: bool = False
+    """Where nothing is asked for, a step has no more tokens than all sequences together."""
+    whole_items: bool = False
+    """It refuses steps that do not hold the largest image or video of Gemma 4, which sees itself whole
+    (transformers_utils/model_arch_config_convertor.py, is_mm_prefix_lm; v1/core/encoder_cache_manager.py)."""
+    steps_for_items: bool = False
+    """Steps hold it where nothing else is asked for (engine/arg_utils.py, _get_min_mm_batched_tokens)."""
     checks_free: bool = False
     """It refuses to start where less is free than the share it is to have (v1/worker/utils.py, request_memory)."""
     two_modes: bool = False
@@ -100,13 +107,14 @@ _TWO_MODES = replace(
     _FEWER_SIZES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32
 )
 _WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
-_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True)
+_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True)
 _TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
-_GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True)
+_GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True, whole_items=True)
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
 _FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
-_FEW = replace(_FLASHINFER, since=(0, 26), profiles_few=True)
+_RAISED = replace(_FLASHINFER, since=(0, 22), steps_for_items=True)
+_FEW = replace(_RAISED, since=(0, 26), profiles_few=True)
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
 _WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True, hybrids_reuse_prefixes=True)
 _ALIKE = replace(_WIDE, since=(0, 30), tokens_by_blocks=True)
@@ -128,6 +136,7 @@ FACTS = (
     _GRAPHS,
     _CONCURRENCY,
     _FLASHINFER,
+    _RAISED,
     _FEW,
     _CONSUMED,
     _WIDE,
