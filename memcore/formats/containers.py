@@ -100,6 +100,9 @@ def _described(content: Mapping[Any, Any]) -> str | None:
     more = [str(each) for each in content.get("args") or () if isinstance(each, str | int | float)]
     if isinstance(content.get("modelURL"), str):
         return _of_chart(content)
+    model = content.get("model")
+    if isinstance(model, Mapping) and isinstance(model.get("modelURL"), str):
+        return _of_chart(_of_operator(model, content.get("vllmConfig")))
     url, operated = content.get("url"), _OPERATED.get(str(content.get("engine", "")).lower())
     if isinstance(url, str) and operated is not None:
         return _joined([*operated, url.partition("://")[2].partition("?")[0], *more], 2)
@@ -125,6 +128,22 @@ _SWITCHES: Mapping[str, str] = {
     "enableChunkedPrefill": "enable-chunked-prefill", "enablePrefixCaching": "enable-prefix-caching",
 }  # fmt: skip
 """Fields of `vllmConfig` and the flags that the chart makes of them."""
+
+
+def _of_operator(model: Mapping[Any, Any], given: object) -> Mapping[Any, Any]:
+    """The fields of a `VLLMRuntime` as a chart has them: some of vLLM's stand beside the model's address.
+
+    Source: vllm production-stack, operator/internal/controller/vllmruntime_controller.go.
+    """
+    config = (
+        {name: value for name, value in given.items() if name not in _OUTSIDE} if isinstance(given, Mapping) else {}
+    )
+    own = {name: model[name] for name in _FIELDS if model.get(name)}
+    set_ones = {name: value for name, value in config.items() if name not in _OUTSIDE and (value or name in _SWITCHES)}
+    return {**model, "vllmConfig": {**dict.fromkeys(_SWITCHES, False), **own, **set_ones}}
+
+
+_OUTSIDE = ("v1", "port", "env")
 
 
 def _of_chart(content: Mapping[Any, Any]) -> str:
