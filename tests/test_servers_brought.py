@@ -79,6 +79,8 @@ READ = {
     "  vllmConfig: {tensorParallelSize: 2, gpuMemoryUtilization: '0.8', port: 8000}\n": {
         "inference.max_model_len": 4096, "inference.max_num_seqs": 32, "parallelism.tensor_parallel_size": 2,
         "engine.gpu_memory_utilization": 0.8, "engine.enable_prefix_caching": False},
+    "spec:\n  tensorParallelSize: 2\n  extraArgs: [--max-num-seqs, '64']\n  model: {modelURL: org/m, enableLoRA: true}\n": {
+        "inference.max_num_seqs": 64, "inference.max_loras": 1, "parallelism.tensor_parallel_size": 2},
     "vllm serve /m/qwen3.6-35b-a3b-nvfp4 --quantization modelopt": {"inference.quantization": None},
     "vllm serve /m --quantization modelopt": {"inference.quantization": "fp8"},
     "vllm serve org/m --limit-mm-per-prompt image=2": {"inference.images_per_sequence": 2},
@@ -98,6 +100,7 @@ SAID = {
     "llama-server -m my-model.gguf -c 512": "says no format",
     "trtllm-serve org/m --extra_llm_api_options x.yml": "x.yml is another file",
     "swift deploy --model org/m": "supported for `swift deploy`",
+    "spec:\n  url: hf://org/m\n  engine: VLLM\n  resourceProfile: google-tpu-v5e-2x2:4\n": "supported: GPUs",
 }
 
 

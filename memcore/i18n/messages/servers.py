@@ -158,6 +158,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
         "`swift deploy` 和 `swift infer` 支持：vllm、sglang、lmdeploy"
     ),
+    "supported: GPUs": "支持：GPU",
     "SGLang starts, and takes requests of at most {tokens} tokens": "SGLang 会启动，每个请求最多 {tokens} 个 token",
     "gpu_memory_utilization {share} starts": "gpu_memory_utilization {share} 即可启动",
     "max_model_len {length} starts": "max_model_len {length} 即可启动",
