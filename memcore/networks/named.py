@@ -70,9 +70,14 @@ def plain(name: str) -> str:
     return _MARKS.sub("", name.lower())
 
 
+_CACHED = re.compile(r"(?:^|/)models--([^/]+?)--([^/]+)(?=$|/)")
+"""The folder of a repository in the hub's cache (huggingface_hub, file_download.py, `repo_folder_name`)."""
+
+
 def named(name: str, find: Callable[[str], str | None]) -> Named | None:
     """The model and the format behind a name; `find` knows the hub id of its last part."""
-    maker, _, last = name.strip().rpartition("/")
+    cached = _CACHED.search(name)
+    maker, _, last = ("/".join(cached.groups()) if cached else name).strip().rpartition("/")
     for ending, format_ in _ENDINGS:
         found = re.fullmatch(rf"(.+?)(?:{ending})", last, re.IGNORECASE)
         base = _base(found[1], find) if found else None
