@@ -134,6 +134,7 @@ ACCELERATE = Tool(
         ),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
     ),
+    defaults={Training.precision: "fp32"},  # commands/launch.py: `mixed_precision` is "no"
     unsaid={
         Hardware.num_gpus: None,
         **_ACCELERATED.unsaid,
