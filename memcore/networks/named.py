@@ -53,8 +53,10 @@ _TUNED = re.compile(
     re.IGNORECASE,
 )
 """Endings that change no shape: of how a model was trained on, and of longer rotations."""
-_WITHOUT = ("-hf", "-BF16", "-Base", "-beta")
-"""Such endings of the catalog's own names; the last two are of models that others are trained from."""
+_WITHOUT = ("-hf", "-BF16", "-Base", "-Instruct", "-beta")
+"""Such endings of the catalog's own names; all but the first two are of models that others are trained from."""
+_RANKING = re.compile(r"-(?:embedding|reranker)(?=-\d)", re.IGNORECASE)
+"""What the same layers were trained for, in front of their size."""
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
 _MAKERS = ("Meta-", "NVIDIA-")
@@ -107,7 +109,7 @@ def _base(last: str, find: Callable[[str], str | None]) -> str | None:
 
 def _others(last: str) -> Iterator[str]:
     """Yield what else a repository of the same shape may be called."""
-    names = [last]
+    names = [_RANKING.sub("", last)] if _RANKING.search(last) else [last]
     for _ in range(_SEVERAL):
         shorter = _TUNED.sub("", names[-1])
         if shorter == names[-1]:

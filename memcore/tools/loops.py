@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.settled import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Settled
 from memcore.messages import Message
+from memcore.networks.adapters import around, linear_names
+from memcore.networks.catalog import find_model
+from memcore.networks.separate_experts import experts_of
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
@@ -79,6 +82,23 @@ def targets(found: object) -> object:
     if any(each in _LINEAR for each in listed):
         return "all-linear"
     return list(dict.fromkeys(each for each in listed if each != ""))
+
+
+def linear_alone(model: object) -> list[str]:
+    """The linear layers of a model with routed experts, whose stacked matrices are none; empty for other models.
+
+    axolotl, LLaMA-Factory and ms-swift name all `nn.Linear` themselves before PEFT sees them, and transformers 5 stacks
+    the matrices of experts (axolotl 0.18, loaders/adapter.py, `find_all_linear_names`; LLaMA-Factory 0.9.6,
+    model/model_utils/misc.py, `find_all_linear_modules`; ms-swift 4.5, utils/torch_utils.py, `find_all_linears`).
+    """
+    try:
+        network = find_model(model).network if isinstance(model, str) else None
+    except MemcoreError:
+        return []
+    if network is None or not any(True for _ in experts_of(network)):
+        return []
+    head = around(network)[1]
+    return [each for each in linear_names(network) if each != head]
 
 
 _CHOICE = re.compile(r"\(\??:?([^()]*)\)")
@@ -258,12 +278,22 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     _axolotl_plugins(settled)
     if settled.get("unfrozen_parameters"):
         settled[TRAINABLE] = _parts(settled.pop("unfrozen_parameters"))
+    _axolotl_targets(settled, found.get("base_model"))
+    return settled, tuple(said)
+
+
+def _axolotl_targets(settled: dict[str, Any], model: object) -> None:
+    """The layers with adapters; where linear layers are not all that the model multiplies with, they are named."""
     if "lora_target_modules" in settled:
         settled["lora_target_modules"] = targets(settled["lora_target_modules"])
     if settled.get("lora_target_modules") == "all-linear":
         del settled["lora_target_modules"]
         settled["lora_target_linear"] = True
-    return settled, tuple(said)
+    names = linear_alone(model) if settled.get("lora_target_linear") is True else []
+    if names:
+        listed = settled.get("lora_target_modules")
+        del settled["lora_target_linear"]
+        settled["lora_target_modules"] = list(dict.fromkeys([*(listed if isinstance(listed, list) else ()), *names]))
 
 
 _KERNELS: Mapping[str, str] = {
@@ -360,6 +390,8 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
     for name in ("lora_target", "oft_target"):
         if name in settled and settled[name] != "all":
             settled[name] = targets(settled[name])
+        elif name in settled and (names := linear_alone(found.get("model_name_or_path"))):
+            settled[name] = names
     return settled, notes
 
 
@@ -406,9 +438,9 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
         double = settled.pop("quant_config.double_quantization", True)
         word = str(settled.pop("quant_config.quantization_type", "nf4"))
         settled["*bits"] = "int8" if bits == 8 else f"{word}-double" if double is not False else word
-    size = settled.pop("cp_size")
-    if size != 1:
-        raise _refuse("cp_size", size, "sequences split among FSDP's ranks are not supported yet; leave it out")
+    mode = settled.pop("cp_mode")
+    if settled["cp_size"] != 1 and mode != "ulysses":
+        raise _refuse("cp_mode", mode, "supported: 'ulysses'")
     if settled.pop("kernel_config.name", None) == "liger_kernel":
         settled[IMPLEMENTATION] = "liger"
     optimizer = settled.pop("optim_config.name", None)
@@ -444,8 +476,6 @@ _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
 def _swift_trains(found: Mapping[str, Any]) -> None:
     """Raise an error for other commands, tasks and methods."""
     program = str(found.get("", ""))
-    if found.get("task_type", "causal_lm") != "causal_lm":
-        raise _refuse("task_type", found["task_type"], "only 'causal_lm' is supported")
     if re.search(r"\b(infer|deploy|export|eval|app|sample|merge-lora|rollout)\b", program):
         raise ConfigError.at(
             "the command", "found {:.60}, which does not train; supported: `swift sft` or `swift pt`", program
@@ -503,6 +533,8 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
         adapter = {name: _SWIFT[name] for name in ("lora_rank", "lora_dropout")}
         settled = {**adapter, "target_modules": "all-linear", **settled}
         settled["target_modules"] = targets(settled["target_modules"])
+        if settled["target_modules"] == "all-linear":
+            settled["target_modules"] = linear_alone(found.get("model")) or "all-linear"
     else:
         settled = {name: value for name, value in settled.items() if name not in ("lora_rank", "target_modules")}
     each_step = found.get("per_device_train_batch_size", 1)

@@ -131,7 +131,17 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "this method is not supported yet": "暂不支持此方法",
     "supported: 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
     "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
-    "sequences split among FSDP's ranks are not supported yet": "暂不支持在 FSDP 的 rank 之间切分序列",
+    "supported: 'ulysses'": "支持 'ulysses'",
+    "task_type: {task}: {said}": "task_type：{task}：{said}",
+    "a row is counted as two sequences, an anchor with one positive": "每行数据按两条序列计算：锚点与一个正例",
+    "a row is counted as two sequences, the query's with one document": "每行数据按两条序列计算：同一查询各配一篇文档",
+    "more of them take a larger micro-batch": "更多序列需要更大的微批",
+    "log-probabilities of vocabulary shards are counted as a supervised loss": (
+        "按词表切分的对数概率按监督训练的损失计算"
+    ),
+    "a second model for reference is not supported yet": "暂不支持另有参考模型",
+    "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
+    "nearest is grpo": "最接近的是 grpo",
     "only 'causal_lm' is supported": "仅支持 'causal_lm'",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
