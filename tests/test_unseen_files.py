@@ -220,3 +220,45 @@ def test_rewards_of_pictures():
 def test_what_is_refused(text, words):
     with pytest.raises(MemcoreError, match=words):
         imported(text, 8)
+
+
+TORCHTUNE_DPO = """\
+model:
+  _component_: torchtune.models.llama3_1.lora_llama3_1_8b
+  lora_attn_modules: ['q_proj', 'v_proj', 'output_proj']
+  apply_lora_to_mlp: True
+  lora_rank: 8
+tokenizer:
+  _component_: torchtune.models.llama3.llama3_tokenizer
+  max_seq_len: 1024
+batch_size: 4
+optimizer:
+  _component_: torch.optim.AdamW
+  fused: True
+loss:
+  _component_: torchtune.rlhf.loss.DPOLoss
+  beta: 0.1
+gradient_accumulation_steps: 8
+dtype: bf16
+enable_activation_checkpointing: True
+"""
+"""torchtune, recipes/configs/llama3_1/8B_lora_dpo_single_device.yaml."""
+
+
+def test_pairs_of_torchtune():
+    """What the trained model is compared with is itself without its adapter."""
+    found = answered(TORCHTUNE_DPO)
+    assert {each.path: each.value for each in found.assumptions}["training.method.reference"] == "adapter"
+
+
+@pytest.mark.parametrize(
+    ("model", "share"), [("Qwen/Qwen2.5-VL-3B-Instruct", 0.5), ("tiiuae/Falcon-H1-0.5B-Base", 0.8)]
+)
+def test_four_bits_beside_towers_and_recurrent_layers(model, share):
+    """Towers are quantized as the decoder is; matrices of recurrent layers are counted as they are stored."""
+    job = {"sequence_length": 128, "precision": "bf16", "adapter": {"type": "lora"}}
+    plain, frozen = (
+        estimate(Config.from_dict({"model": model, "training": {**job, **more}})).peak.peak
+        for more in ({}, {"quantization": "nf4-double"})
+    )
+    assert frozen < share * plain

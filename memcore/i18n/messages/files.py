@@ -242,6 +242,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "--vocab-size is {size}: {whose}": "--vocab-size 为 {size}：{whose}",
     "BERT's cased words": "BERT 区分大小写的词表",
+    "BERT's lower-case words": "BERT 不区分大小写的词表",
     "--vocab-size is {size}: {whose} and further ones": "--vocab-size 为 {size}：{whose}和另加的词",
     "--vocab-size is {size}: that of {name}": "--vocab-size 为 {size}：取自 {name}",
     "--vocab-size is {size}: that of GPT-2's words and merges": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",

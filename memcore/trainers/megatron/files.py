@@ -51,7 +51,9 @@ _CHECKPOINTS = "training.activation_checkpointing"
 _KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
 _ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
 _OF_T5 = ("--encoder-num-layers", "--decoder-num-layers", "--decoder-seq-length")
-_CASED = ("BertWordPieceCase", 28996, "BERT's cased words")
+_BERT: Mapping[str, tuple[int, str]] = {
+    "BertWordPieceCase": (28996, "BERT's cased words"), "BertWordPieceLowerCase": (30522, "BERT's lower-case words"),
+}  # fmt: skip
 _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--model-parallel-size": {"--tensor-model-parallel-size": None},
     "--batch-size": {"--micro-batch-size": None},
@@ -184,8 +186,9 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
     if size:
         return size, Message("--vocab-size is {}: that of {}", size, name)
-    kind, size, whose = _CASED
-    if found.get("--tokenizer-type") == kind:
+    kind = found.get("--tokenizer-type", "BertWordPieceLowerCase" if found.get("*architecture") == "bert" else None)
+    if kind in _BERT:
+        size, whose = _BERT[kind]
         further = found.get("--vocab-extra-ids", 0)
         size += further if isinstance(further, int) else 0
         said = "--vocab-size is {}: {} and further ones" if further else "--vocab-size is {}: {}"
