@@ -211,7 +211,6 @@ def test_rewards_of_pictures():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (VERL_MEGATRON.replace("adv_estimator=grpo", "adv_estimator=gae"), "critic"),
         (SWIFT_EMBEDDING.replace("task_type embedding", "task_type seq_cls"), "supported: causal_lm, embedding"),
         (FACTORY_CP.replace("cp_mode: ulysses", "cp_mode: ring"), "ulysses"),
         ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "second model for reference"),
@@ -262,3 +261,15 @@ def test_four_bits_beside_towers_and_recurrent_layers(model, share):
         for more in ({}, {"quantization": "nf4-double"})
     )
     assert frozen < share * plain
+
+
+@pytest.mark.parametrize("text", [VERL_MEGATRON, VERL_ULYSSES], ids=["megatron", "fsdp"])
+def test_a_critic_beside_the_actor(text):
+    """Its parameters and states are as large as the actor's; what is offloaded leaves no room taken."""
+    changed = text.replace("adv_estimator=grpo", "adv_estimator=gae")
+    assert flat(imported(changed).config)["training.method.critic"] is True
+    small = {"model": "Qwen/Qwen3-0.6B", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
+    config = Config.from_dict({**imported(changed).config, **small})
+    alone, both = estimate(config.replaced("training.method.critic", None)), estimate(config)
+    kept = alone.rank.persistent
+    assert both.device.expected - alone.device.expected == kept.parameters + kept.states

@@ -45,12 +45,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "每个序列按 max_prompt_length + max_response_length 个 token 计"
     ),
     "give the sequences of a micro-batch": "请给出微批次的序列数",
-    "a critic that stays on the GPU during the actor's update is not supported yet": (
-        "暂不支持在 actor 更新期间留在 GPU 上的 critic"
-    ),
-    "true is, and so is algorithm.adv_estimator=grpo": "支持 true，也支持 algorithm.adv_estimator=grpo",
-    "a critic model is not supported yet": "暂不支持 actor 之外的 critic",
-    "nearest is group_norm": "最接近的是 group_norm",
     "sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence": (
         "序列被拼到 ppo_max_token_len_per_gpu 个 token 为止：按一个序列处理"
     ),
@@ -141,7 +135,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "a second model for reference is not supported yet": "暂不支持另有参考模型",
     "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
-    "nearest is grpo": "最接近的是 grpo",
+    "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
+        "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
+    ),
+    "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
     "only 'causal_lm' is supported": "仅支持 'causal_lm'",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",

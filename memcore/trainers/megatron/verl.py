@@ -17,7 +17,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.settled import GPUS, PER_NODE, Settled
 from memcore.formats.tool import Key, Tool
 from memcore.trainers.megatron.swift import MEGATRON_SWIFT
-from memcore.trainers.pytorch.verl import DEFAULTS, VERL, batch, gpus, lengths, rollout
+from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
 
 _ACTOR, _MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."
 _MEGATRON = f"{_ACTOR}megatron."
@@ -40,7 +40,6 @@ _RANKS = ("tensor", "pipeline", "context")
 
 def _settled(found: Mapping[str, Any]) -> Settled:
     """A run in Megatron-LM's arguments: the actor in bf16 with fp32 masters that data-parallel ranks share."""
-    _refuse_others(found)
     settled: dict[str, Any] = {**found, **_DEFAULTS, _FRAMEWORK: "verl", _PRECISION: "bf16-mixed"}
     for name in found:
         place = next((each for each in _PLACES if name.startswith(each)), None)
@@ -59,6 +58,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if sizes[0] == 1:
         del settled["sequence_parallel"]  # workers/megatron_workers.py
     ranks = sizes[0] * sizes[1] * context if all(isinstance(size, int) for size in sizes) else "$RANKS"
+    settled |= critic(found, notes, *(f"critic.megatron.{name}" for name in ("param_offload", "optimizer_offload")))
     gpus(settled)
     rollout(settled, notes)
     lengths(settled, notes, context)
@@ -71,14 +71,6 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         del settled["gradient_accumulation_fusion"]
     _adapter(settled)
     return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
-
-
-def _refuse_others(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for critics, which stay on the GPU."""
-    estimator = str(found.get("algorithm.adv_estimator", "gae"))
-    if estimator == "gae":
-        message = "a critic that stays on the GPU during the actor's update is not supported yet; nearest is grpo"
-        raise UnsupportedError("algorithm.adv_estimator", "found {!r:.80}; {}", estimator, message)
 
 
 _LORA = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]
@@ -120,6 +112,7 @@ VERL_MEGATRON = Tool(
         Key(path=Training.sequence_length, name=_LENGTH),
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.method.critic, name=CRITIC),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name=_RANK),
         Key(path=Training.adapter.target_modules, name=_TARGETS),

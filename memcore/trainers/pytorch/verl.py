@@ -20,7 +20,7 @@ _FSDP, _REF = f"{_ACTOR}fsdp_config.", "actor_rollout_ref.ref.fsdp_config."
 _GROUPS = ("grpo", "rloo", "remax", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gpg", "grpo_passk",
            "optimal_token_baseline", "grpo_vectorized", "opo")  # fmt: skip
 """Ways to advantages without a critic (trainer/ppo/core_algos.py, `AdvantageEstimator`)."""
-_METHOD, _COMPLETION, _SHARE = "*method", "*completion", "*share"
+_METHOD, _COMPLETION, _SHARE, CRITIC = "*method", "*completion", "*share", "*critic"
 _ENGINE, _VERSION, _PRECISION, _REDUCED, _BATCH, _LENGTH = (
     "*engine", "*version", "*precision", "*reduced", "*micro", "*length",
 )  # fmt: skip
@@ -59,6 +59,9 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     reduced = str(settled.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
     settled[_REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
     settled[_ATTENTION] = str(settled.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
+    settled |= critic(
+        found, notes, *(f"critic.model.fsdp_config.{name}" for name in ("param_offload", "optimizer_offload"))
+    )
     gpus(settled)
     rollout(settled, notes)
     ranks = settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
@@ -82,7 +85,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
 
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for actors of Megatron and critics."""
+    """Raise UnsupportedError for actors of Megatron, and for ways to advantages that are not known."""
     strategy = found.get(f"{_ACTOR}strategy", "fsdp")
     config = str(found.get("config-name", ""))
     megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
@@ -94,19 +97,19 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     estimator = str(found.get("algorithm.adv_estimator", "gae"))
     if estimator.startswith("$"):
         return
-    if estimator == "gae":
-        _refuse_critic(found)
-    elif estimator not in _GROUPS:
+    if estimator != "gae" and estimator not in _GROUPS:
         raise _refuse("algorithm.adv_estimator", estimator, Message("supported: {}", joined(", ", _GROUPS)))
 
 
-def _refuse_critic(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for a critic that stays on the GPU while the actor is updated."""
-    for name in ("param_offload", "optimizer_offload"):
-        key = f"critic.model.fsdp_config.{name}"
-        if found.get(key) is not True:
-            raise _refuse(key, found.get(key), "a critic that stays on the GPU during the actor's update is not "
-                          "supported yet; true is, and so is algorithm.adv_estimator=grpo")  # fmt: skip
+def critic(found: Mapping[str, Any], notes: list[str], *places: str) -> dict[str, Any]:
+    """Return whether a critic keeps its states on the GPU during the actor's update; it is counted as large as that.
+
+    `places` are the keys that would move its parameters and its optimizer to the host.
+    """
+    if str(found.get("algorithm.adv_estimator", "gae")) != "gae" or all(found.get(key) is True for key in places):
+        return {}
+    notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
+    return {CRITIC: True}
 
 
 def gpus(settled: dict[str, Any]) -> None:
@@ -160,8 +163,9 @@ def batch(settled: dict[str, Any], ranks: object) -> None:
     prompts, answers = _number(settled, f"{_ACTOR}ppo_mini_batch_size"), _number(settled, f"{_ROLLOUT}n")
     if each is None:
         raise _refuse(key, None, "give the sequences of a micro-batch")
-    sizes = (each, prompts, answers, world, ranks)
-    if all(isinstance(size, int) and size > 0 for size in sizes) and world % ranks == 0:
+    if not (isinstance(world, int) and isinstance(ranks, int) and 0 < ranks <= world and world % ranks == 0):
+        return
+    if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers)):
         mine = max(1, prompts * answers * ranks // world)
         settled[_STEPS] = max(1, -(-mine // each))
 
@@ -193,6 +197,7 @@ VERL = Tool(
         Key(path=Training.method.name, name=_METHOD),
         Key(path=Training.method.completion_length, name=_COMPLETION),
         Key(path=Training.method.rollout_share, name=_SHARE),
+        Key(path=Training.method.critic, name=CRITIC),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name=_RANK),
         Key(path=Training.adapter.target_modules, name=f"{_MODEL}target_modules"),
