@@ -273,3 +273,46 @@ def test_a_critic_beside_the_actor(text):
     alone, both = estimate(config.replaced("training.method.critic", None)), estimate(config)
     kept = alone.rank.persistent
     assert both.device.expected - alone.device.expected == kept.parameters + kept.states
+
+
+BRIDGE_RECIPE = """\
+MODEL_NAME=qwen3_8b
+TP=2
+CLI_OVERRIDES="model.tensor_model_parallel_size=$TP \\
+    model.recompute_granularity=selective \\
+    model.recompute_modules=[core_attn,mlp] \\
+    train.global_batch_size=32 \\
+    train.micro_batch_size=2 \\
+    dataset.seq_length=4096"
+CMD="uv run --no-sync python scripts/training/run_recipe.py --recipe ${MODEL_NAME}_peft_config $CLI_OVERRIDES"
+srun --mpi=pmix bash -c "$CMD"
+"""
+"""Megatron Bridge, in the way of examples/models/*/slurm_peft.sh."""
+
+
+def test_recipes_by_name():
+    """Keys that a command overrides are read, on what the recipe's name says; what it sets itself is said to be open."""
+    found = imported(BRIDGE_RECIPE, 8)
+    said = flat({**found.config, "model": ""})
+    assert found.config["model"] == "qwen3-8b"
+    assert said["parallelism.tensor_parallel_size"] == 2
+    assert said["training.activation_checkpointing.modules"] == ["core_attn", "mlp"]
+    assert (said["training.adapter.type"], said["training.adapter.rank"]) == ("lora", 32)
+    assert (said["training.sequence_length"], said["training.gradient_accumulation_steps"]) == (4096, 4)
+    assert any("what the recipe itself sets is not known" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "each", "steps"),
+    [
+        ('"train_batch_size": 256, "gradient_accumulation_steps": 1', 32, 1),
+        ('"train_batch_size": 256', 32, 1),
+        ('"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4', 4, 8),
+    ],
+)
+def test_sequences_of_a_step_of_deepspeed(said, each, steps):
+    """DeepSpeedExamples, training/imagenet/config/ds_fp16_z1_config.json: what is not said follows from the rest."""
+    text = f'{{{said}, "zero_optimization": {{"stage": 1}}, "fp16": {{"enabled": true}}}}'
+    read = flat(imported(text, 8).config)
+    assert (read["training.micro_batch_size"], read["training.gradient_accumulation_steps"]) == (each, steps)
+    assert any("train_batch_size is left out" in note for note in imported(text).notes)

@@ -74,14 +74,21 @@ def targets(found: object) -> object:
             _ends(found) if pattern else [each.strip().rpartition(".")[2] for each in found.split(",")]
         )
     elif isinstance(found, list):
+        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _apart(each)]
         listed = [
-            end for each in found for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
+            end for each in parts for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
         ]
     else:
         return found
     if any(each in _LINEAR for each in listed):
         return "all-linear"
     return list(dict.fromkeys(each for each in listed if each != ""))
+
+
+def _apart(found: object) -> Sequence[object]:
+    """An item of a list, which on a command line may end with a comma or hold several names."""
+    plain = isinstance(found, str) and re.fullmatch(r"[\w.\s,-]+", found)
+    return [each for each in found.split(",") if each.strip()] if isinstance(found, str) and plain else [found]
 
 
 def linear_alone(model: object) -> list[str]:
@@ -577,6 +584,16 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+def _zero_dtype(settled: dict[str, Any], of_trl: bool) -> None:
+    """Leave out the dtype of loading where DeepSpeed casts the weights: with bf16 said, or TRL's default."""
+    said = [name for name in ("torch_dtype", "dtype") if str(settled.get(name)).endswith("bfloat16")]
+    if settled.get(ENGINE) != "deepspeed" or not (_set(settled.get("bf16")) or (of_trl and said)):
+        return
+    for name in ("torch_dtype", "dtype"):
+        settled.pop(name, None)
+    settled["bf16"] = True
+
+
 def _plain_dtype(settled: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(settled.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -617,12 +634,13 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     _trainer_liger(settled)
     if _set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
-    if _set(settled.get("bf16")) and settled.get(ENGINE) == "deepspeed":
-        settled.pop("torch_dtype", None)
-        settled.pop("dtype", None)
-    _plain_dtype(settled)
+    if _set(found.get("tune_mm_mlp_adapter")):
+        raise _refuse("tune_mm_mlp_adapter", True, "training towers alone is not supported yet")
     other = any(name in found for name in _NOT_OF_TRL)
-    if other or not (method or any(name in found for name in _OF_TRL)):
+    of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
+    _zero_dtype(settled, of_trl_alone)
+    _plain_dtype(settled)
+    if not of_trl_alone:
         return settled, notes
     if not any(name in settled for name in _PRECISIONS) and settled.get(ENGINE) not in _SHARDED:
         settled[PRECISION] = "bf16-autocast"

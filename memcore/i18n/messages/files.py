@@ -125,6 +125,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "this method is not supported yet": "暂不支持此方法",
     "supported: 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
     "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
+    "{recipe}: what the recipe itself sets is not known": "{recipe}：配方自身设置的内容未知",
+    "read is what its command overrides": "只读取了命令所覆盖的键",
     "supported: 'ulysses'": "支持 'ulysses'",
     "task_type: {task}: {said}": "task_type：{task}：{said}",
     "a row is counted as two sequences, an anchor with one positive": "每行数据按两条序列计算：锚点与一个正例",
