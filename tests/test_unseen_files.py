@@ -3,9 +3,10 @@
 import pytest
 
 from memcore import Config, estimate
-from memcore.errors import MemcoreError
+from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.readers import flat
 from memcore.tools import imported
+from memcore.tools.sources import Source, read_sources
 
 VERL_MEGATRON = """\
 set -x
@@ -316,3 +317,17 @@ def test_sequences_of_a_step_of_deepspeed(said, each, steps):
     read = flat(imported(text, 8).config)
     assert (read["training.micro_batch_size"], read["training.gradient_accumulation_steps"]) == (each, steps)
     assert any("train_batch_size is left out" in note for note in imported(text).notes)
+
+
+MEGATRON_WORDS = (
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2 "
+    "--seq-length 64 --micro-batch-size 1 --bf16"
+)
+
+
+def test_a_vocabulary_that_no_flag_names():
+    """It is asked for as a variable that the script leaves open."""
+    with pytest.raises(ConfigError, match=r"--vocab-size: found \$VOCAB_SIZE, which the script does not set"):
+        read_sources([Source("train.sh", MEGATRON_WORDS)])
+    config, _ = read_sources([Source("train.sh", MEGATRON_WORDS)], variables={"VOCAB_SIZE": "512"})
+    assert config["model"]["vocab_size"] == 512

@@ -245,9 +245,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "--vocab-size is {size}: {whose} and further ones": "--vocab-size 为 {size}：{whose}和另加的词",
     "--vocab-size is {size}: that of {name}": "--vocab-size 为 {size}：取自 {name}",
     "--vocab-size is {size}: that of GPT-2's words and merges": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",
-    "--vocab-size is not given, and the tokenizer's is not known: add it to the command": (
-        "未给出 --vocab-size，分词器的词表大小也未知：请加到命令中"
-    ),
     "only nanotron's Llama is supported: {reason}": "仅支持 nanotron 的 Llama：{reason}",
     "its Qwen2 has different layers": "其 Qwen2 的层不同",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
