@@ -180,7 +180,7 @@ def read_part(
             return _stored(listed, name, alone="model" not in given and alone)
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
-            return read.config, None, (*notes, *read.notes)
+            return found, None, (*notes, *read.notes)
     other = imported(text, gpus, source.job)
     config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
