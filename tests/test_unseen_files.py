@@ -331,3 +331,19 @@ def test_a_vocabulary_that_no_flag_names():
         read_sources([Source("train.sh", MEGATRON_WORDS)])
     config, _ = read_sources([Source("train.sh", MEGATRON_WORDS)], variables={"VOCAB_SIZE": "512"})
     assert config["model"]["vocab_size"] == 512
+
+
+@pytest.mark.parametrize(
+    ("text", "loss"),
+    [
+        ("model_name_or_path: a/b\nper_device_train_batch_size: 1\nuse_liger_kernel: true\n", "fused-linear"),
+        ("model_name_or_path: a/b\nstage: sft\nenable_liger_kernel: true\n", "fused-linear"),
+        ("model_name_or_path: a/b\nstage: rm\nenable_liger_kernel: true\n", None),
+        ("swift sft --model a/b --tuner_type lora --use_liger_kernel true", "fused-linear"),
+        ("model_name_or_path: a/b\nmax_length: 8\nbeta: 0.1\nuse_liger_kernel: true\n", "fused-linear"),
+    ],
+)
+def test_ligers_loss_comes_with_its_kernels(text, loss):
+    """Logits are never made: `apply_liger_kernel_to_llama(fused_linear_cross_entropy=True)`."""
+    said = flat({**imported(text).config, "model": ""})
+    assert (said["training.implementation"], said.get("training.loss")) == ("liger", loss)

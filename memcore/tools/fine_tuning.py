@@ -196,7 +196,13 @@ TRAINER = Tool(
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
         Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
         *_KERNELS,
-        Meaning(sets={Training.implementation: "liger"}, keys={"use_liger_kernel": True}),
+        Meaning(
+            sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"use_liger_kernel": True}
+        ),
+        Meaning(
+            sets={Training.implementation: "liger"},
+            keys={"use_liger_kernel": True, "liger_kernel_config.fused_linear_cross_entropy": False},
+        ),
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
         Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True}),
         Meaning(
@@ -274,7 +280,9 @@ LLAMA_FACTORY = Tool(
         Meaning(sets={Training.adapter.type: "oft"}, keys={"finetuning_type": "oft"}),
         Meaning(sets={Training.implementation: "unsloth"}, keys={"use_unsloth": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"disable_gradient_checkpointing": True}),
-        Meaning(sets={Training.implementation: "liger"}, keys={"enable_liger_kernel": True}),
+        Meaning(
+            sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"enable_liger_kernel": True}
+        ),
         Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"lora_target": "all"}),
         Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"oft_target": "all"}),
         Meaning(sets={Training.adapter.type: "dora"}, keys={"finetuning_type": "lora", "use_dora": True}),

@@ -390,6 +390,7 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
     else:
         settled = {"lora_target" if kind == "lora" else "oft_target": "all", **settled}
     settled[PRECISION] = _factory_precision(settled, kind)
+    _trainer_liger(settled, "enable_liger_kernel", fuses=not method)
     if not _set(found.get("disable_gradient_checkpointing")):
         settled.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
     if _set(found.get("use_unsloth_gc")):
@@ -525,6 +526,7 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
         notes = tuple(note for note in notes if note != SEVERAL)
     notes = (*notes, *also)
     _attention(settled, "attn_impl")
+    _trainer_liger(settled, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))
     word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, "bf16")
     mixed = word if word == "fp32" else f"{word}-mixed"
@@ -604,18 +606,23 @@ def _plain_dtype(settled: dict[str, Any]) -> None:
             settled[PRECISION] = "fp32"
 
 
-def _trainer_liger(settled: dict[str, Any]) -> None:
-    """`liger_kernel_config`: what it leaves out of the kernels and the fused loss is on.
+def _trainer_liger(settled: dict[str, Any], name: str = "use_liger_kernel", *, fuses: bool = True) -> None:
+    """Liger's kernels with the fused loss, but for what `liger_kernel_config` leaves out.
 
-    Source: transformers, integrations/liger.py (`apply_liger_kernel`); liger_kernel 0.6, transformers/monkey_patch.py.
+    `fuses` is whether the model computes the loss: methods that need logits have their own.
+    Source: transformers, integrations/liger.py (`apply_liger_kernel`); liger_kernel 0.6, transformers/monkey_patch.py
+    (`fused_linear_cross_entropy=True`); LLaMA-Factory 0.9.6, model/model_utils/liger_kernel.py (`require_logits`).
     """
     start, fused = "liger_kernel_config.", "fused_linear_cross_entropy"
     known = {fused, "swiglu", "rope", "rms_norm"}
-    said = {name: settled.pop(start + name) for name in sorted(known) if start + name in settled}
-    if said and _set(settled.get("use_liger_kernel")):
-        del settled["use_liger_kernel"]
-        settled[LOSS] = "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear"
-        _with_liger(settled, (name for name in known - {fused} if said.get(name, True) not in _FALSE))
+    said = {each: settled.pop(start + each) for each in sorted(known) if start + each in settled}
+    if not _set(settled.get(name)):
+        return
+    del settled[name]
+    settled[IMPLEMENTATION] = "liger"
+    if fuses:
+        settled.setdefault(LOSS, "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear")
+    _with_liger(settled, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
 def of_trainer(found: Mapping[str, Any]) -> Settled:
@@ -631,7 +638,7 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     if method:
         settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
     _attention(settled, "attn_implementation")
-    _trainer_liger(settled)
+    _trainer_liger(settled, fuses=not method)
     if _set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
     if _set(found.get("tune_mm_mlp_adapter")):

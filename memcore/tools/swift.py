@@ -56,7 +56,13 @@ MS_SWIFT = Tool(
         Meaning(sets={Training.adapter.type: "dora"}, keys={"tuner_type": "lora", "use_dora": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"gradient_checkpointing": False}),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
-        Meaning(sets={Training.implementation: "liger"}, keys={"use_liger_kernel": True}),
+        Meaning(
+            sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"use_liger_kernel": True}
+        ),
+        Meaning(
+            sets={Training.implementation: "liger"},
+            keys={"use_liger_kernel": True, "liger_kernel_config.fused_linear_cross_entropy": False},
+        ),
         Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
         Meaning(sets={Training.packed_sequences: True}, keys={"padding_free": True}),
         Meaning(sets={Training.quantization: "nf4-double"}, keys={"quant_method": "bnb", "quant_bits": 4}),
