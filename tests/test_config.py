@@ -110,8 +110,8 @@ def test_what_contradicts_itself(config, message):
     [
         (with_section(training={"compile": True, "attention": "math"}),
          "training.compile: compiled blocks are not supported yet for attention 'math'; allowed: false"),
-        (with_section(model="qwen3-0.6b", training={"implementation": "torchtitan"}),
-         "training.implementation: torchtitan's models need a head of its own, which qwen3 lacks; use 'transformers'"),
+        (with_section(model="qwen3-0.6b", training={"implementation": "lit-gpt"}),
+         "training.implementation: LitGPT's layers need no norm on queries and keys, which qwen3 lacks; use 'transformers'"),
     ],
     ids=str,
 )  # fmt: skip
