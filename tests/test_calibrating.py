@@ -65,7 +65,11 @@ def test_what_no_rate_explains_is_said(milliseconds, faster):
     ("config", "log", "message"),
     [
         (JOB, "loss 1.0", "LOG: log 1 states no step time"),
-        ({"model": "gpt2", "engine": {"type": "vllm"}}, LINES["NeMo"][0], "engine.type: servers have no training steps"),
+        (
+            {"model": "gpt2", "engine": {"type": "vllm"}},
+            LINES["NeMo"][0],
+            "engine.type: servers have no training steps",
+        ),
     ],
 )
 def test_refused(config, log, message):

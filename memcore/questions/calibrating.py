@@ -63,7 +63,7 @@ _TIMES = r"time_per_iteration_ms: "
 METERS = tuple(
     Meter(tool, re.compile(before + _NUMBER + after), seconds, source)
     for tool, before, after, seconds, source in (
-        ("Megatron-LM", r"elapsed\stime\sper\siteration\s\(ms\):\s", "", _milliseconds, "megatron/training/training.py"),
+        ("Megatron-LM", r"time\sper\siteration\s\(ms\):\s", "", _milliseconds, "megatron/training/training.py"),
         ("Megatron Bridge", r"Step Time ?: ", "s", _seconds, "megatron/bridge/training/utils/train_utils.py"),
         ("NeMo", r"train_step_timing\sin\ss[=:]\s?", "", _seconds, "nemo/utils/exp_manager.py, TimingCallback"),
         ("nanotron", _TIMES, r"K\b", _seconds, "nanotron/trainer.py, train_step_logs"),

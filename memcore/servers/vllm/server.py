@@ -96,7 +96,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 def _largest_item(basics: Basics) -> int:
     """Tokens of a video, where images and videos see themselves whole."""
-    shown = basics.tower or basics.model.network.towers
+    shown = basics.model.network.towers
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
