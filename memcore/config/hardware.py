@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memcore.config.kinds import Integer, Listed, Number
+from memcore.config.kinds import Integer, Listed, Number, Text
 from memcore.config.schema import Section, setting
 from memcore.hardware import ACCELERATORS, SPELLINGS
 from memcore.limits import GPUS
@@ -18,6 +18,14 @@ class Hardware(Section, path="hardware"):
         flag="accelerator",
         common=True,
         default="none, so no verdict",
+    )
+    mig = setting(
+        Text(),
+        "MIG profile",
+        "The slice of a divided NVIDIA GPU, such as 3g.40gb: its memory and its multiprocessors are the job's.",
+        flag="mig",
+        default="the whole GPU",
+        advanced=True,
     )
     num_gpus = setting(
         Integer(maximum=GPUS),

@@ -123,6 +123,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "parallelism.ulysses_parallel_size": "DeepSpeed-Ulysses 的 rank 数：切分序列，在注意力中改为切分注意力头。",
     "hardware.accelerator": "GPU 型号，写目录中的 id。",
     "hardware.num_gpus": "GPU 总数。",
+    "hardware.mig": "已切分的 NVIDIA GPU 上的实例，例如 3g.40gb：任务只有它的显存和流式多处理器。",
     "hardware.gpus_per_node": "不经网络互连的 GPU 数；决定 Megatron 的 rank 打开多少连接。",
     "hardware.gpu_memory_gb": "每块 GPU 的显存，单位 GiB，与 nvidia-smi 一致；替代目录中的值。",
     "engine.type": "训练引擎或推理服务。DDP 复制全部；FSDP 切分参数、梯度和优化器状态。",

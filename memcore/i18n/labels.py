@@ -145,6 +145,7 @@ WORDS_OF_LABELS: Mapping[str, tuple[str, str]] = {
     "label model": ("Model", "模型"),
     "label hardware.accelerator": ("Accelerator", "加速器"),
     "label hardware.num_gpus": ("GPUs", "GPU 数"),
+    "label hardware.mig": ("MIG profile", "MIG 实例"),
     "label hardware.gpus_per_node": ("GPUs in a node", "每节点 GPU 数"),
     "label hardware.gpu_memory_gb": ("GPU memory", "显存"),
     "label training.sequence_length": ("Sequence length", "序列长度"),

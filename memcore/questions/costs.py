@@ -33,6 +33,7 @@ from dataclasses import dataclass, fields, replace
 from math import log2
 
 from memcore import registry
+from memcore.config.devices import share_of
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.training import Training
@@ -122,7 +123,9 @@ class Roofline:
 def roofline_for(config: Config) -> Roofline:
     """Return the rates of the hardware that a config names."""
     row = BY_ID.get(str(config[Hardware.accelerator] or "").strip().lower())
-    return roofline_of(row.id if row else None, config[Hardware.gpus_per_node], config[Hardware.gpu_memory_gb])
+    whole = roofline_of(row.id if row else None, config[Hardware.gpus_per_node], config[Hardware.gpu_memory_gb])
+    own = share_of(config)
+    return replace(whole, flops=whole.flops * own.sevenths / 7, memory=whole.memory * own.eighths / 8)
 
 
 def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memory_gb: float | None = None) -> Roofline:

@@ -150,6 +150,8 @@ def text_of(path: str, value: Value) -> str:
 
 
 def _changed(config: Config, path: str, value: Value) -> Config:
+    if path == ACCELERATOR:
+        return config.changed({path: value, Hardware.mig: None})
     return with_layers(config, int(value)) if path == LAYERS else config.replaced(path, value)
 
 

@@ -137,7 +137,9 @@ def gpus_needed(found: ServingEstimate) -> list[GpusNeeded]:
     """Return how many of each accelerator of the catalog serve what is asked."""
     rows = []
     for each in ACCELERATORS:
-        config = found.job.config.changed({Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None})
+        config = found.job.config.changed(
+            {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None, Hardware.mig: None}
+        )
         rows.append(GpusNeeded(each.id, each.name, _fewest(config)))
     return rows
 

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from memcore import registry
 from memcore.config.defaults import Assumption, Defaults
+from memcore.config.devices import device_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.hardware import Accelerator, find_accelerator
+from memcore.hardware import Accelerator
 from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
@@ -27,7 +28,6 @@ from memcore.serving.repositories import published, whole_model
 from memcore.serving.settings import ServerSettings
 from memcore.serving.speculation import Speculation, predicts, speculation
 from memcore.serving.stages import Layout
-from memcore.units import GiB
 
 OptionsT = TypeVar("OptionsT")
 
@@ -309,7 +309,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = _capacity(read)
+    accelerator, capacity = device_of(read)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
@@ -420,12 +420,3 @@ def _longest(read: Defaults, model: Model, usual: int | None) -> int:
     if model.network.ends.positions is not None and given > most:
         read.refuse(Inference.max_model_len, "found {}; {} has {} learned positions", given, model.name, most)
     return given
-
-
-def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
-    given = read.given(Hardware.accelerator)
-    accelerator = find_accelerator(given) if given is not None else None
-    memory: Any = read.given(Hardware.gpu_memory_gb)
-    if memory is not None:
-        return accelerator, int(memory * GiB)
-    return accelerator, accelerator.usable if accelerator else None

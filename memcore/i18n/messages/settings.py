@@ -20,6 +20,11 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not in the catalog of {count} accelerators{several}": (
         "值为 {value}，不在 {count} 个加速器的目录中{several}"
     ),
+    "profiles of this accelerator: {allowed}": "该加速器的实例规格：{allowed}",
+    "accelerators with profiles: {allowed}": "可切分的加速器：{allowed}",
+    "slices of GPUs cannot send to each other, so that a job has one of them": (
+        "MIG 实例之间不能通信，因此一个任务只能使用一个实例"
+    ),
     "found {value}, not one of the {count} models of the catalog{several}": (
         "值为 {value}，不在目录的 {count} 个模型之中{several}"
     ),

@@ -110,7 +110,7 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
     for each in sorted(ACCELERATORS, key=lambda each: each.usable):
         alike = now is None or each.vendor == now.vendor
         if each.usable > 1.05 * capacity and alike:
-            to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None}
+            to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None, Hardware.mig: None}
             yield Knob(title=each.name, to=to, why="more memory for each GPU", source=each.source)
 
 

@@ -9,6 +9,7 @@ from itertools import chain, groupby
 from math import ceil
 
 from memcore.config.defaults import Defaults
+from memcore.config.devices import device_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -48,7 +49,6 @@ from memcore.trainers.megatron.states import States, states_of
 from memcore.trainers.megatron.told import MegatronPlan
 from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
 from memcore.trainers.pytorch.synonyms import understood
-from memcore.units import GiB
 
 EXPERTS = Parallelism.expert_parallel_size
 
@@ -109,7 +109,7 @@ def resolve(config: Config) -> MegatronJob:
     sizes = {**sizes, "ra": model.sizes["ra"]} if "ra" in model.sizes else sizes
     recipe = _with_offload(read, _recipe(read, model, engine, ranks, sizes, engine.presets[precision]), sizes)
     capture = capture_of(read, recipe)
-    accelerator, capacity = _capacity(read)
+    accelerator, capacity = device_of(read)
     micro_batches = read.take(Training.gradient_accumulation_steps, ranks.pipeline)
     group = read.take(MegatronSettings.microbatch_group_size_per_virtual_pipeline_stage, ranks.pipeline)
     if read.problems:
@@ -339,7 +339,8 @@ def _recipe(
     implementation = implementation_of(read)
     local = implementation == "megatron-local"
     windowed = model.window is not None and sizes["s"] * sizes["cp"] >= model.window
-    accelerator = _capacity(read)[0]
+    given = read.given(Hardware.accelerator)
+    accelerator = find_accelerator(given) if given is not None else None
     major = accelerator.major if accelerator is not None and model.network.ends.start != "megatron-t5" else None
     kernel = str(read.take(Training.attention, *usual_kernel(read, major, local=local, windowed=windowed)))
     kernels = ("math",) if local else tuple(KERNELS)
@@ -395,12 +396,3 @@ def implementation_of(read: Defaults) -> str:
             MegatronSettings.use_transformer_engine_op_fuser, "needs {}", "training.implementation 'transformer-engine'"
         )
     return found
-
-
-def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
-    """The accelerator, and the bytes of it that a job can use."""
-    given, memory = read.given(Hardware.accelerator), read.given(Hardware.gpu_memory_gb)
-    accelerator = find_accelerator(given) if given is not None else None
-    if memory is not None:
-        return accelerator, int(memory * GiB)
-    return accelerator, accelerator.usable if accelerator else None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memcore.config.defaults import Defaults
+from memcore.config.devices import device_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.hardware import Accelerator, Overhead, communicators, find_accelerator
+from memcore.hardware import Accelerator, Overhead, communicators
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.memory.communicators import node
 from memcore.messages import Message
@@ -52,7 +53,6 @@ from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
 from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
-from memcore.units import GiB
 
 
 def resolve(config: Config, *, fake: bool = False) -> Job:
@@ -89,7 +89,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
-    accelerator, capacity = _capacity(read)
+    accelerator, capacity = device_of(read)
     if read.problems:
         raise ConfigError(read.problems)
     return Job(
@@ -266,16 +266,6 @@ def _refuse_foreign(read: Defaults, engine: Engine, model: Model) -> None:
             EngineSettings.type, "fully_shard cannot handle parameters shared by several layers, as in {}", model.name
         )
     read.refuse_foreign(engine.name)
-
-
-def _capacity(read: Defaults) -> tuple[Accelerator | None, int | None]:
-    """The accelerator, and the bytes of it that a job can use."""
-    given = read.given(Hardware.accelerator)
-    accelerator = find_accelerator(given) if given is not None else None
-    memory = read.given(Hardware.gpu_memory_gb)
-    if memory is not None:
-        return accelerator, int(memory * GiB)
-    return accelerator, accelerator.usable if accelerator else None
 
 
 EXTENSION = Extension()
