@@ -25,6 +25,7 @@ SGLANG = "--model llama-3.1-8b --engine sglang --accelerator h100-sxm-80gb --max
 FAILED = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.21 GiB.\n71.3 GiB\n"
 FILE = "base_model: gpt2\nsequence_len: 512\nmicro_batch_size: 2\nlearning_rate: 2e-5\neot_tokens: [x]\n"
 LOG = "step: 10  memory: 2.50GiB(3.16%)\n"
+STEPS = "iteration 10 | elapsed time per iteration (ms): 300.0 |\n"
 MEASURED = {
     "cases": [
         {
@@ -53,6 +54,7 @@ RUNS: Mapping[str, Sequence[str]] = {
         "--model llama-3.1-70b --seq 1024 --accelerator t4 --for micro-batch",
     ),
     "search": ("--model llama-3.2-1b --gpus 2 --accelerator h100-sxm-80gb --seq 2048", f"{OPEN} --gpus 2"),
+    "calibrate": ("job.json steps.log",),
     "reconcile": ("job.json train.log", "job.json failed.log"),
     "check": (f"{OPEN} --accelerator t4", "--model gpt2 --seq 0"),
     "validate": (OPEN,),
@@ -74,6 +76,7 @@ def printed(name: str) -> Iterator[Any]:
         Path("job.json").write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
         Path("train.yaml").write_text(FILE)
         Path("train.log").write_text(LOG)
+        Path("steps.log").write_text(STEPS)
         Path("failed.log").write_text(FAILED)
         Path("measured.json").write_text(json.dumps(MEASURED))
         for line in RUNS[name]:

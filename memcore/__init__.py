@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memcore.estimation import estimate
     from memcore.memory.estimate import Estimate
     from memcore.questions.advising.advise import Advice, Advised, advise
+    from memcore.questions.calibrating import Calibration, calibrate
     from memcore.questions.costs import Roofline
     from memcore.questions.planning.plan import Planned, Proposal, plan
     from memcore.questions.reconciling.reconcile import Reconciled, reconcile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Advice",
     "Advised",
+    "Calibration",
     "Config",
     "ConfigError",
     "Estimate",
@@ -45,6 +47,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "advise",
+    "calibrate",
     "estimate",
     "plan",
     "reconcile",
@@ -55,6 +58,7 @@ __all__ = [
 _HOMES = {
     "Advice": "memcore.questions.advising.advise",
     "Advised": "memcore.questions.advising.advise",
+    "Calibration": "memcore.questions.calibrating",
     "Config": "memcore.config.settings",
     "ConfigError": "memcore.errors",
     "Estimate": "memcore.memory.estimate",
@@ -71,6 +75,7 @@ _HOMES = {
     "UnsupportedError": "memcore.errors",
     "__version__": "memcore.version",
     "advise": "memcore.questions.advising.advise",
+    "calibrate": "memcore.questions.calibrating",
     "estimate": "memcore.estimation",
     "plan": "memcore.questions.planning.plan",
     "reconcile": "memcore.questions.reconciling.reconcile",

@@ -73,6 +73,7 @@ FILES = (
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
     "memcore.trainers.megatron.bridge_files",
+    "memcore.trainers.megatron.verl",
     "memcore.trainers.nanotron.files",
     "memcore.trainers.deepspeed.files",
     "memcore.trainers.pytorch.files",

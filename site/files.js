@@ -10,7 +10,7 @@ export function listenToFiles(carrier) {
     const files = [...list].slice(0, 8);
     const large = files.find((file) => file.size > 2 ** 22);
     if (large) say(`${large.name}: > 4 MiB`);
-    else if (files.length) receive(files.map((file) => file.name).join(", "), await Promise.all(files.map(readText)));
+    else if (files.length) receive(files.map((file) => file.name), await Promise.all(files.map(readText)));
   };
   for (const id of ["import-file", "file"]) {
     document.addEventListener("change", ({ target }) => { if (target.id === id) take(target.files); });
@@ -26,10 +26,10 @@ export function listenToFiles(carrier) {
   addEventListener("paste", (event) => {
     const text = event.clipboardData?.getData("text/plain") ?? "";
     if (event.target.matches?.("input, select, textarea") || text.length < 8) return;
-    receive(word("pasted"), [text]);
+    receive([word("pasted")], [text]);
   });
   byId("hub-fetch").addEventListener("click", fetchFromHub);
-  byId("import-take").addEventListener("click", () => receive(word("pasted"), [byId("import-text").value]));
+  byId("import-take").addEventListener("click", () => receive([word("pasted")], [byId("import-text").value]));
 }
 
 // A log goes into its field, from where it is compared; of a long one what can be read of it.
@@ -48,9 +48,9 @@ async function readText(file) {
   return new TextDecoder().decode(bytes.slice(41, 41 + length)).replace(/^memcore\0/u, "");
 }
 
-function receive(name, files) {
+function receive(names, files) {
   place.entry += 1;
-  send({ do: "import", name, files, entry: place.entry });
+  send({ do: "import", name: names.join(", "), names, files, entry: place.entry });
 }
 
 // The only request to another place, and only at a click: a public config.json of the model hub.
@@ -66,7 +66,7 @@ async function fetchFromHub() {
     const options = { credentials: "omit", referrerPolicy: "no-referrer" };
     const answer = await fetch(`https://huggingface.co/${id}/resolve/main/config.json`, options);
     if (!answer.ok) throw new Error(`${answer.status}`);
-    receive(id, [await answer.text()]);
+    receive([id], [await answer.text()]);
   } catch (failure) {
     error.textContent = `${word("hub-failed")} ${failure.message}`;
   }

@@ -13,6 +13,7 @@ from memcore.config.texts import FLAGS, from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.hardware import ACCELERATORS, find_accelerator
+from memcore.networks.catalog import catalog
 
 JOB = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
 
@@ -74,7 +75,7 @@ def test_all_problems_come_at_once():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (with_section(model="llama-3.1-9b"), "model: found 'llama-3.1-9b', not one of the 555 models of the catalog; give a config.json "
+        (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', not one of the {len(catalog())} models of the catalog; give a config.json "
          "instead (did you mean 'llama-3.1-8b'?)"),
         (with_section(engine={"type": "none"}), "engine.type: 'none' runs on one GPU, found hardware.num_gpus 8; allowed: ddp, fsdp"),
         (with_section(parallelism={"data_parallel_size": 4}), "parallelism.data_parallel_size: found 4, but hardware.num_gpus is 8; they "
@@ -109,8 +110,8 @@ def test_what_contradicts_itself(config, message):
     [
         (with_section(training={"compile": True, "attention": "math"}),
          "training.compile: compiled blocks are not supported yet for attention 'math'; allowed: false"),
-        (with_section(model="qwen3-0.6b", training={"implementation": "torchtitan"}),
-         "training.implementation: torchtitan's models need a head of its own, which qwen3 lacks; use 'transformers'"),
+        (with_section(model="qwen3-0.6b", training={"implementation": "lit-gpt"}),
+         "training.implementation: LitGPT's layers need no norm on queries and keys, which qwen3 lacks; use 'transformers'"),
     ],
     ids=str,
 )  # fmt: skip

@@ -117,6 +117,7 @@ READ = {
         {
             "model": {
                 "model_type": "megatron",
+                "vocab_size": "$VOCAB_SIZE",
                 "num_layers": 32,
                 "hidden_size": 4096,
                 "swiglu": True,

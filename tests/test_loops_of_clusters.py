@@ -180,12 +180,10 @@ REFUSED = {
     RECIPE.replace("TrainFinetuneRecipeForNextTokenPrediction", "TrainEagle3Recipe"): "recipe",
     RECIPE.replace("torch.optim.Adam", "dion.Muon"): "optimizer._target_",
     RECIPE.replace("strategy: fsdp2", "strategy: megatron_fsdp"): "distributed.strategy",
-    VERL.replace("=grpo", "=gae"): "critic.model.fsdp_config.param_offload",
     VERL.replace("ppo_mini_batch_size=64", "strategy=megatron"): "actor_rollout_ref.actor.strategy",
     VERL.replace("    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\\n", ""): (
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     ),
-    FORMER.replace("reinforce ", "gae "): "--algo.advantage.estimator",
 }
 
 

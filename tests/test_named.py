@@ -14,13 +14,18 @@ NAMES = [
     ("unsloth/llama-3-8b-Instruct-bnb-4bit", "meta-llama/Meta-Llama-3-8B-Instruct", "nf4", "nf4-double"),
     ("unsloth/gpt-oss-20b-BF16", "openai/gpt-oss-20b", "bf16", ""),
     ("unsloth/Llama-3.3-70B-Instruct-GGUF", "meta-llama/Llama-3.3-70B-Instruct", "gguf", None),
-    ("TheBloke/Llama-2-13B-chat-GPTQ", "meta-llama/Llama-2-13b-chat-hf", "gptq", None),
-    ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen/Qwen2.5-7B-Instruct", "gptq", None),
-    ("Qwen/Qwen3-8B-AWQ", "Qwen/Qwen3-8B", "awq", None),
+    ("TheBloke/Llama-2-13B-chat-GPTQ", "meta-llama/Llama-2-13b-chat-hf", "gptq", "gptq"),
+    ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen/Qwen2.5-7B-Instruct", "gptq", "gptq"),
+    ("Qwen/Qwen3-8B-AWQ", "Qwen/Qwen3-8B", "awq", "gptq"),
     ("Qwen/Qwen3-8B-FP8", "Qwen/Qwen3-8B", "fp8-block", "fp8"),
     ("RedHatAI/Qwen3-8B-FP8-dynamic", "Qwen/Qwen3-8B", "fp8-channel", None),
     ("llama3-8b", "meta-llama/Meta-Llama-3-8B", None, ""),
     ("llama2-7b", "meta-llama/Llama-2-7b-hf", None, ""),
+    ("OpenRLHF/Llama-3-8b-sft-mixture", "meta-llama/Meta-Llama-3-8B", None, ""),
+    ("alignment-handbook/zephyr-7b-sft-full", "HuggingFaceH4/zephyr-7b-beta", None, ""),
+    ("HuggingFaceTB/SmolLM3-3B-checkpoints", "HuggingFaceTB/SmolLM3-3B", None, ""),
+    ("open-r1/Qwen2.5-Math-7B-RoPE-300k", "Qwen/Qwen2.5-Math-7B", None, ""),
+    ("deepseek-ai/deepseek-coder-6.7b-instruct", "deepseek-ai/deepseek-coder-6.7b-base", None, ""),
 ]  # fmt: skip
 
 
@@ -61,10 +66,14 @@ def test_what_the_config_says_comes_before_the_name():
     assert found.peak.peak == trained("Qwen/Qwen3-0.6B", quantization="int8").peak.peak
 
 
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B-AWQ", "unsloth/Qwen3-0.6B-GGUF", "Qwen/Qwen3-0.6B-GPTQ-Int4"])
-def test_formats_that_are_not_trained_are_refused_with_the_base(name):
+def test_formats_that_are_not_trained_are_refused_with_the_base():
     with pytest.raises(ConfigError, match="training is supported from Qwen/Qwen3-0.6B"):
-        trained(name)
+        trained("unsloth/Qwen3-0.6B-GGUF")
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B-AWQ", "Qwen/Qwen3-0.6B-GPTQ-Int4"])
+def test_adapters_learn_next_to_four_bits_in_groups(name):
+    assert trained(name).peak.peak == trained("Qwen/Qwen3-0.6B", quantization="gptq").peak.peak
 
 
 def test_quantized_weights_are_not_trained_themselves():

@@ -33,7 +33,9 @@ from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
 
-VIEWS = ("overview", "tensors", "plans", "layouts", "compare", "log")
+VIEWS = ("overview", "tensors", "plans", "layouts", "compare", "log", "model")
+STAGES = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
+SERVED = "v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192"
 
 
 def test_the_first_paint_is_an_answer(browser, site):
@@ -883,10 +885,7 @@ def test_nothing_blocks_and_nothing_jumps(watched, site):
 def test_accessibility_of_everything_that_opens(browser, site):
     """axe finds nothing in dialogs, the drawer, a comparison, suggestions, layouts, a server and the Chinese page."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, bypass_csp=True, locale="zh-CN")
-    page = live(
-        context.new_page(),
-        f"{site}#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb",
-    )
+    page = live(context.new_page(), f"{site}#{STAGES}")
     page.evaluate("document.querySelector('[data-do=pin]').click()")
     view(page, "plans")
     page.locator("[data-do=curve]").click()
@@ -918,14 +917,14 @@ def test_accessibility_of_everything_that_opens(browser, site):
     expect(page.locator("#exports pre").first).to_be_visible()
     accessible(page, "exports", "#exports")
     page.keyboard.press("Escape")
-    page.evaluate("location.hash = 'v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192'")
+    page.evaluate(f"location.hash = '{SERVED}'")
     expect(page.locator("#timeline svg.users")).to_be_visible()
     accessible(page, "a server", "#sentence, #top, #bar-part, #answer")
     context.close()
 
 
 def test_the_answer_is_in_sight(browser, site):
-    """Sentence, verdict, gauge and step without scrolling; on a phone sentence and verdict, and two screens in all."""
+    """Sentence, verdict, gauge and step without scrolling; on a phone sentence and verdict; no view is over three screens."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = live(context.new_page(), site)
     bottom = "(id) => document.getElementById(id).getBoundingClientRect().bottom"
@@ -937,6 +936,18 @@ def test_the_answer_is_in_sight(browser, site):
     assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 844
     assert page.evaluate("document.querySelector('header .bar').offsetHeight") < 50
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 320, "height": 640})
+    for link in (STAGES, SERVED):
+        page.evaluate(f"location.hash = '{link}'")
+        answered(page, decode_fragment(link))
+        expect(page.locator('html[data-answer="whole"]')).to_be_attached()
+        for name in VIEWS:
+            view(page, name)
+            height, width = page.evaluate(
+                "(({ scrollHeight, scrollWidth }) => [scrollHeight, scrollWidth])(document.documentElement)"
+            )
+            assert height <= 3 * 640, (link, name)
+            assert width <= 320, (link, name)
     context.close()
 
 

@@ -23,6 +23,8 @@ READ = {
     VLLM + "--kv-cache-dtype int8_per_token_head -q awq_marlin": {CACHE: "int8", FORMAT: "awq"},
     VLLM + "--kv-cache-dtype fp8_e5m2 --quantization modelopt_fp4": {CACHE: "fp8", FORMAT: "nvfp4"},
     VLLM + "--quantization compressed-tensors": {FORMAT: None},
+    VLLM + "--spec-method ngram --spec-tokens 3 -pcp 1 --cpu-offload-gb 0": {METHOD: "ngram", TOKENS: 3},
+    VLLM + "-ep -tp 2": {"engine.enable_expert_parallel": True},
     SGLANG + "--speculative-algorithm=EAGLE3 --speculative-draft-model-path x/y --speculative-num-steps 3 "
     "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4": {METHOD: "eagle3", TOKENS: 3, DRAFT: None},
     SGLANG + "--speculative-algorithm EAGLE --speculative-num-steps 1 --speculative-num-draft-tokens 2": {
@@ -51,6 +53,11 @@ REFUSED = {
     VLLM + "--speculative-config '{\"method\"'": "--speculative-config: is not JSON",
     SGLANG + "--speculative-algorithm DFLASH": "--speculative-algorithm: found 'DFLASH'",
     VLLM + "--kv-cache-dtype int2": "--kv-cache-dtype: found 'int2'",
+    VLLM + "--cpu-offload-gb 8": "--cpu-offload-gb: found 8, which is not supported yet",
+    VLLM + "-pcp 2": "-pcp: found 2, which is not supported yet",
+    SGLANG + "--attn-cp-size 2": "--attn-cp-size: found 2, which is not supported yet",
+    "llama-server -hf a/b -ot attn=CPU": "-ot: found 'attn=CPU', which is not supported yet",
+    "llama-server -hf a/b -nkvo": "-nkvo: found True, which is not supported yet",
 }
 
 

@@ -73,6 +73,19 @@ READ = {
     "vllm serve org/m --enable-lora --max-model-len 32768 --no-enable-chunked-prefill": {
         "inference.max_loras": 1, "engine.max_num_batched_tokens": 32768},
     "llama-server --hf-repo a/b-GGUF --hf-file b-q8_0.gguf -c 512": {"inference.quantization": "q8_0"},
+    r"llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ot 'blk\.(1[0-9]|2\d)\.ffn_.*_exps.=CPU'": {"engine.n_cpu_moe": 20},
+    "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -cmoe": {"engine.n_cpu_moe": 1000},
+    "kind: VLLMRuntime\nspec:\n  model: {modelURL: org/m, maxModelLen: 4096, maxNumSeqs: 32}\n"
+    "  vllmConfig: {tensorParallelSize: 2, gpuMemoryUtilization: '0.8', port: 8000}\n": {
+        "inference.max_model_len": 4096, "inference.max_num_seqs": 32, "parallelism.tensor_parallel_size": 2,
+        "engine.gpu_memory_utilization": 0.8, "engine.enable_prefix_caching": False},
+    "spec:\n  tensorParallelSize: 2\n  extraArgs: [--max-num-seqs, '64']\n  model: {modelURL: org/m, enableLoRA: true}\n": {
+        "inference.max_num_seqs": 64, "inference.max_loras": 1, "parallelism.tensor_parallel_size": 2},
+    "vllm serve /m/qwen3.6-35b-a3b-nvfp4 --quantization modelopt": {"inference.quantization": None},
+    "vllm serve /m --quantization modelopt": {"inference.quantization": "fp8"},
+    "vllm serve org/m --limit-mm-per-prompt image=2": {"inference.images_per_sequence": 2},
+    """vllm serve org/m --limit-mm-per-prompt '{"image": 0, "video": 0}'""": {"inference.images_per_sequence": 0},
+    "vllm serve org/m --language-model-only": {"inference.images_per_sequence": 0},
 }  # fmt: skip
 
 
@@ -87,6 +100,7 @@ SAID = {
     "llama-server -m my-model.gguf -c 512": "says no format",
     "trtllm-serve org/m --extra_llm_api_options x.yml": "x.yml is another file",
     "swift deploy --model org/m": "supported for `swift deploy`",
+    "spec:\n  url: hf://org/m\n  engine: VLLM\n  resourceProfile: google-tpu-v5e-2x2:4\n": "supported: GPUs",
 }
 
 

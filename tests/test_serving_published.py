@@ -240,6 +240,11 @@ def test_tokens_of_one_group_before_0_20_2():
              "accelerator": "rtx-pro-6000", "gpu_memory_utilization": 0.5, "version": "0.26.0"},
             "exceeds available Mamba cache blocks", "starts",
         ),
+        (
+            {"model": "google/gemma-4-26B-A4B-it", "inference": {"max_model_len": 16384, "quantization": "fp8"},
+             "accelerator": "l40s", "version": "0.21.0"},
+            "max_tokens_per_mm_item (2496) is larger than max_num_batched_tokens (2048)", "2496 starts",
+        ),
     ],
 )  # fmt: skip
 def test_what_vllm_refuses(settings, quoted, change):

@@ -148,6 +148,12 @@ def test_a_draft_model_comes_on_top():
     assert found.pool.bytes_each == 16 * (131_072 + 2 * 16 * 8 * 64 * 2)
 
 
+def test_a_draft_model_that_is_not_known():
+    with pytest.raises(ConfigError) as raised:
+        serve(inference={"draft_model": "/m/gemma-4-31b-it-assistant"})
+    assert [each.path for each in raised.value.problems] == ["inference.draft_model"]
+
+
 def test_images_of_profiling():
     """Pixels and tokens of as many of the largest images as a step may have."""
     found = serve("mistral-small-3.1-24b-instruct-2503", version="0.19.0")

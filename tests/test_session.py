@@ -782,6 +782,24 @@ def test_two_files_are_one_job():
     )
 
 
+def test_where_values_come_from():
+    """A button names the file while one of its values stays; the drawer has every key, with its line or its reason."""
+    visit = Visit()
+    text = "base_model: gpt2\nsequence_len: 512\nmicro_batch_size: 2\nlearning_rate: 2e-5\neot_tokens: [x]\n"
+    visit.do("import", name="job.yaml", names=["job.yaml"], files=[text], entry=1)
+    assert "From job.yaml." in visit.html["lent"]
+    visit.do("origins")
+    shown = visit.html["drawer-body"]
+    order = [shown.index(each) for each in ("eot_tokens", "job.yaml:1<", "job.yaml:2<", "job.yaml:3<", "learning_rate")]
+    assert order == sorted(order)
+    assert "the default of axolotl" in shown
+    visit.do("language", language="zh")
+    visit.do("origins")
+    assert "axolotl 的默认值" in visit.html["drawer-body"]
+    visit.do("preset", name="8b-8xh100", entry=2)
+    assert "job.yaml" not in visit.html["lent"]
+
+
 @pytest.mark.parametrize(
     ("level", "edits"),
     [

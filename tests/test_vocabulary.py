@@ -92,7 +92,16 @@ def default(name, key):
     return rows(name)["keys"][key][-1][1]
 
 
-_COMPARED_ELSEWHERE = ("deepspeed", "trl", "torchtitan", "nanotron", "megatron", "nemo-automodel", "llm-foundry")
+_COMPARED_ELSEWHERE = (
+    "accelerate",
+    "deepspeed",
+    "trl",
+    "torchtitan",
+    "nanotron",
+    "megatron",
+    "nemo-automodel",
+    "llm-foundry",
+)
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if any(tool.defaults for tool in READERS[name])])
@@ -140,7 +149,6 @@ BAD = {
     "megatron sft --model a/b --tensor_model_parallel_sise 2": "did you mean 'tensor_model_parallel_size'",
     "vllm serve a/b --max-model-lenn 4": "did you mean '--max-model-len'",
     "vllm serve a/b --port 1 &\nvllm serve a/c --port 2": "2 commands for 2 jobs",
-    "model: a/b\nmodel_class: llm\ncp_size: 2\n": "cp_size: found 2",
     "model_name_or_path: a/b\nexport_dir: x\ntemplate: y\n": "export_dir",
 }
 

@@ -367,6 +367,16 @@ class Method(Section, path="training.method", shorthand="name"):
         default="0",
         advanced=True,
     )
+    critic = setting(
+        Flag(),
+        "Critic on the GPU",
+        "A critic as large as the model keeps its parameters and optimizer states on the GPU during the update "
+        "(PPO; verl without critic offloading).",
+        flag="critic",
+        engines=("none", "ddp", "fsdp", "deepspeed", "megatron"),
+        default="false",
+        advanced=True,
+    )
 
 
 class Dropout(Section, path="training.dropout"):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memcore.errors import UnsupportedError
+
 _TOLD = (
     "services", "commands", "apiVersion", "kind", "containers", "models", "spec", "cmd", "servingEngineSpec", "run",
     "decode", "prefill",
@@ -100,8 +102,13 @@ def _described(content: Mapping[Any, Any]) -> str | None:
     more = [str(each) for each in content.get("args") or () if isinstance(each, str | int | float)]
     if isinstance(content.get("modelURL"), str):
         return _of_chart(content)
+    model = content.get("model")
+    if isinstance(model, Mapping) and isinstance(model.get("modelURL"), str):
+        return _of_chart(_of_operator(model, content.get("vllmConfig", content)))
     url, operated = content.get("url"), _OPERATED.get(str(content.get("engine", "")).lower())
     if isinstance(url, str) and operated is not None:
+        if "tpu" in str(content.get("resourceProfile", "")):
+            raise UnsupportedError("resourceProfile", "found {!r:.80}; supported: GPUs", content["resourceProfile"])
         return _joined([*operated, url.partition("://")[2].partition("?")[0], *more], 2)
     stored = content.get("storageUri")
     if isinstance(content.get("modelFormat"), Mapping) and content.get("args") and "--backend=huggingface" not in more:
@@ -125,6 +132,23 @@ _SWITCHES: Mapping[str, str] = {
     "enableChunkedPrefill": "enable-chunked-prefill", "enablePrefixCaching": "enable-prefix-caching",
 }  # fmt: skip
 """Fields of `vllmConfig` and the flags that the chart makes of them."""
+
+
+def _of_operator(model: Mapping[Any, Any], given: object) -> Mapping[Any, Any]:
+    """The fields of a `VLLMRuntime` as a chart has them: some of vLLM's stand beside the model's address.
+
+    Those of vLLM had no section of their own at first.
+
+    Source: vllm production-stack, operator/internal/controller/vllmruntime_controller.go.
+    """
+    config = given if isinstance(given, Mapping) else {}
+    own = {name: model[name] for name in _FIELDS if model.get(name)}
+    set_ones = {
+        name: value
+        for name, value in config.items()
+        if name in _SWITCHES or (name in (*_FIELDS, "extraArgs") and value)
+    }
+    return {**model, "vllmConfig": {**dict.fromkeys(_SWITCHES, False), **own, **set_ones}}
 
 
 def _of_chart(content: Mapping[Any, Any]) -> str:

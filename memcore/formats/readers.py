@@ -89,7 +89,7 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
     start = first.end() if first else 0
     if _TOML_FIRST.match(text, start) and _TABLE.search(text):
         return "toml", flat(_toml(text))
-    if _is_command(text, start) or (_OVERRIDING in text and not _KEY.match(text, start)):
+    if _is_command(text, start) or (_overriding_in(text) and not _KEY.match(text, start)):
         return of_command(read_command(text))
     content = _documents(text, notes)
     script = commands(content) if isinstance(content, Mapping) else None
@@ -223,10 +223,14 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
     named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
     if _overridden(found):  # whatever else stands there is the launcher's
-        named = {name: value for name, value in named.items() if f"--{name}" not in found or name == "config-name"}
+        named = {name: value for name, value in named.items() if f"--{name}" not in found or name in _OF_CONFIG}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
     keys[""] = found.get("", "")
     return keys if gpus is None else {**keys, GPUS: gpus}
+
+
+_OF_CONFIG = ("config-name", "recipe", "mode")
+"""Options by which a command says what it overrides keys of."""
 
 
 def _tested(arguments: Mapping[Any, Any]) -> dict[str, Any]:
@@ -324,11 +328,17 @@ _LAUNCHED = re.compile(
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
     r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
-    r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+"
+    r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
-_OVERRIDING = "verl.trainer."
-"""Where programs are that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
+_OVERRIDING = ("verl.trainer.", "training/run_recipe.py")
+"""Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
+
+
+def _overriding_in(text: str) -> bool:
+    return any(each in text for each in _OVERRIDING)
+
+
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama")
 _ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$")
@@ -402,7 +412,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     """Flags with their values; programs under an empty name, and what one is run on under `*`."""
     programs: list[str] = []
     at = 0
-    overrides = any(_OVERRIDING in word for word in words)
+    overrides = any(map(_overriding_in, words))
     while at < len(words):
         override = _OVERRIDE.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")

@@ -100,6 +100,11 @@ def variables_given(variables: Mapping[str, str]) -> Iterator[None]:
         _GIVEN.reset(before)
 
 
+def variable_given(name: str) -> str | None:
+    """Return the value of one of them, if it is given."""
+    return _GIVEN.get().get(name)
+
+
 def words(text: str) -> list[str]:
     """The words of all commands and arrays of a script, with `END` behind each.
 

@@ -133,6 +133,8 @@ class Tool:
     """Keys whose product is the number of GPUs."""
     batch: str = ""
     """The key of the sequences of a step on all GPUs."""
+    shares_batch: bool = False
+    """The sequences of a step are shared by ranks and micro-batches where those of a micro-batch are not said."""
     copies: str = ""
     """The key of the groups that each hold all shards."""
     per_chunk: str = ""

@@ -127,6 +127,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "buffers": "缓冲区",
     "reserved, not in use": "已保留但未使用",
     "inference engine": "推理引擎",
+    "critic": "critic（价值模型）",
     "CUDA context and kernels": "CUDA 上下文与 kernel",
     "NCCL buffers": "NCCL 缓冲区",
     "DeepEP buffers": "DeepEP 缓冲区",

@@ -53,6 +53,9 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.method.rollout_share": (
         "更新模型时，生成回答的推理引擎所占 GPU 的比例（vLLM 的 gpu_memory_utilization，同卡且未休眠）。"
     ),
+    "training.method.critic": (
+        "更新模型时，与模型同样大小的 critic 把参数与优化器状态留在 GPU 上（PPO；verl 未卸载 critic 时）。"
+    ),
     "training.offload.optimizer": (
         "把优化器状态和更新放到主机上（Megatron 的 HybridDeviceOptimizer、torchao 的 CPUOffloadOptimizer、Dee"
         "pSpeed 的 offload_optimizer）。"

@@ -10,6 +10,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Reference model": "参考模型",
     "Completion length": "回答长度",
     "Inference engine's share": "推理引擎的份额",
+    "Critic on the GPU": "同卡的 critic",
     "Images": "图像数",
     "Image size": "图像尺寸",
     "Parameter dtype": "参数精度",

@@ -279,6 +279,12 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "{tool}：读取 {read} 个键，{assumed} 个取默认值。",
     ),
     "import-unknown": ("Not understood: {keys}.", "未识别：{keys}。"),
+    "origins": ("Where each value comes from", "每个值的来源"),
+    "origins-from": ("From {files}.", "来自 {files}。"),
+    "origins-read": ("Set by the file", "由文件设置"),
+    "origins-left-out": ("Left out, and may change memory ({count})", "未计入，可能影响显存（{count}）"),
+    "origins-assumed": ("Not in the file ({count})", "文件未给出（{count}）"),
+    "origins-silent": ("No effect on memory ({count})", "不影响显存（{count}）"),
     "hub-title": ("From the model hub", "从模型中心获取"),
     "hub-note": (
         (

@@ -170,6 +170,6 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "Free": "空闲",
     "Why": "原因",
     "What": "内容",
-    "Settings that were assumed": "假设的设置",
     "Setting": "设置",
+    "Key": "键",
 }

@@ -344,6 +344,9 @@ def outside(rank: Rank) -> tuple[Outside, ...]:
         size = round(share * job.capacity)
         source = "vllm, config/cache.py: gpu_memory_utilization"
         found.append(Outside("inference engine", Overhead(0, size, size, source)))
+    if job.config[Training.method.critic]:
+        kept = rank.persistent.parameters + rank.persistent.states
+        found.append(Outside("critic", Overhead(0, kept, kept, "verl, workers/fsdp_workers.py: CriticWorker")))
     if paged:
         source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
         found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))

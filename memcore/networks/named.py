@@ -35,8 +35,12 @@ _FROZEN: tuple[tuple[str, str], ...] = (
     (r"-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4-double"),
     (r"-bnb-8bit", "int8"),
     (r"-bf16", ""),
+    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-awq(?:-int4|-4bit|-w4a16|-marlin)?", "gptq"),
 )
 """The same where a training library loads it: `training.quantization`.
+
+AWQ's matrices are packed as GPTQ's are, 4 bits with a scale and a zero point for each 128 inputs (autoawq,
+modules/linear/gemm.py), but for an index of the groups of a few kB.
 
 Source: unsloth, models/llama.py (`bnb_config`: `bnb_4bit_use_double_quant=True`, `bnb_4bit_quant_type="nf4"`), which
 such repositories are saved with.
@@ -44,9 +48,17 @@ such repositories are saved with.
 DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
 """Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
 _TUNED = re.compile(
-    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf)(?:-\d{4})?$|-\d{4}$", re.IGNORECASE
+    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|grpo|full|lora|qlora|mixture|merged|"
+    r"checkpoints?|finetuned|abliterated|uncensored|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
+    re.IGNORECASE,
 )
-"""Endings that change no shape."""
+"""Endings that change no shape: of how a model was trained on, and of longer rotations."""
+_WITHOUT = ("-hf", "-BF16", "-Base", "-Instruct", "-beta")
+"""Such endings of the catalog's own names; all but the first two are of models that others are trained from."""
+_RANKING = re.compile(r"-(?:embedding|reranker)(?=-\d)", re.IGNORECASE)
+"""What the same layers were trained for, in front of their size."""
+_OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
+"""Kimi K2's thinking models are stored otherwise than its base."""
 _MAKERS = ("Meta-", "NVIDIA-")
 _SEVERAL = 4
 """Such endings, one behind the other."""
@@ -70,9 +82,14 @@ def plain(name: str) -> str:
     return _MARKS.sub("", name.lower())
 
 
+_CACHED = re.compile(r"(?:^|/)models--([^/]+?)--([^/]+)(?=$|/)")
+"""The folder of a repository in the hub's cache (huggingface_hub, file_download.py, `repo_folder_name`)."""
+
+
 def named(name: str, find: Callable[[str], str | None]) -> Named | None:
     """The model and the format behind a name; `find` knows the hub id of its last part."""
-    maker, _, last = name.strip().rpartition("/")
+    cached = _CACHED.search(name)
+    maker, _, last = ("/".join(cached.groups()) if cached else name).strip().rpartition("/")
     for ending, format_ in _ENDINGS:
         found = re.fullmatch(rf"(.+?)(?:{ending})", last, re.IGNORECASE)
         base = _base(found[1], find) if found else None
@@ -97,7 +114,7 @@ def _base(last: str, find: Callable[[str], str | None]) -> str | None:
 
 def _others(last: str) -> Iterator[str]:
     """Yield what else a repository of the same shape may be called."""
-    names = [last]
+    names = [_RANKING.sub("", last)] if _RANKING.search(last) else [last]
     for _ in range(_SEVERAL):
         shorter = _TUNED.sub("", names[-1])
         if shorter == names[-1]:
@@ -107,5 +124,5 @@ def _others(last: str) -> Iterator[str]:
         yield name
         for maker in _MAKERS:
             yield name[len(maker) :] if name.lower().startswith(maker.lower()) else f"{maker}{name}"
-        yield f"{name}-hf"
-        yield f"{name}-BF16"
+        for ending in _WITHOUT[:2] if _OTHERWISE.search(last) else _WITHOUT:
+            yield f"{name}{ending}"

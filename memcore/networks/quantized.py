@@ -73,7 +73,7 @@ class QuantizationState:
 def quantized(
     model: Model, storage: str, dtype: str, values: int, *, head: bool = False, experts: bool = False
 ) -> Model:
-    """The model with the linear layers of its decoder quantized, `values` numbers in each element of `dtype`.
+    """The model with the linear layers of decoder and towers quantized, `values` numbers in each element of `dtype`.
 
     With `head` the output head too, if it is no embedding; with `experts` the matrices of routed experts, which are
     linear layers of their own in transformers 4.
@@ -83,7 +83,11 @@ def quantized(
     ends = network.ends
     if head and not ends.tied:
         ends = replace(ends, head=_quantized(ends.head, how))
-    return replace(model, network=replace(network, runs=runs, ends=ends))
+    towers = tuple(
+        replace(tower, runs=tuple(tuple(_quantized(layer, how) for layer in run) for run in tower.runs))
+        for tower in network.towers
+    )
+    return replace(model, network=replace(network, runs=runs, ends=ends, towers=towers))
 
 
 class _How(NamedTuple):

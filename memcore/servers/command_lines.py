@@ -15,6 +15,7 @@ from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
 from memcore.messages import Message
+from memcore.networks.catalog import named
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
@@ -35,6 +36,8 @@ _KERNELS: Mapping[str, str | None] = {
 Sources: vllm, model_executor/layers/quantization/__init__.py; sglang, srt/layers/quantization/__init__.py.
 """
 _METHOD, _TOKENS, _DRAFT = (f"--speculative-config.{each}" for each in ("method", "num_speculative_tokens", "model"))
+_SHORT: Mapping[str, str] = {"--spec-method": _METHOD, "--spec-tokens": _TOKENS, "--spec-model": _DRAFT}
+"""Flags of vLLM for parts of its `--speculative-config` (engine/arg_utils.py)."""
 _METHODS: Mapping[str, str] = {
     **{each: each for each in ("mtp", "eagle", "eagle3", "medusa", "ngram")}, "draft": "draft_model",
 }  # fmt: skip
@@ -52,13 +55,18 @@ def _own(section: type[Section], off: str) -> Iterator[Key]:
         yield Key(path=each, name=f"--{words}", off=off.format(words) if isinstance(each.kind, Flag) else None)
 
 
+_SHARED = ("--prefill-context-parallel-size", "-pcp", "--attention-context-parallel-size", "--attn-cp-size")
+"""Ways to share the work that are not supported; one GPU has all of it."""
+
+
 def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) -> dict[str, Any]:
     """A server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
     settled: dict[str, Any] = {}
     for name, value in found.items():
         flag, dot, inner = name.partition(".")
         plain = flag.replace("_", "-") if name.startswith("--") and dashes else flag
-        settled[f"{plain}{dot}{inner}"] = value
+        if plain not in _SHARED or value != 1:
+            settled[f"{plain}{dot}{inner}"] = value
     model = next((settled.pop(name) for name in _MODELS if name in settled and name != place), None)
     if model is not None:
         settled[place] = model
@@ -68,9 +76,18 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
     method = settled.get("--quantization", settled.get("-q"))
     if isinstance(method, str) and method in _KERNELS:
         settled = {name: value for name, value in settled.items() if name not in ("--quantization", "-q")}
-        kept = _KERNELS[method]
+        kept = None if method == _READS_FILE and _says_format(settled.get(place)) else _KERNELS[method]
         settled |= {"--quantization": kept} if kept else {}
     return settled
+
+
+_READS_FILE = "modelopt"
+"""The checkpoint's `quant_algo` decides which of ModelOpt's formats it is (`override_quantization_method`)."""
+
+
+def _says_format(model: object) -> bool:
+    known = named(str(model))
+    return known is not None and known.format is not None
 
 
 def _vllm(found: Mapping[str, Any]) -> Settled:
@@ -94,7 +111,52 @@ def _vllm(found: Mapping[str, Any]) -> Settled:
         settled |= {f"--speculative-config.{name}": value for name, value in said.items()}
     elif given is not None:
         settled["--speculative-config"] = given
-    return _drafted(_prefilled(settled))
+    settled |= {name: settled.pop(short) for short, name in _SHORT.items() if short in settled}
+    return _drafted(_pictured(_prefilled(settled)))
+
+
+_LIMITS, _TEXT_ALONE, _IMAGES = "--limit-mm-per-prompt", "--language-model-only", "*images"
+
+
+def _pictured(settled: dict[str, Any]) -> dict[str, Any]:
+    """Images of a prompt; none where neither they nor videos are let in (config/multimodal.py, `limit_per_prompt`)."""
+    if settled.pop(_TEXT_ALONE, False) is True:
+        settled[_IMAGES] = 0
+        settled.pop(_LIMITS, None)
+        return settled
+    limits = _allowed(settled.pop(_LIMITS, None)) | {
+        name.partition(".")[2]: settled.pop(name) for name in list(settled) if name.startswith(f"{_LIMITS}.")
+    }
+    images, videos = (
+        each.get("count") if isinstance(each, Mapping) else each for each in (limits.get("image"), limits.get("video"))
+    )
+    if isinstance(images, int) and (images > 0 or videos == 0):
+        return {**settled, _IMAGES: images}
+    return {**settled, **{f"{_LIMITS}.{name}": value for name, value in limits.items()}}
+
+
+def _allowed(given: object) -> dict[str, Any]:
+    """How many of each kind: as JSON, or as vLLM had it before 0.10.
+
+    >>> _allowed('{"image": 2}'), _allowed("image=2,video=0")
+    ({'image': 2}, {'image': 2, 'video': 0})
+    """
+    if isinstance(given, str):
+        try:
+            given = parse_json(given)
+        except ValueError:
+            pairs = [each.partition("=")[::2] for each in str(given).split(",")]
+            return {kind.strip(): int(count) if count.isdigit() else count for kind, count in pairs}
+    return dict(given) if isinstance(given, Mapping) else {}
+
+
+def _limits(images: int) -> str:
+    """What lets so many images into a prompt.
+
+    >>> _limits(0)
+    '{"image": 0, "video": 0}'
+    """
+    return '{"image": 0, "video": 0}' if images == 0 else f'{{"image": {images}}}'
 
 
 _CHUNKS = "--enable-chunked-prefill"
@@ -192,15 +254,18 @@ VLLM = Tool(
             values={"fp8": "fp8", "bf16": "bfloat16", "auto": "auto", "fp8_ds_mla": "fp8_ds_mla", "nvfp4": "nvfp4",
                     "int8": "int8_per_token_head", "int4": "int4_per_token_head"},
         ),
-        Key(path=Inference.speculative_method, name=_METHOD, values=_METHODS),
-        Key(path=Inference.num_speculative_tokens, name=_TOKENS),
-        Key(path=Inference.draft_model, name=_DRAFT),
+        Key(path=Inference.speculative_method, name=_METHOD, also=("--spec-method",), values=_METHODS),
+        Key(path=Inference.num_speculative_tokens, name=_TOKENS, also=("--spec-tokens",)),
+        Key(path=Inference.draft_model, name=_DRAFT, also=("--spec-model",)),
         Key(path=Inference.max_loras, name="--max-loras"),
         Key(path=Inference.max_lora_rank, name="--max-lora-rank"),
+        Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
+        Key(path=Inference.images_per_sequence, name=_IMAGES),
         *_own(VllmSettings, "--no-{}"),
         Key(
             path=ServerSettings.enable_expert_parallel,
             name="--enable-expert-parallel",
+            also=("-ep",),
             off="--no-enable-expert-parallel",
         ),
     ),
@@ -208,7 +273,7 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     settled=_vllm,
-    settles=("--speculative-config", _CHUNKS, "--enable-lora"),
+    settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
     abbreviates=True,

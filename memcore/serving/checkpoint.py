@@ -64,6 +64,17 @@ class Stored:
         return self.format if kind in self.format.covers else None
 
     @property
+    def numbers(self) -> frozenset[int] | None:
+        """Return the layers that it may store otherwise than others of their kind; None for patterns: any layer."""
+        found: frozenset[int] = frozenset()
+        for names in (self.ignored, *(part.targets for part in self.parts)):
+            numbers = _numbers(names)
+            if numbers is None:
+                return None
+            found |= numbers
+        return found
+
+    @property
     def native(self) -> bool:
         """Quantized by those who trained it, so that its further layers are as well."""
         return self.method == "fp8" and not self.format.name.startswith("fp8-channel")
@@ -73,6 +84,21 @@ class Stored:
 def _left_alone(ignored: tuple[str, ...]) -> dict[str, bool]:
     """Answers of `Stored.leaves` by module: estimates of one search ask for the same names."""
     return {}
+
+
+@lru_cache(maxsize=256)
+def _numbers(names: tuple[str, ...]) -> frozenset[int] | None:
+    found = set()
+    for name in names:
+        numbers = [int(word) for word in name.split(".") if word.isdecimal() and len(word) < _LONGEST_NUMBER]
+        if (name.startswith("re:") or "*" in name) and ("\\d" in name or any(map(str.isdecimal, name))):
+            return None
+        found.update(numbers)
+    return frozenset(found)
+
+
+_LONGEST_NUMBER = 6
+"""Digits of a layer's number."""
 
 
 @lru_cache(maxsize=256)

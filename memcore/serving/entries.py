@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from math import ceil
+from operator import attrgetter
 
 from memcore.memory.ledger import Entry, Ledger, Range
 from memcore.symbols import Axis, Quotient, Shape, product
@@ -72,15 +73,21 @@ def spread(entries: Iterable[Entry]) -> tuple[int, int]:
 
 def ledger(entries: Iterable[Entry]) -> Ledger:
     """A ledger in which entries that differ only in the number of copies are one; by category, largest first."""
-    merged: dict[Entry, int] = {}
+    merged: dict[object, list[Entry]] = {}
     ranged: list[Entry] = []
     for entry in entries:
         if entry.range is not None:
             ranged.append(entry)
         elif entry.bytes:
-            key = replace(entry, copies=1)
-            merged[key] = merged.get(key, 0) + entry.copies
-    found = [*(replace(entry, copies=copies) for entry, copies in merged.items()), *ranged]
+            merged.setdefault(_but_copies(entry), []).append(entry)
+    found = [
+        *(replace(same[0], copies=sum(entry.copies for entry in same)) if same[1:] else same[0]
+          for same in merged.values()),
+        *ranged,
+    ]  # fmt: skip
     order = list(CATEGORIES)
     shown = sorted(found, key=lambda entry: (order.index(entry.category), -entry.bytes, entry.module))
     return Ledger(tuple(shown), CATEGORIES)
+
+
+_but_copies = attrgetter(*(field.name for field in fields(Entry) if field.compare and field.name != "copies"))

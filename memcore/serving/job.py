@@ -330,10 +330,22 @@ def _basics(
         accelerator=accelerator,
         capacity=capacity,
         state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
-        draft=None if draft is None else find_model(draft),
+        draft=None if draft is None else _drafting(draft),
         speculation=_speculation(read, model, raw, stored),
     )
     return basics, recipes
+
+
+def _drafting(draft: Any) -> Model:
+    """The model that proposes tokens.
+
+    Raises ConfigError at its own key.
+    """
+    try:
+        return find_model(draft)
+    except ConfigError as error:
+        path = str(Inference.draft_model)
+        raise ConfigError([replace(each, path=path) for each in error.problems]) from None
 
 
 def _own_cache(served: _Served, stored: Stored | None) -> str | None:

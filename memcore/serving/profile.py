@@ -128,14 +128,24 @@ def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
     ]
 
 
-def _dense(step: Step, feed: FeedForward) -> list[Entry]:
-    size, sizes = BYTES[step.dtype], step.sizes
-    down = (TOKENS, *sharded(feed.down.inner, TENSOR))
+def gates(step: Step, stage: Stage) -> int:
+    """Return the bytes of the largest gate and up of a stage's dense layers."""
+    feeds = [feed.shared if isinstance(feed, Experts) else feed for layer in stage.kinds for feed in layer.feeds]
+    return max((_gate_and_up(step, feed).bytes for feed in feeds if feed is not None), default=0)
+
+
+def _gate_and_up(step: Step, feed: FeedForward) -> Entry:
     parts = [part for part in (feed.gate, feed.up) if part is not None]
     outer = tuple((TOKENS, *sharded(part.outer, TENSOR)) for part in parts)
     shape: Shape = outer[0] if len(outer) == 1 else (Total("gate and up", outer),)
+    return tensor("gate and up", ACTIVATIONS, shape, BYTES[step.dtype], step.sizes, _PIECE)
+
+
+def _dense(step: Step, feed: FeedForward) -> list[Entry]:
+    size, sizes = BYTES[step.dtype], step.sizes
+    down = (TOKENS, *sharded(feed.down.inner, TENSOR))
     found = [
-        tensor("gate and up", ACTIVATIONS, shape, size, sizes, _PIECE),
+        _gate_and_up(step, feed),
         tensor("activated gate times up", ACTIVATIONS, down, size, sizes, _PIECE),
     ]
     quantized = step.format.activations if step.format and feed.kind in step.format.covers else None

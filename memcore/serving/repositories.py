@@ -41,10 +41,13 @@ _STRETCHED_NAMES = frozenset(f"google/gemma-3-{size}b-{kind}" for size in (4, 12
 """Gemma 3 was trained on an eighth of its positions; the catalog's entries do without the key that says so."""
 _NATIVE: Mapping[str, Raw] = {
     "deepseek-ai/DeepSeek-V4-Flash": {"expert_dtype": "fp4", "quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},
+    "google/gemma-4-26B-A4B": {"use_bidirectional_attention": "vision"},
+    "google/gemma-4-31B": {"use_bidirectional_attention": "vision"},
 }
-"""Keys of published files that the catalog's do without: how they are quantized.
+"""Keys of published files that the catalog's do without: how they are quantized, and that images see themselves whole.
 
-Source: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8.
+Source: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8; the
+published files of Gemma 4, whose small models have `null`.
 """
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import isfinite
 
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.published import UNUSED
 from memcore.networks.table import layer_order
 from memcore.serving.cache import Kept, kept
-from memcore.serving.checkpoint import Raw, text_config
+from memcore.serving.checkpoint import Raw, Stored, text_config
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
@@ -46,8 +48,8 @@ def rank_weights(
     see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded.
     """
     basics = job.basics
-    storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
-    entries = list(weight_entries(basics.model, stage, storage, towers=towers))
+    symbols = tuple(basics.layout.symbols.items())
+    entries = list(_loaded(basics.model, stage.count, stage.number, basics.dtype, basics.stored, symbols, towers))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
         entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage, tile)]
     entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
@@ -56,6 +58,22 @@ def rank_weights(
     if blocks:
         entries.append(unsplit(entries))
     return [*entries, *_unused(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+
+
+@lru_cache(maxsize=128)
+def _loaded(
+    model: Model,
+    count: int,
+    number: int,
+    dtype: str,
+    stored: Stored | None,
+    symbols: tuple[tuple[str, int], ...],
+    towers: bool,
+) -> tuple[Entry, ...]:
+    """The weights of one stage of `count`; lengths, users and caches do not change them."""
+    stage = next(each for each in stages(model, count) if each.number == number)
+    storage = Storage(dtype=dtype, stored=stored, sizes={**model.sizes, **dict(symbols)})
+    return tuple(weight_entries(model, stage, storage, towers=towers))
 
 
 def _unused(job: ServingJob, stage: Stage) -> Iterator[Entry]:
@@ -90,7 +108,8 @@ def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
 def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
     """Return what each layer of a stage keeps, the draft model's layers behind those of the last stage."""
     caching = job.basics.caching()
-    found: list[Sequence[Kept]] = [kept(layer, caching) for layer in stage.layers]
+    of_kind = {key: kept(layer, caching) for key, layer in {id(layer): layer for layer in stage.layers}.items()}
+    found: list[Sequence[Kept]] = [of_kind[id(layer)] for layer in stage.layers]
     drafting, proposing = job.basics.drafting(), job.basics.speculation
     if proposing is not None and proposing.layer is not None and stage.samples:
         found += [kept(proposing.layer, caching)] * proposing.layers

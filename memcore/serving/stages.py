@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
@@ -94,6 +94,7 @@ class Stage:
         return merged
 
 
+@lru_cache(maxsize=128)
 def stages(model: Model, count: int) -> tuple[Stage, ...]:
     """The stages of a pipeline; those without layers, of which the second is the first that is nothing else, as one."""
     order, start, found = layer_order(model), 0, []
@@ -110,6 +111,6 @@ def alike(model: Model, count: int, stored: Stored | None = None) -> list[tuple[
     """Merge stages that hold the same: equal layers, none of which the checkpoint leaves unquantized."""
     found: dict[object, list[Stage]] = {}
     for stage in stages(model, count):
-        own = stage.number if stored is not None and stored.ignored else None
+        own = stage.number if stored is not None and stored.numbers != frozenset() else None
         found.setdefault((stage.embeds, stage.samples, own, *map(id, stage.layers)), []).append(stage)
     return [tuple(each) for each in found.values()]

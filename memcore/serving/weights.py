@@ -54,10 +54,19 @@ def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool
 
 def _layered(slot: Slot, path: str, numbers: tuple[int, ...], storage: Storage) -> Iterator[Entry]:
     """A slot of layers of one kind, of which the checkpoint may store some differently."""
-    by_format: dict[Format | None, list[int]] = {}
+    named = frozenset() if storage.stored is None else storage.stored.numbers
+    by_format: dict[int, tuple[Format | None, list[int]]] = {}
+    unnamed: tuple[Format | None, list[int]] | None = None
     for number in numbers:
-        by_format.setdefault(_format(slot, f"{path}.{number}.", storage), []).append(number)
-    for chosen, found in by_format.items():
+        if unnamed is not None and named is not None and number not in named:
+            unnamed[1].append(number)
+            continue
+        chosen = _format(slot, f"{path}.{number}.", storage)
+        same = by_format.setdefault(id(chosen), (chosen, []))
+        same[1].append(number)
+        if named is not None and number not in named:
+            unnamed = same
+    for chosen, found in by_format.values():
         yield from _stored(slot, f"{path}.{ranges(tuple(found))}.", len(found), storage, chosen)
 
 

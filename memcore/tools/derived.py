@@ -35,6 +35,10 @@ def derived(
         world = _sharing(tool, found, flat)
         if world is not None:
             yield tool.batch, _GPUS, world
+    each = _shared(tool, found, flat, world)
+    if each is not None:
+        yield tool.batch, _EACH, each
+        flat = {**flat, _EACH: each}
     steps = _accumulated(tool, found, flat, world)
     if steps is not None:
         yield tool.batch, _SHARE, steps
@@ -53,7 +57,7 @@ def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: 
         yield Message(
             "{} is {}, which is not divisible by the group sizes: left out", joined(" × ", tool.world), started
         )
-    if _count(found.get(tool.batch)) and _SHARE not in flat:
+    if _count(found.get(tool.batch)) and (_SHARE not in flat or (tool.shares_batch and _EACH not in flat)):
         yield Message("{} is left out: converting it to micro-batches needs the number of GPUs", tool.batch)
 
 
@@ -95,6 +99,17 @@ def _ranks(flat: Mapping[str, Any], world: int) -> int | None:
     for path in _MODEL_RANKS:
         model *= _count(flat.get(path)) or 1
     return world // model if world % model == 0 else None
+
+
+def _shared(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], world: int | None) -> int | None:
+    """The sequences of a micro-batch, from those of a whole step, which is one micro-batch where nothing else is said.
+
+    Source: DeepSpeed, runtime/config.py, `_set_batch_related_parameters`.
+    """
+    whole, ranks = _count(found.get(tool.batch)), _ranks(flat, world) if world else None
+    if not tool.shares_batch or whole is None or ranks is None or flat.get(_EACH):
+        return None
+    return max(1, whole // (ranks * (_count(flat.get(_SHARE)) or 1)))
 
 
 def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], world: int | None) -> int | None:

@@ -134,6 +134,7 @@ ACCELERATE = Tool(
         ),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
     ),
+    defaults={Training.precision: "fp32"},  # commands/launch.py: `mixed_precision` is "no"
     unsaid={
         Hardware.num_gpus: None,
         **_ACCELERATED.unsaid,
@@ -195,7 +196,13 @@ TRAINER = Tool(
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
         Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
         *_KERNELS,
-        Meaning(sets={Training.implementation: "liger"}, keys={"use_liger_kernel": True}),
+        Meaning(
+            sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"use_liger_kernel": True}
+        ),
+        Meaning(
+            sets={Training.implementation: "liger"},
+            keys={"use_liger_kernel": True, "liger_kernel_config.fused_linear_cross_entropy": False},
+        ),
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
         Meaning(sets={Training.quantization: "nf4"}, keys={"load_in_4bit": True}),
         Meaning(
@@ -224,7 +231,9 @@ TRAINER = Tool(
     settled=of_trainer,
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
-    ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type"),
+    ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
+             "image_aspect_ratio", "lazy_preprocess", "group_by_modality_length", "mm_use_im_*", "mm_projector_lr",
+             "mm_vision_select_*"),
     settles=(*TRL_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
              "use_nested_quant", "use_qlora", "use_lora", "lora_rank", "max_seq_len", "bits",
              "use_flash_attn", "use_unsloth", "config_file", "model_max_length",
@@ -271,7 +280,9 @@ LLAMA_FACTORY = Tool(
         Meaning(sets={Training.adapter.type: "oft"}, keys={"finetuning_type": "oft"}),
         Meaning(sets={Training.implementation: "unsloth"}, keys={"use_unsloth": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"disable_gradient_checkpointing": True}),
-        Meaning(sets={Training.implementation: "liger"}, keys={"enable_liger_kernel": True}),
+        Meaning(
+            sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"enable_liger_kernel": True}
+        ),
         Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"lora_target": "all"}),
         Meaning(sets={Training.adapter.target_modules: "all-linear"}, keys={"oft_target": "all"}),
         Meaning(sets={Training.adapter.type: "dora"}, keys={"finetuning_type": "lora", "use_dora": True}),

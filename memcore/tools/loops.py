@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.settled import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Settled
 from memcore.messages import Message
+from memcore.networks.adapters import around, linear_names
+from memcore.networks.catalog import find_model
+from memcore.networks.separate_experts import experts_of
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
@@ -71,14 +74,38 @@ def targets(found: object) -> object:
             _ends(found) if pattern else [each.strip().rpartition(".")[2] for each in found.split(",")]
         )
     elif isinstance(found, list):
+        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _apart(each)]
         listed = [
-            end for each in found for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
+            end for each in parts for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
         ]
     else:
         return found
     if any(each in _LINEAR for each in listed):
         return "all-linear"
     return list(dict.fromkeys(each for each in listed if each != ""))
+
+
+def _apart(found: object) -> Sequence[object]:
+    """An item of a list, which on a command line may end with a comma or hold several names."""
+    plain = isinstance(found, str) and re.fullmatch(r"[\w.\s,-]+", found)
+    return [each for each in found.split(",") if each.strip()] if isinstance(found, str) and plain else [found]
+
+
+def linear_alone(model: object) -> list[str]:
+    """The linear layers of a model with routed experts, whose stacked matrices are none; empty for other models.
+
+    axolotl, LLaMA-Factory and ms-swift name all `nn.Linear` themselves before PEFT sees them, and transformers 5 stacks
+    the matrices of experts (axolotl 0.18, loaders/adapter.py, `find_all_linear_names`; LLaMA-Factory 0.9.6,
+    model/model_utils/misc.py, `find_all_linear_modules`; ms-swift 4.5, utils/torch_utils.py, `find_all_linears`).
+    """
+    try:
+        network = find_model(model).network if isinstance(model, str) else None
+    except MemcoreError:
+        return []
+    if network is None or not any(True for _ in experts_of(network)):
+        return []
+    head = around(network)[1]
+    return [each for each in linear_names(network) if each != head]
 
 
 _CHOICE = re.compile(r"\(\??:?([^()]*)\)")
@@ -258,12 +285,22 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     _axolotl_plugins(settled)
     if settled.get("unfrozen_parameters"):
         settled[TRAINABLE] = _parts(settled.pop("unfrozen_parameters"))
+    _axolotl_targets(settled, found.get("base_model"))
+    return settled, tuple(said)
+
+
+def _axolotl_targets(settled: dict[str, Any], model: object) -> None:
+    """The layers with adapters; where linear layers are not all that the model multiplies with, they are named."""
     if "lora_target_modules" in settled:
         settled["lora_target_modules"] = targets(settled["lora_target_modules"])
     if settled.get("lora_target_modules") == "all-linear":
         del settled["lora_target_modules"]
         settled["lora_target_linear"] = True
-    return settled, tuple(said)
+    names = linear_alone(model) if settled.get("lora_target_linear") is True else []
+    if names:
+        listed = settled.get("lora_target_modules")
+        del settled["lora_target_linear"]
+        settled["lora_target_modules"] = list(dict.fromkeys([*(listed if isinstance(listed, list) else ()), *names]))
 
 
 _KERNELS: Mapping[str, str] = {
@@ -353,6 +390,7 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
     else:
         settled = {"lora_target" if kind == "lora" else "oft_target": "all", **settled}
     settled[PRECISION] = _factory_precision(settled, kind)
+    _trainer_liger(settled, "enable_liger_kernel", fuses=not method)
     if not _set(found.get("disable_gradient_checkpointing")):
         settled.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
     if _set(found.get("use_unsloth_gc")):
@@ -360,6 +398,8 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
     for name in ("lora_target", "oft_target"):
         if name in settled and settled[name] != "all":
             settled[name] = targets(settled[name])
+        elif name in settled and (names := linear_alone(found.get("model_name_or_path"))):
+            settled[name] = names
     return settled, notes
 
 
@@ -406,9 +446,9 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
         double = settled.pop("quant_config.double_quantization", True)
         word = str(settled.pop("quant_config.quantization_type", "nf4"))
         settled["*bits"] = "int8" if bits == 8 else f"{word}-double" if double is not False else word
-    size = settled.pop("cp_size")
-    if size != 1:
-        raise _refuse("cp_size", size, "sequences split among FSDP's ranks are not supported yet; leave it out")
+    mode = settled.pop("cp_mode")
+    if settled["cp_size"] != 1 and mode != "ulysses":
+        raise _refuse("cp_mode", mode, "supported: 'ulysses'")
     if settled.pop("kernel_config.name", None) == "liger_kernel":
         settled[IMPLEMENTATION] = "liger"
     optimizer = settled.pop("optim_config.name", None)
@@ -444,8 +484,6 @@ _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
 def _swift_trains(found: Mapping[str, Any]) -> None:
     """Raise an error for other commands, tasks and methods."""
     program = str(found.get("", ""))
-    if found.get("task_type", "causal_lm") != "causal_lm":
-        raise _refuse("task_type", found["task_type"], "only 'causal_lm' is supported")
     if re.search(r"\b(infer|deploy|export|eval|app|sample|merge-lora|rollout)\b", program):
         raise ConfigError.at(
             "the command", "found {:.60}, which does not train; supported: `swift sft` or `swift pt`", program
@@ -488,6 +526,7 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
         notes = tuple(note for note in notes if note != SEVERAL)
     notes = (*notes, *also)
     _attention(settled, "attn_impl")
+    _trainer_liger(settled, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))
     word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, "bf16")
     mixed = word if word == "fp32" else f"{word}-mixed"
@@ -503,6 +542,8 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
         adapter = {name: _SWIFT[name] for name in ("lora_rank", "lora_dropout")}
         settled = {**adapter, "target_modules": "all-linear", **settled}
         settled["target_modules"] = targets(settled["target_modules"])
+        if settled["target_modules"] == "all-linear":
+            settled["target_modules"] = linear_alone(found.get("model")) or "all-linear"
     else:
         settled = {name: value for name, value in settled.items() if name not in ("lora_rank", "target_modules")}
     each_step = found.get("per_device_train_batch_size", 1)
@@ -545,6 +586,16 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+def _zero_dtype(settled: dict[str, Any], of_trl: bool) -> None:
+    """Leave out the dtype of loading where DeepSpeed casts the weights: with bf16 said, or TRL's default."""
+    said = [name for name in ("torch_dtype", "dtype") if str(settled.get(name)).endswith("bfloat16")]
+    if settled.get(ENGINE) != "deepspeed" or not (_set(settled.get("bf16")) or (of_trl and said)):
+        return
+    for name in ("torch_dtype", "dtype"):
+        settled.pop(name, None)
+    settled["bf16"] = True
+
+
 def _plain_dtype(settled: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(settled.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -555,18 +606,23 @@ def _plain_dtype(settled: dict[str, Any]) -> None:
             settled[PRECISION] = "fp32"
 
 
-def _trainer_liger(settled: dict[str, Any]) -> None:
-    """`liger_kernel_config`: what it leaves out of the kernels and the fused loss is on.
+def _trainer_liger(settled: dict[str, Any], name: str = "use_liger_kernel", *, fuses: bool = True) -> None:
+    """Liger's kernels with the fused loss, but for what `liger_kernel_config` leaves out.
 
-    Source: transformers, integrations/liger.py (`apply_liger_kernel`); liger_kernel 0.6, transformers/monkey_patch.py.
+    `fuses` is whether the model computes the loss: methods that need logits have their own.
+    Source: transformers, integrations/liger.py (`apply_liger_kernel`); liger_kernel 0.6, transformers/monkey_patch.py
+    (`fused_linear_cross_entropy=True`); LLaMA-Factory 0.9.6, model/model_utils/liger_kernel.py (`require_logits`).
     """
     start, fused = "liger_kernel_config.", "fused_linear_cross_entropy"
     known = {fused, "swiglu", "rope", "rms_norm"}
-    said = {name: settled.pop(start + name) for name in sorted(known) if start + name in settled}
-    if said and _set(settled.get("use_liger_kernel")):
-        del settled["use_liger_kernel"]
-        settled[LOSS] = "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear"
-        _with_liger(settled, (name for name in known - {fused} if said.get(name, True) not in _FALSE))
+    said = {each: settled.pop(start + each) for each in sorted(known) if start + each in settled}
+    if not _set(settled.get(name)):
+        return
+    del settled[name]
+    settled[IMPLEMENTATION] = "liger"
+    if fuses:
+        settled.setdefault(LOSS, "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear")
+    _with_liger(settled, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
 def of_trainer(found: Mapping[str, Any]) -> Settled:
@@ -582,15 +638,16 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     if method:
         settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
     _attention(settled, "attn_implementation")
-    _trainer_liger(settled)
+    _trainer_liger(settled, fuses=not method)
     if _set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
-    if _set(settled.get("bf16")) and settled.get(ENGINE) == "deepspeed":
-        settled.pop("torch_dtype", None)
-        settled.pop("dtype", None)
-    _plain_dtype(settled)
+    if _set(found.get("tune_mm_mlp_adapter")):
+        raise _refuse("tune_mm_mlp_adapter", True, "training towers alone is not supported yet")
     other = any(name in found for name in _NOT_OF_TRL)
-    if other or not (method or any(name in found for name in _OF_TRL)):
+    of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
+    _zero_dtype(settled, of_trl_alone)
+    _plain_dtype(settled)
+    if not of_trl_alone:
         return settled, notes
     if not any(name in settled for name in _PRECISIONS) and settled.get(ENGINE) not in _SHARDED:
         settled[PRECISION] = "bf16-autocast"

@@ -170,12 +170,27 @@ SWIFT_KEYS = (*_CONSUMED, "sleep_level", "ref_model", "vllm_max_model_len", "off
               "reward_model", "reward_model_plugin")  # fmt: skip
 
 
+_RANKED: Mapping[str, str] = {
+    "embedding": "a row is counted as two sequences, an anchor with one positive",
+    "reranker": "a row is counted as two sequences, the query's with one document",
+    "generative_reranker": "a row is counted as two sequences, the query's with one document",
+}
+"""Tasks of models that compare texts, of which a step has pairs and a result for each (ms-swift 4.5, model/patcher.py,
+`patch_output_normalizer`; model/register.py, `_patch_generative_reranker`: two logits at the last token)."""
+
+
 def of_swift_method(found: Mapping[str, Any]) -> Told:
     """ms-swift's `rlhf_type`, which is dpo for `swift rlhf` where none is said.
 
     Raises UnsupportedError for PPO and distillation.
     """
-    program = str(found.get("", ""))
+    program, task = str(found.get("", "")), str(found.get("task_type", "causal_lm"))
+    if task != "causal_lm":
+        if task not in _RANKED:
+            raise _refuse("task_type", task, ("causal_lm", *_RANKED))
+        return {METHOD: "reward"}, (
+            Message("task_type: {}: {}; more of them take a larger micro-batch", task, _RANKED[task]),
+        )
     kind = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
     if kind is None:
         return {}, ()

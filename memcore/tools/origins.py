@@ -114,7 +114,7 @@ def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str
         found = parsed(source.text.removeprefix(MARK), source.name)
     except MemcoreError:
         return Origins()
-    whole = flat(config)
+    whole = flat(of_calculator(config).config)
     if "model" not in found and "model_type" in found:
         rows = tuple(Read(source.name, key, _line(source.text, key), f"model.{key}", value)
                      for key, value in found.items())  # fmt: skip

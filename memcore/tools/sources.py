@@ -180,9 +180,9 @@ def read_part(
             return _stored(listed, name, alone="model" not in given and alone)
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
-            return read.config, None, (*notes, *read.notes)
+            return found, None, (*notes, *read.notes)
     other = imported(text, gpus, source.job)
-    config = _without(other, given)
+    config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (
         Message("{} may affect memory but is not supported yet: left out", key) for key in other.accounts.left_out
@@ -198,12 +198,17 @@ def read_part(
     )  # fmt: skip
 
 
-def _without(read: Imported, given: Collection[str]) -> Mapping[str, object]:
-    """The config without what is given elsewhere. Raises ConfigError for other values that a script does not set."""
+def _without(read: Imported, given: Collection[str], *, alone: bool) -> Mapping[str, object]:
+    """The config without what is given elsewhere, as another of several texts may describe the model.
+
+    Raises ConfigError for other values that a script does not set.
+    """
     config = flat(read.config)
     keys = {path: key for key, path in read.read if not key.startswith("*")}
+    keys |= {f"{MODEL}.{ours}": theirs for theirs, ours in read.tool.dimensions.items()}
     open_ones = {path: value for path, value in config.items() if isinstance(value, str) and OUTSIDE.search(value)}
-    wanted = {path: value for path, value in open_ones.items() if path not in given}
+    elsewhere = {path for path in open_ones if path.startswith(f"{MODEL}.") and (not alone or MODEL in given)}
+    wanted = {path: value for path, value in open_ones.items() if path not in given and path not in elsewhere}
     if wanted:
         raise ConfigError(
             [
@@ -224,4 +229,4 @@ def _without(read: Imported, given: Collection[str]) -> Mapping[str, object]:
 
 
 def _flag(path: str) -> str:
-    return SETTINGS[path].flag if path in SETTINGS else path
+    return SETTINGS[path].flag if path in SETTINGS else MODEL if path.startswith(f"{MODEL}.") else path

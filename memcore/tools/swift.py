@@ -56,7 +56,13 @@ MS_SWIFT = Tool(
         Meaning(sets={Training.adapter.type: "dora"}, keys={"tuner_type": "lora", "use_dora": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"gradient_checkpointing": False}),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
-        Meaning(sets={Training.implementation: "liger"}, keys={"use_liger_kernel": True}),
+        Meaning(
+            sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"use_liger_kernel": True}
+        ),
+        Meaning(
+            sets={Training.implementation: "liger"},
+            keys={"use_liger_kernel": True, "liger_kernel_config.fused_linear_cross_entropy": False},
+        ),
         Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
         Meaning(sets={Training.packed_sequences: True}, keys={"padding_free": True}),
         Meaning(sets={Training.quantization: "nf4-double"}, keys={"quant_method": "bnb", "quant_bits": 4}),
@@ -104,6 +110,7 @@ LLAMA_FACTORY_V1 = Tool(
         Key(path=Training.optimizer.name, name="*optimizer_name"),
         Key(path=Training.quantization, name="*bits"),
         Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Parallelism.ulysses_parallel_size, name="cp_size"),
         *LOOP,
         *(each for each in SHARDS if each.name != GPUS),
     ),
@@ -128,8 +135,7 @@ LLAMA_FACTORY_V1 = Tool(
     unsaid=UNSAID,
     ignored=("output_dir", "learning_rate", "max_steps", "train_dataset", "eval_dataset", "sample_backend",
              "max_new_tokens", "model_class", "trust_remote_code", "dist_config.dcp_path", "peft_config.lora_alpha"),
-    settles=("quant_config*", "dist_config", "peft_config", "kernel_config", "optim_config", "bf16", "cp_size",
-             "cp_mode",
+    settles=("quant_config*", "dist_config", "peft_config", "kernel_config", "optim_config", "bf16", "cp_mode",
              "enable_activation_checkpointing"),
     vocabulary=("llama-factory-v1",),
     read_only=True,

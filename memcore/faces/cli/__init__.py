@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Listed] = {
     "advise": Listed("advising", "every change that applies: what it saves, what it costs, and how to make it"),
     "solve": Listed("solving", "find the largest or smallest value of a setting that fits"),
     "search": Listed("searching", "the layouts of a cluster that fit, cheapest first"),
+    "calibrate": Listed("calibrating", "the rates of your machine, from the step times in a run's log"),
     "reconcile": Listed("reconciling", "compare a run's log with the prediction"),
     "check": Listed("checking", "whether configs fit, one line each: a gate for pull requests"),
     "validate": Listed("answers", "check a config without estimating it"),

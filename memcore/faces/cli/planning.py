@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
+from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
@@ -33,6 +34,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )  # fmt: skip
     parser.add_argument("--tokens", type=count, metavar="N", help="tokens to train on, such as 15T: days and GPU-hours")
     parser.add_argument("--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency")
+    add_assumptions(parser)
     parser.add_argument("--plans", type=count, default=KEEP, metavar="N", help=f"how many plans (default: {KEEP})")
 
 
@@ -48,8 +50,9 @@ def _price(text: str) -> float:
 
 def _plan(options: argparse.Namespace) -> int:
     found = plan(
-        config_of(options), goal=options.goal, quality=options.quality, headroom=options.headroom, keep=options.plans
-    )
+        config_of(options), goal=options.goal, quality=options.quality, headroom=options.headroom, keep=options.plans,
+        rates=dict(options.assume),
+    )  # fmt: skip
     if options.price is not None and options.tokens is None:
         raise ConfigError.at("--price", "money needs a number of tokens; add --tokens, such as --tokens 300B")
     render = plans_data if options.json else plans_text

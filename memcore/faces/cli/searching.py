@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
 from memcore.hardware import ACCELERATORS
-from memcore.questions.costs import Roofline, roofline_for
+from memcore.questions.costs import roofline_for
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.questions.searching.search import HEADROOM, KEEP, search
@@ -125,13 +125,7 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         help=f"share of each GPU that stays free, if any layout leaves it (default: {HEADROOM})",
     )  # fmt: skip
     parser.add_argument("--every", action="store_true", help="measure every layout, also those that cannot be best")
-    parser.add_argument(
-        "--assume",
-        action="append",
-        type=_assumption,
-        metavar="NAME=VALUE",
-        help=f"of the cost model: {', '.join(_INPUTS)}",
-    )
+    add_assumptions(parser)
     parser.add_argument(
         "--jobs",
         type=count,
@@ -145,9 +139,6 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
     parser.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
 
 
-_INPUTS = tuple(each.name for each in fields(Roofline))
-
-
 def _opened(output: Path | None) -> Any:
     """A file to append to, its heading written."""
     if output is None:
@@ -157,15 +148,6 @@ def _opened(output: Path | None) -> Any:
     if new and output.suffix == ".csv":
         file.write(csv_line())
     return file
-
-
-def _assumption(text: str) -> tuple[str, float]:
-    name, equals, value = text.partition("=")
-    try:
-        return name, float(value)
-    except ValueError:
-        example = "" if equals else ", such as flops_efficiency=0.5"
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a number{example}, found {text!r}") from None
 
 
 COMMANDS: Mapping[str, Command] = {"search": Command(_search_options, _search)}

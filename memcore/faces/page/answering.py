@@ -18,6 +18,7 @@ from memcore.faces.page.explaining import explained
 from memcore.faces.page.fixing import repaired
 from memcore.faces.page.lending import dropped, example_note, lend, lent_by, origin, restarted, took_over
 from memcore.faces.page.names import meanings, written
+from memcore.faces.page.origins import origins_note
 from memcore.faces.page.reconciling import against
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
@@ -85,7 +86,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     yield {
         "stale": False,
         "answered": False,
-        "html": {"problems": "", "lent": example_note(session), "subject": escape(subject(found)), **first},
+        "html": {"problems": "", "lent": _from_whom(session), "subject": escape(subject(found)), **first},
         "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
@@ -94,6 +95,11 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         "task": task_of(form.texts),
     }
     yield from rest_of_answer(session, found, stages)
+
+
+def _from_whom(session: Session) -> str:
+    """Return what the page says of values that an example or a file has given."""
+    return f"{example_note(session)}{origins_note(session)}".strip()
 
 
 def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, str]]) -> Iterator[Patch]:

@@ -34,6 +34,7 @@ from memcore.i18n.page import complaint, say, translated
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
+from memcore.tools.sources import Source
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
 from memcore.version import __version__
@@ -57,6 +58,8 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
         yield patch
         return
     lend(session, form, "")
+    names = [str(each) for each in message.get("names") or [name]]
+    session.sources = tuple(Source(*each) for each in zip(names, message["files"], strict=False))
     session.filed = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")

@@ -18,6 +18,7 @@ from memcore.i18n.page import complaint, speaking
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import Rank
 from memcore.serving.estimate import ServingEstimate
+from memcore.tools.sources import Source
 
 Message = Mapping[str, Any]
 Patch = dict[str, Any]
@@ -85,6 +86,8 @@ class Session:
     """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
     filed: Mapping[str, str] = field(default_factory=dict)
     """What the last file said, as text by path."""
+    sources: tuple[Source, ...] = ()
+    """The files of the last import."""
     lender: str = ""
     """The name of the example that filled the form last."""
     lent: dict[str, str] = field(default_factory=dict)

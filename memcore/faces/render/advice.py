@@ -95,12 +95,15 @@ def advice_html(found: Advised, links: Iterable[str] | None = None) -> str:
     ]
     if not rows:
         return f"<p>{escape(say('advice-none'))}</p>"
-    columns = ("Change", "Saves", "Then fits", "Time", "How")
-    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in columns)
+    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in _COLUMNS)
     return (
         f'<table class="advice"><caption>{escape(say("advice-note"))}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
+
+
+_COLUMNS = ("Change", "Saves", "Then fits", "Time", "How")
+"""On a phone each cell says its own heading."""
 
 
 def _html_row(each: Advice | ServerAdvice, link: str) -> str:
@@ -112,7 +115,8 @@ def _html_row(each: Advice | ServerAdvice, link: str) -> str:
     saves = format_bytes(each.saves) if each.saves > 0 else say("saves-nothing")
     fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits]
     heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
-    return (
-        f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}'
-        f"<td>{saves}</td><td>{fits}</td><td>{100 * each.slowdown:+.0f}%</td><td>{flags}</td></tr>"
+    cells = "".join(
+        f'<td data-head="{escape(translated(head))}">{cell}</td>'
+        for head, cell in zip(_COLUMNS[1:], (saves, fits, f"{100 * each.slowdown:+.0f}%", flags), strict=True)
     )
+    return f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}{cells}</tr>'

@@ -54,7 +54,7 @@ def stages(estimate: Estimate, rank: Rank | None = None) -> Iterator[dict[str, s
     }
     yield {"timeline": step(estimate, rank), "moments": moments(estimate)}
     yield {"ledger": ledger(estimate)}
-    yield {"assumptions": assumptions(estimate), "model-view": model_html(estimate.job.model)}
+    yield {"assumptions": assumptions(estimate.assumptions), "model-view": model_html(estimate.job.model)}
 
 
 def sections(estimate: Estimate) -> dict[str, str]:
@@ -213,10 +213,11 @@ def _symbols(estimate: Estimate) -> str:
     return f'<details id="ledger-symbols"><summary>{translated("Symbols of the formulas")}</summary>{inner}</details>'
 
 
-def assumptions(estimate: Estimate) -> str:
-    """Return what the config leaves open, and what was taken."""
-    notable = [each for each in estimate.assumptions if each.notable]
-    usual = [each for each in estimate.assumptions if not each.notable]
+def assumptions(found: Iterable[Assumption]) -> str:
+    """Return what a config leaves open, and what was taken; what engines do anyway is folded."""
+    every = [*found]
+    notable = [each for each in every if each.notable]
+    usual = [each for each in every if not each.notable]
     shown = _assumed(notable) if notable else f"<p>{translated('Nothing significant.')}</p>"
     if not usual:
         return shown

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from memcore.faces.render.form import field_link
-from memcore.faces.render.html import ICONS, legend_item, reading_rows
+from memcore.faces.render.html import ICONS, assumptions, legend_item, reading_rows
 from memcore.faces.render.markup import between, exact, exact_table, html_table, scrolled
 from memcore.faces.render.model import model_html
 from memcore.faces.render.serving_svg import CLASSES, serving_bar, serving_parts, users_chart
@@ -18,7 +17,6 @@ from memcore.faces.render.svg import slug
 from memcore.faces.render.used import used_of_all
 from memcore.i18n.page import named, say, translated
 from memcore.memory.ledger import Entry
-from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES
@@ -128,13 +126,5 @@ def _row(entry: Entry) -> Sequence[str]:
 
 
 def _assumptions(found: ServingEstimate) -> str:
-    rows = [
-        (
-            field_link(each.path),
-            f"<code>{escape(spelled(each.path, each.value))}</code>",
-            escape(translated(each.reason)),
-        )
-        for each in sorted(found.assumptions, key=lambda each: not each.notable)
-    ]
     notes = "".join(f"<p>{escape(translated(each))}.</p>" for each in found.notes)
-    return notes + html_table("Settings that were assumed", ("Setting", "Value", "Why"), rows)
+    return notes + assumptions(found.assumptions)

@@ -179,6 +179,11 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "layouts can be searched only for training": "并行策略搜索仅用于训练",
     "found a server": "当前为推理服务",
     "servers have no layouts to search": "推理服务没有可搜索的并行策略",
+    "servers have no training steps: give the config of a training job": "推理服务没有训练步：请给出训练任务的配置",
+    "servers have no steps, so that no rate of the cost model applies": "推理服务没有训练步，成本模型的速率不适用",
+    "log {number} states no step time in a form that memcore reads: those of {tools}": (
+        "第 {number} 个日志中没有 memcore 能识别的单步时间；能识别的格式来自 {tools}"
+    ),
     "searching layouts of {engine} is not supported yet": "暂不支持搜索 {engine} 的并行策略",
     "only {schedules} can be searched: leave it out, or set one of them": "只能搜索 {schedules}：请去掉此项，或选其一",
     "{policy} checkpointing": "激活检查点 {policy:s}",

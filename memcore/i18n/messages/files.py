@@ -45,12 +45,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "每个序列按 max_prompt_length + max_response_length 个 token 计"
     ),
     "give the sequences of a micro-batch": "请给出微批次的序列数",
-    "a critic that stays on the GPU during the actor's update is not supported yet": (
-        "暂不支持在 actor 更新期间留在 GPU 上的 critic"
-    ),
-    "true is, and so is algorithm.adv_estimator=grpo": "支持 true，也支持 algorithm.adv_estimator=grpo",
-    "a critic model is not supported yet": "暂不支持 actor 之外的 critic",
-    "nearest is group_norm": "最接近的是 group_norm",
     "sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence": (
         "序列被拼到 ppo_max_token_len_per_gpu 个 token 为止：按一个序列处理"
     ),
@@ -131,7 +125,22 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "this method is not supported yet": "暂不支持此方法",
     "supported: 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
     "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
-    "sequences split among FSDP's ranks are not supported yet": "暂不支持在 FSDP 的 rank 之间切分序列",
+    "{recipe}: what the recipe itself sets is not known": "{recipe}：配方自身设置的内容未知",
+    "read is what its command overrides": "只读取了命令所覆盖的键",
+    "supported: 'ulysses'": "支持 'ulysses'",
+    "task_type: {task}: {said}": "task_type：{task}：{said}",
+    "a row is counted as two sequences, an anchor with one positive": "每行数据按两条序列计算：锚点与一个正例",
+    "a row is counted as two sequences, the query's with one document": "每行数据按两条序列计算：同一查询各配一篇文档",
+    "more of them take a larger micro-batch": "更多序列需要更大的微批",
+    "log-probabilities of vocabulary shards are counted as a supervised loss": (
+        "按词表切分的对数概率按监督训练的损失计算"
+    ),
+    "a second model for reference is not supported yet": "暂不支持另有参考模型",
+    "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
+    "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
+        "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
+    ),
+    "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
     "only 'causal_lm' is supported": "仅支持 'causal_lm'",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
@@ -232,12 +241,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "--vocab-size is {size}: {whose}": "--vocab-size 为 {size}：{whose}",
     "BERT's cased words": "BERT 区分大小写的词表",
+    "BERT's lower-case words": "BERT 不区分大小写的词表",
     "--vocab-size is {size}: {whose} and further ones": "--vocab-size 为 {size}：{whose}和另加的词",
     "--vocab-size is {size}: that of {name}": "--vocab-size 为 {size}：取自 {name}",
     "--vocab-size is {size}: that of GPT-2's words and merges": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",
-    "--vocab-size is not given, and the tokenizer's is not known: add it to the command": (
-        "未给出 --vocab-size，分词器的词表大小也未知：请加到命令中"
-    ),
     "only nanotron's Llama is supported: {reason}": "仅支持 nanotron 的 Llama：{reason}",
     "its Qwen2 has different layers": "其 Qwen2 的层不同",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",

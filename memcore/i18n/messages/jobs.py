@@ -108,8 +108,9 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "quantized weights are frozen, so nothing is trainable without an adapter: set training.adapter": (
         "量化权重是冻结的，没有适配器就没有可训练参数：请设置 training.adapter"
     ),
-    "not supported yet for models with vision towers": "对带视觉塔的模型暂不支持",
-    "so far only attention and feed-forward layers are supported": "目前仅支持注意力层与前馈层",
+    "the matrices of its layers of kind {kinds} are counted in 16 bits, though bitsandbytes quantizes most of them": (
+        "其 {kinds} 类层的矩阵按 16 位计算，而 bitsandbytes 会量化其中大部分"
+    ),
     "FSDP cannot shard bitsandbytes' 8-bit matrices": "FSDP 不能切分 bitsandbytes 的 8 位矩阵",
     "not supported yet for {model}'s experts with transformers 4": "暂不支持 transformers 4 中 {model} 的专家",
     "8 bits are not supported yet for routed experts with transformers 4": "transformers 4 的路由专家暂不支持 8 位",

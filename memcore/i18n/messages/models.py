@@ -57,7 +57,6 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "a bias that all ranks add to a sum over them": "各 rank 都加到求和结果上的偏置",
     "latent attention without an indexer": "不带索引器的潜在注意力（MLA）",
     "the experts of DeepSeek or Qwen3": "DeepSeek 或 Qwen3 的专家",
-    "a head of its own": "独立的输出头",
     "a final norm": "最后的归一化",
     "matrices without biases": "无偏置的矩阵",
     "no towers": "没有塔",

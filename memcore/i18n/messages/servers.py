@@ -50,6 +50,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
+    "this release counts what other processes hold on the GPU against gpu_memory_utilization": (
+        "该版本把 GPU 上其他进程占用的显存也计入 gpu_memory_utilization"
+    ),
     "repositories of this format differ: weights of {less} fit, those of {more} do not": (
         "该格式的不同仓库量化范围不同：权重为 {less} 时放得下，为 {more} 时放不下"
     ),
@@ -80,6 +83,12 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "vLLM 拒绝启动：“Free memory on device cuda:0 ({free}/{all} GiB) on startup is less than desired GPU memory "
         "utilization ({share}, {asked} GiB)”"
     ),
+    'vLLM refuses: "Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than '
+    'max_num_batched_tokens ({most})"': (
+        "vLLM 拒绝启动：“Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than "
+        "max_num_batched_tokens ({most})”"
+    ),
+    "max_num_batched_tokens {tokens} starts": "max_num_batched_tokens {tokens} 即可启动",
     'vLLM ends with "CUDA out of memory" while it profiles graphs with a cache of {blocks} blocks of {size} GiB': (
         "vLLM 在以 {blocks} 个块（每块 {size} GiB）的缓存试捕获 CUDA graph 时以 “CUDA out of memory” 结束"
     ),
@@ -149,6 +158,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
         "`swift deploy` 和 `swift infer` 支持：vllm、sglang、lmdeploy"
     ),
+    "supported: GPUs": "支持：GPU",
     "SGLang starts, and takes requests of at most {tokens} tokens": "SGLang 会启动，每个请求最多 {tokens} 个 token",
     "gpu_memory_utilization {share} starts": "gpu_memory_utilization {share} 即可启动",
     "max_model_len {length} starts": "max_model_len {length} 即可启动",

@@ -16,7 +16,10 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "{method} compares with no reference model": "{method} 不与参考模型比较",
     "as the trainers do": "与各训练器相同",
     "pipeline parallelism": "流水线并行",
+    # Liger
+    "{family} has no part that the others take the place of": "{family} 没有可由其余内核替换的部分",
     # Adapters
+    "{model} has no {names}, which the adapter passes over": "{model} 没有 {names}，适配器会跳过它们",
     "'lora-fa' freezes LoRA's first matrices": "'lora-fa' 冻结 LoRA 的第一个矩阵",
     "needs training.adapter {kind}": "需要 training.adapter {kind}",
     "the embedding and the head are trained in {dtypes}": "嵌入与输出头以 {dtypes} 训练",

@@ -48,7 +48,7 @@ _PARALLEL, _SHARED = "parallel", "parallel-shared"
 
 def check(network: Network) -> None:
     """Refuse networks that LitGPT of that time cannot express."""
-    layers, ends = network.kinds, network.ends
+    layers = network.kinds
     attention = [layer.mixer for layer in layers if isinstance(layer.mixer, Attention)]
     wanted = {
         "layers one after the other or in parallel": all(
@@ -61,7 +61,6 @@ def check(network: Network) -> None:
         "rotary embeddings": all(part.rotary in ("full", "partial", "partial-kept") for part in attention),
         "attention to all tokens": all(part.mask == "full" for part in attention),
         "one matrix for queries, keys and values": all(part.fused == "litgpt" for part in attention),
-        "a head of its own": not ends.tied,
         "no towers": not network.towers,
     }
     missing = [name for name, has in wanted.items() if not has]

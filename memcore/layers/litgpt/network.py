@@ -20,10 +20,14 @@ _HEADS = TARGETS[:3]
 
 
 def litgpt(model: Model, targets: Collection[str]) -> Model:
-    """Fuse a network's matrices as LitGPT does; `targets` says which of their parts have adapters."""
+    """Fuse a network's matrices as LitGPT does; `targets` says which of their parts have adapters.
+
+    Its head is a matrix of its own, a copy of the embedding where the checkpoint ties them (scripts/
+    convert_hf_checkpoint.py, `copy_weights_hf_llama`: `lm_head.weight` is loaded from `transformer.wte.weight`).
+    """
     network = model.network
     runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
-    return replace(model, network=replace(network, runs=runs))
+    return replace(model, network=replace(network, runs=runs, ends=replace(network.ends, tied=False)))
 
 
 def _fused(layer: Layer, targets: Collection[str]) -> Layer:

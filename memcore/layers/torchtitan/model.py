@@ -63,7 +63,6 @@ def _wanted(network: Network) -> dict[str, bool]:
         "latent attention without an indexer": not any(part.indexer for part in latent),
         "a gated feed-forward layer": all(part.gate is not None for part in feeds),
         "the experts of DeepSeek or Qwen3": all(_expressible(part) for part in sparse),
-        "a head of its own": not network.ends.tied,
         "a final norm": network.ends.final_norm is not None,
         "no towers": not network.towers,
     }

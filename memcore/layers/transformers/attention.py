@@ -34,7 +34,8 @@ def attend(
         if context.rotary is not None and hidden_states.tape.compiled:
             query_states, key_states = rotated(query_states), rotated(key_states)
         elif context.rotary is not None:
-            rotate = liger_rotation if "rope" in query_states.tape.liger else ROTATIONS[part.rotary]
+            patched = part.rotary == "full" and "rope" in query_states.tape.liger
+            rotate = liger_rotation if patched else ROTATIONS[part.rotary]
             query_states, key_states, *_kept = rotate(query_states, key_states, *context.rotary)
         if part.norm_place == "after" and part.query_norm is not None and part.key_norm is not None:
             query_states = norm(query_states, weights, part.query_norm)

@@ -18,30 +18,40 @@ KERNELS = frozenset({"rms_norm", "rope", "swiglu"})
 """As `apply_liger_kernel_to_llama` names them (liger_kernel 0.6, transformers/monkey_patch.py)."""
 
 
-def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
-    """Return Liger's kernels; refuses families whose layers Liger does not patch like Llama's."""
+def fitting(network: Network, kernels: frozenset[str]) -> frozenset[str]:
+    """Return the kernels that take the place of some of a network's parts.
+
+    A part runs with Liger's kernel if it is like Llama's (`apply_liger_kernel_to_smollm3`: layers without positions
+    rotate nothing; `apply_liger_kernel_to_gpt_oss`: its experts stay), all others as they are.
+    """
     layers = network.kinds
-    wanted = {
-        "rms_norm": ("RMSNorm", all(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms)),
-        "rope": (
-            "attention with full rotary embeddings",
-            all(isinstance(layer.mixer, Attention) and layer.mixer.rotary == "full" for layer in layers),
-        ),
-        "swiglu": (
-            "a gated feed-forward layer of two matrices",
-            all(is_gated(layer.feed_forward) for layer in layers),
-        ),
+    has = {
+        "rms_norm": any(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms),
+        "rope": any(isinstance(part, Attention) and part.rotary == "full" for layer in layers for part in layer.mixers),
+        "swiglu": any(is_gated(feed) for layer in layers for feed in layer.feeds),
     }
-    missing = [title for name, (title, has) in wanted.items() if name in kernels and not has]
-    missing += ["no towers"] if network.towers else []
-    if missing:
+    return frozenset(name for name in kernels if has[name])
+
+
+_PARTS: Mapping[str, str] = {
+    "rms_norm": "RMSNorm",
+    "rope": "attention with full rotary embeddings",
+    "swiglu": "a gated feed-forward layer of two matrices",
+}
+"""What each kernel takes the place of."""
+
+
+def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
+    """Return the kernels that run; refuses families that have nothing for them."""
+    found = fitting(network, kernels)
+    if kernels and not found:
         raise UnsupportedError(
             "training.implementation",
             "Liger's kernels need {}, which {} lacks; use 'transformers'",
-            joined(" and ", missing),
+            joined(" and ", [title for name, title in _PARTS.items() if name in kernels]),
             network.family,
         )
-    return kernels
+    return found
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:

@@ -17,7 +17,6 @@ from memcore.trace.step import Batch, Step
 def check(network: Network) -> None:
     """Refuse what Unsloth does not patch like Llama, and jobs without LoRA, which run other code."""
     support.check(network)
-    liger.patched(network, liger.KERNELS)
     if not any(linear.adapter_dtype is not None and linear.adapter_kind == "lora" for linear in _linears(network)):
         message = (
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
@@ -51,7 +50,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         default_wrap="layer",
         buffers=tables.buffers,
         loss="cut-cross-entropy",
-        patched=lambda network, _: liger.patched(network, liger.KERNELS),
+        patched=lambda network, _: liger.fitting(network, liger.KERNELS),
     ),
 }
 """By the value of `training.implementation`."""

@@ -37,6 +37,8 @@ class Bench:
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Inputs of the cost model that are known better, by name."""
 
     def at(self, config: Config) -> Pieces[Found | MemcoreError]:
         """The estimate of a config, or why there is none; stops after each that is made.
@@ -65,7 +67,7 @@ class Bench:
 
     def cost(self, found: Estimate) -> Cost:
         """What a step of a training job costs."""
-        return cost_of(found.job, roofline_for(found.job.config))
+        return cost_of(found.job, roofline_for(found.job.config).adjusted(**self.rates))
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import MappingProxyType
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -13,7 +14,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.messages import Message, joined
-from memcore.questions.costs import seconds_of
+from memcore.questions.costs import roofline_for, seconds_of
 from memcore.questions.describe import when
 from memcore.questions.planning.bench import HEADROOM, Bench, Found
 from memcore.questions.planning.budget import Budget, budget_of
@@ -169,6 +170,7 @@ def plan(
     quality: str = "any",
     headroom: float = HEADROOM,
     keep: int = KEEP,
+    rates: Mapping[str, float] = MappingProxyType({}),
 ) -> Planned:
     """Compose complete configs for a job that fit the hardware it names, best first.
 
@@ -180,6 +182,7 @@ def plan(
         quality: A key of `QUALITIES` in the same module: how much precision a plan may give up.
         headroom: The fraction of GPU memory that safe plans leave free, from 0 to below 1.
         keep: The number of plans to return.
+        rates: Inputs of [the cost model](costs.md) by name, such as those that `calibrate` finds.
 
     Returns:
         A `Planned`; `plans` may be empty, and `none_because` then names the limit.
@@ -196,7 +199,7 @@ def plan(
         >>> [each.fits for each in plan(job).plans[:2]]
         [True, True]
     """
-    *_, last = plan_by_piece(config, goal=goal, quality=quality, headroom=headroom, keep=keep)
+    *_, last = plan_by_piece(config, goal=goal, quality=quality, headroom=headroom, keep=keep, rates=rates)
     assert last is not None  # noqa: S101 - only what comes before the last is
     return last
 
@@ -208,6 +211,7 @@ def plan_by_piece(
     quality: str = "any",
     headroom: float = HEADROOM,
     keep: int = KEEP,
+    rates: Mapping[str, float] = MappingProxyType({}),
 ) -> Iterator[Planned | None]:
     """Yield what `plan` finds, last.
 
@@ -217,10 +221,13 @@ def plan_by_piece(
     tiers = _tiers(goal, quality)
     if not 0 <= headroom < 1:
         raise ConfigError.at("headroom", "found {!r}; allowed: a fraction from 0 to below 1, such as 0.1", headroom)
-    bench = Bench(MOST, headroom)
+    roofline_for(asked).adjusted(**rates)
+    bench = Bench(MOST, headroom, rates=rates)
     found = yield from bench.at(asked)
     if isinstance(found, MemcoreError):
         raise found
+    if rates and isinstance(found, ServingEstimate):
+        raise ConfigError.at("rates", "servers have no steps, so that no rate of the cost model applies")
     if found.capacity is None:
         message = "a plan needs a GPU model; set it, or hardware.gpu_memory_gb"
         raise ConfigError.at(Hardware.accelerator, message)

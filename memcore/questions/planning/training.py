@@ -12,6 +12,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob, Method, Settings, Way
 from memcore.config.settings import Config
 from memcore.config.training import Training
+from memcore.hardware import BY_ID
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message
 from memcore.questions.advising.changes import CHANGES, applicable
@@ -102,6 +103,9 @@ class Trainings:
                 yield from at_last(self.bench, found, self._more_hardware(method), most)
         if not found:
             yield from at_last(self.bench, found, self._less_work(), most)
+        for method in methods:
+            if not found:
+                yield from at_last(self.bench, found, self._more_of_larger(method), most)
         yield sorted(found, key=lambda each: each.rank)
 
     def _of_tier(self, tier: str) -> Iterator[Candidate | None]:
@@ -224,14 +228,24 @@ class Trainings:
 
     def _more_hardware(self, method: str) -> Iterator[Candidate | None]:
         """The least GPUs of the same kind on which the job fits with a method."""
+        job = yield from self._job()
+        yield from self._more_of(None, job.capacity or 1, method)
+
+    def _more_of_larger(self, method: str) -> Iterator[Candidate | None]:
+        """The least GPUs of the largest kind."""
+        job = yield from self._job()
+        knob = max(larger(job.capacity or 0, job.accelerator), key=_usable, default=None)
+        if knob is not None:
+            yield from self._more_of(knob, _usable(knob), method)
+
+    def _more_of(self, kind: Knob | None, capacity: int, method: str) -> Iterator[Candidate | None]:
         gpus, need = self.asked.gpus, self.least.get(method, 0)
-        capacity = (yield from self._job()).capacity or 1
         for more in (gpus * 2**power for power in range(1, _DOUBLINGS)):
             if (more % self.asked.node and more > self.asked.node) or need * gpus > capacity * more:
                 continue  # n times the GPUs need at least an n-th each
             knob = Knob(
-                title=Message("{} GPUs", more),
-                to={Hardware.num_gpus: more},
+                title=Message("{} GPUs", more) if kind is None else Message("{} × {}", more, kind.title),
+                to={**({} if kind is None else kind.to), Hardware.num_gpus: more},
                 why="more hardware",
                 source="hardware/num_gpus",
             )
@@ -284,6 +298,11 @@ class Trainings:
 _DOUBLINGS, _SHORTEST = 11, 512
 _LAST, _EACH_FRAME = 40, 32
 """Estimates for the last resorts, whatever was spent before, and for one frame."""
+
+
+def _usable(knob: Knob) -> int:
+    """Bytes of the accelerator that a change sets."""
+    return BY_ID[str(knob.to[Hardware.accelerator])].usable
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:

@@ -80,6 +80,13 @@ _VISIBLE = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
 _NUMBERED = re.compile(r"\d{1,3}(?:,\d{1,3})*")
 
 
+_USUAL: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers"), ("all", "auto", -1)),
+    **dict.fromkeys(("-c", "--ctx-size"), (0,)),
+}
+"""As many layers as there are (common/arg.cpp), and the model's own context (common/common.h)."""
+
+
 def _settled(found: Mapping[str, Any]) -> Settled:
     """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
     settled = dict(found)
@@ -88,18 +95,61 @@ def _settled(found: Mapping[str, Any]) -> Settled:
             settled[short] = settled.pop(long)
     said, notes = of_gguf(str(settled.get("-m", "")))
     settled = {**said, **settled}
-    for name in ("-ngl", "--gpu-layers", "--n-gpu-layers"):
-        if settled.get(name) in ("all", "auto", -1):
-            del settled[name]  # as many as there are (common/arg.cpp)
-    for name in ("-c", "--ctx-size"):
-        if settled.get(name) == 0:
-            del settled[name]  # the model's own (common/common.h)
-    if "-hf" in settled and "-m" not in settled:
+    if "-hf" in said:
+        del settled["-m"]  # it was read
+    settled = {name: value for name, value in settled.items() if value not in _USUAL.get(name, ())}
+    moved = _experts_moved(settled)
+    if moved is not None:
+        settled = {name: value for name, value in settled.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
+    if "-hf" in settled and not said and "-m" not in settled:
         settled |= _of_repository(settled, notes)
     devices = str(settled.get(_DEVICE, settled.get("-dev", settled.get(_VISIBLE, "")))).split(",")
     if all(each.startswith("CUDA") or _NUMBERED.fullmatch(each) for each in devices):
         settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
     return settled, tuple(notes)
+
+
+_OVERRIDES, _EVERY_EXPERT = ("-ot", "--override-tensor"), ("-cmoe", "--cpu-moe")
+_MOVES = (*_OVERRIDES, *_EVERY_EXPERT, "-ncmoe")
+_LAYERS = 1000
+"""More layers than a network has; `--n-cpu-moe` takes as many as there are."""
+
+
+def _experts_moved(found: Mapping[str, Any]) -> int | None:
+    r"""Of how many layers the experts stay on the host; None where nothing says it, or patterns move something else.
+
+    Patterns name tensors, the first that is found in a name decides (src/llama-model-loader.cpp, `create_tensor`).
+
+    >>> _experts_moved({"-ot": r"blk\.(0|1|2)\.ffn_.*_exps.*=CPU"}), _experts_moved({"-ot": "exps=CPU"})
+    (3, 1000)
+    >>> _experts_moved({"--cpu-moe": True}), _experts_moved({"-ot": "attn=CPU"})
+    (1000, None)
+    """
+    if any(found.get(name) for name in _EVERY_EXPERT):
+        return _LAYERS
+    given = next((found[name] for name in _OVERRIDES if name in found), None)
+    if given is None:
+        return None
+    rules = [rule.rpartition("=") for each in (given if isinstance(given, list) else [given]) for rule in _rules(each)]
+    try:
+        patterns = [(re.compile(pattern), device) for pattern, _, device in rules]
+    except re.error:
+        return None
+
+    def on_host(tensor: str) -> bool:
+        return next((device for pattern, device in patterns if pattern.search(tensor)), "") == "CPU"
+
+    if any(on_host(f"{layer}.{tensor}.weight") for layer in ("blk.0", "blk.40") for tensor in ("attn_q", "ffn_norm")):
+        return None
+    layers = [
+        {on_host(f"blk.{layer}.ffn_{part}_exps.weight") for part in ("up", "gate", "down")} for layer in range(_LAYERS)
+    ]
+    return None if {True, False} in layers or {True} not in layers else layers.count({True})
+
+
+def _rules(text: object) -> list[str]:
+    """Patterns with their devices, which commas separate outside of brackets."""
+    return re.split(r",(?![^(\[{]*[)\]}])", str(text))
 
 
 def _of_repository(found: Mapping[str, Any], notes: list[Message]) -> dict[str, Any]:
@@ -124,6 +174,7 @@ LLAMA_CPP = Tool(
     model="-hf",
     tag=Inference.quantization,
     settled=_settled,
+    settles=_EVERY_EXPERT,
     unsaid={Inference.quantization: None},
     keys=(
         Key(path=Inference.quantization, name=WEIGHTS),

@@ -5,6 +5,8 @@ Source: `src/models/*.cpp` of llama.cpp 0.5.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memcore.servers.llamacpp.ggml.graph import Graph, apply, get_rows, mul_mat
 from memcore.servers.llamacpp.ggml.tensor import Tensor
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
@@ -12,17 +14,17 @@ from memcore.servers.llamacpp.graph import SELECTS_LATE, Builder
 from memcore.servers.llamacpp.layers import layer_of
 
 
-def build(to: Builder) -> Graph:
-    """The whole graph."""
+def build(to: Builder, layers: Sequence[int]) -> Graph:
+    """The graph of the embedding, of layers by number, and of the head."""
     ends = to.model.network.ends
     current = _embedded(to)
     if ends.positions is not None:
         current = apply("ADD", current, get_rows(to.weights["position_embd.weight"], to.positions()))
     current = to.norm(ends.embedding_norm, "token_embd_norm", current)
-    layers = list(layers_in_order(to.model))
-    for index, layer in enumerate(layers):
+    whole = list(layers_in_order(to.model))
+    for index in layers:
         to.block = f"blk.{index}."
-        current = layer_of(to, layer, index, current, last=index == len(layers) - 1)
+        current = layer_of(to, whole[index], index, current, last=index == len(whole) - 1)
     to.block = ""
     last = "output_norm" if "output_norm.weight" in to.weights else "token_embd_norm"
     current = to.norm(ends.final_norm, last, current)

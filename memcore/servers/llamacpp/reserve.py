@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from memcore.networks.network import Layer
@@ -24,8 +24,11 @@ def compute_buffers(plan: Layout) -> Mapping[str, int]:
     tokens = -(-plan.micro_batch // flags.sequences) * flags.sequences
     outputs = min(plan.micro_batch, flags.outputs or min(flags.batch, plan.context))
     batch = Batch(tokens, outputs, flags.sequences, plan.streams, plan.flash, release)
-    names = {index: norm_names(plan.model, layer) for index, layer in enumerate(plan.layers)}
-    graph = build(Builder(plan.model, batch, _weights(plan), _caches(plan), _states(plan), names))
+    caches, states = _caches(plan), _states(plan)
+    every = range(len(plan.layers))
+    layers = every if len(every) <= DEEPEST else counted(_kinds(plan, caches, states))
+    names = {index: norm_names(plan.model, plan.layers[index]) for index in layers}
+    graph = build(Builder(plan.model, batch, _weights(plan, layers), caches, states, names), layers)
     size = cuda_bytes if release.unpacks_in_place else weight_bytes
     devices = [*(Device(name, 128, size, lambda node: True, _worth_moving) for name in plan.gpus), _host()]
     parallel = (
@@ -40,17 +43,84 @@ def compute_buffers(plan: Layout) -> Mapping[str, int]:
     )
 
 
-def _weights(plan: Layout) -> Mapping[str, Tensor]:
+def _weights(plan: Layout, layers: Collection[int]) -> Mapping[str, Tensor]:
+    """Leaves of the weights outside the layers and of some layers, by name."""
     found = {}
+    wanted = set(layers)
     for tensor, device in plan.placed():
+        if _layer_in(tensor.name) not in {None, *wanted}:
+            continue
         leaf = Tensor(tensor.type, tensor.shape[::-1])
         leaf.name, leaf.place, leaf.weight = tensor.name, device, True
         found[tensor.name] = leaf
         if tensor.name.startswith("rope_"):
-            layers = (layer for layer in range(len(plan.layers)) if plan.layer_device(layer) == device)
-            found.update({f"blk.{layer}.rope_factors": leaf for layer in layers})
+            found.update({f"blk.{layer}.rope_factors": leaf for layer in layers if plan.layer_device(layer) == device})
     found.setdefault("output.weight", found["token_embd.weight"])
     return found
+
+
+def _layer_in(name: str) -> int | None:
+    """The number of the layer that a tensor belongs to, from its name."""
+    return int(name.split(".", 2)[1]) if name.startswith("blk.") else None
+
+
+DEEPEST = 128
+"""Layers up to which all are in the graph; Llama 3.1 405B has 126, and no published model has more."""
+PERIODS = 8
+"""How often alike layers stand in the graph of a deeper model: after fewer, the free blocks between layers repeat."""
+LONGEST = 12
+"""Layers of a pattern that is looked for."""
+
+
+def counted(kinds: Sequence[object]) -> list[int]:
+    """Return the layers of a deep model's graph: of a repeated pattern the first `PERIODS`, and always the last layer.
+
+    Between two layers the allocator's free blocks depend on the layers before, and soon on their kinds alone.
+
+    >>> counted("a" + 100 * "b" + "c")[-3:]
+    [7, 8, 101]
+    """
+    found: list[int] = []
+    place, end = 0, len(kinds) - 1
+    while place < end:
+        for length in range(1, LONGEST + 1):
+            after = place + length
+            while after < end and kinds[after] == kinds[after - length]:
+                after += 1
+            whole = (after - place) // length
+            if whole > PERIODS:
+                found += range(place, place + PERIODS * length)
+                place += whole * length
+                break
+        else:
+            found.append(place)
+            place += 1
+    return [*found, end]
+
+
+def _kinds(plan: Layout, caches: Mapping[int, Cache], states: Mapping[int, tuple[Tensor, Tensor]]) -> list[object]:
+    """What the graph sees of each layer: its parts, weights, cache and states, and where they lie."""
+    weights: dict[int | None, list[object]] = {}
+    for tensor, device in plan.placed():
+        index = _layer_in(tensor.name)
+        name = tensor.name.split(".", 2)[-1]
+        weights.setdefault(index, []).append((name, tensor.type, tensor.shape, device))
+    found: list[object] = []
+    numbers: dict[object, int] = {}
+    own: set[int] = set()
+    for index, layer in enumerate(plan.layers):
+        cache = caches.get(index)
+        stored = () if cache is None else (cache.cells, cache.sliding, cache.width, id(cache) in own,
+                                           *map(_leaf, (cache.keys, cache.values)))  # fmt: skip
+        own.add(id(cache))
+        kind = (id(layer), plan.layer_device(index), tuple(weights.get(index, ())), stored,
+                tuple(map(_leaf, states.get(index, ()))))  # fmt: skip
+        found.append(numbers.setdefault(kind, len(numbers)))
+    return found
+
+
+def _leaf(tensor: Tensor | None) -> object:
+    return None if tensor is None else (tensor.type, tensor.ne, tensor.place)
 
 
 def _caches(plan: Layout) -> Mapping[int, Cache]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from memcore.config.hardware import Hardware
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.options import Options
-from memcore.serving.devices import direct, switched
+from memcore.serving.devices import direct, integrated, switched
 from memcore.serving.entries import observed
 from memcore.serving.job import ServingJob
 from memcore.serving.stages import Stage
@@ -52,6 +53,9 @@ _COSTS: Mapping[int, _Cost] = {
 _REDUCED = 0.2
 """More for each layer whose result NCCL sums: its all-reduce has several kernels (31.2 instead of 15 MiB for 80 layers
 on four L40S; 26.6 for 64 on two RTX 3090)."""
+_NETWORK = 0.76
+"""More for each layer whose result NCCL sums over a network: 5.07 GiB are estimated for 102 graphs of 62 layers on two
+GB10 (eugr/spark-vllm-docker, issue 396: 0.8 counts as 0.758)."""
 _LOADED = int(0.3 * GiB)
 """What kernels take that run for the first time when graphs are captured: 0.07 to 0.26 GiB in logs of five graphs."""
 _ESTIMATED = int(0.15 * GiB)
@@ -61,6 +65,8 @@ Which tensors of the profiled step it counts is not known."""
 _USUAL_SEQUENCES = 256
 _KEPT = int(0.38 * GiB)
 """What profiling leaves free in the allocator."""
+_NODE = 8
+"""GPUs of a machine, where nothing else is said."""
 _FLASHINFER = 394 * MiB
 """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py), allocated when metadata of attention is first built."""
 _DATA_CENTER = 10
@@ -83,7 +89,7 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     former = (0, 11) <= chosen.facts.since < (0, 19)
     cost = _COSTS.get(major or 9, _HOPPER_BEFORE if former else _HOPPER)
     routed = sum(any(isinstance(feed, Experts) for feed in layer.feeds) for layer in stage.layers)
-    layer = cost.layer + (_REDUCED if _with_nccl(job) else 0)
+    layer = cost.layer + (_NETWORK if _networked(job) else _REDUCED if _with_nccl(job) else 0)
     each = cost.graph + layer * len(stage.layers) + cost.routed * routed
     expected = int((cost.once + count * each) * MiB) + (_scanned(job, chosen, len(whole)) if whole else 0)
     text = Message("{} graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, cost.graph, layer)
@@ -128,6 +134,12 @@ def _with_nccl(job: ServingJob) -> bool:
     """
     ranks = job.basics.layout.tensor
     return ranks > 1 and not switched(job.accelerator) and (ranks > 2 or not direct(job.accelerator))
+
+
+def _networked(job: ServingJob) -> bool:
+    """Whether ranks of tensor parallelism are in several machines; a GPU with the host's memory is alone in its own."""
+    together = job.config[Hardware.gpus_per_node] or (1 if integrated(job.accelerator) else _NODE)
+    return job.basics.layout.tensor > together
 
 
 def _flashinfer(job: ServingJob) -> bool:

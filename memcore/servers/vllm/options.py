@@ -22,6 +22,8 @@ class Options:
     eager: bool
     hybrid: bool
     images: bool
+    item: int
+    """Tokens of the largest image or video, which a step must hold; 0 where it need not."""
     largest_graph: int | None
     """Tokens of the largest batch that is captured, where it is given."""
     loras: int

@@ -23,7 +23,7 @@ from memcore.servers.vllm.graphs import captured, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
-from memcore.servers.vllm.startup import Start, out_of_memory, refusals
+from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.servers.vllm.versions import NEWEST, Facts, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
@@ -33,13 +33,17 @@ from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
-from memcore.serving.profile import WORKSPACES, Step, expert_workspace, passing, sampling, widest
+from memcore.serving.profile import WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import GiB
 
+_VIDEO = 32 * (70 + 2 + 6)
+"""Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
+(vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
+_FIRST_START = "first start: embeddings made to time kernels"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
 
 
@@ -51,8 +55,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     if found.falls_back and (loras or basics.layout.pipeline > 1):
         found = former(found)
     tokens, sequences = _batches(read, basics, found)
+    images = read.given(Inference.images_per_sequence) != 0
+    item = _largest_item(basics) if images and found.whole_items else 0
+    if found.steps_for_items:
+        tokens = max(tokens, item)
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
+    if found.shortest_steps:
+        tokens = min(tokens, chosen * basics.max_model_len)
     latent = "lk" in basics.model.sizes
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, chunked and found.since < (0, 20))
@@ -73,7 +83,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         block_size=_either(read, Inference.block_size, ServerSettings.block_size, 64 if latent else 16),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled,
-        images=read.given(Inference.images_per_sequence) != 0,
+        images=images,
+        item=item,
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
@@ -81,6 +92,12 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (speculation.tokens if speculation else 0),
     )
+
+
+def _largest_item(basics: Basics) -> int:
+    """Tokens of a video, where images and videos see themselves whole."""
+    shown = basics.model.network.towers
+    return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
 def _routed(basics: Basics) -> bool:
@@ -163,7 +180,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         stage,
         loras=chosen.loras,
         rank=chosen.lora_rank,
-        blocks=not chosen.facts.whole_device,
+        blocks=chosen.facts.rounded_weights,
         directions=chosen.facts.directions,
         deep=chosen.tokens,
         tile=chosen.facts.mxfp4_tile,
@@ -181,12 +198,14 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     within = [*weights, *profiled, libraries, *(recorded if chosen.graphs_inside else [])]
     if chosen.facts.whole_device:
         within += outside
-    available = None
+    available, beyond = None, _overestimated(job, chosen, stage)
     if chosen.cache_bytes is not None:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
-        available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
-    lower, higher = uncertainty(within, basics.capacity)
+        available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within) - beyond
+    lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), basics.capacity)
+    # A start is the first one or it is not: that does not even out with the rest.
+    lower += beyond + sum(entry.bytes for entry in within if entry.title == _FIRST_START)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
@@ -207,6 +226,22 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         spread=spread(beside),
         count=basics.layout.tensor * basics.layout.data,
     )
+
+
+def _overestimated(job: ServingJob, chosen: Options, stage: Stage) -> int:
+    """What the second model runner's estimate of whole graphs has beyond what they take.
+
+    It multiplies what the second largest one adds by their number (vllm 0.30, v1/worker/gpu/cudagraph_utils.py,
+    _extrapolate_full_graph_memory). In starts of 0.29 and 0.30 that is gate and up of its step: 2.2 GiB for 51 graphs
+    of Qwen3-32B on an H100, 0.6 GiB for 35 of Qwen3.6-27B on an RTX PRO 6000, 0.1 GiB for 35 of Qwen3-0.6B.
+    """
+    if chosen.runner is None or not chosen.graphs_inside or chosen.eager:
+        return 0
+    whole = captured(job, chosen)[1]
+    if len(whole) < 2:
+        return 0
+    step = _step(job, chosen)
+    return (len(whole) - 1) * gates(replace(step, sizes={**step.sizes, "T": whole[-2]}), stage)
 
 
 def _paging(job: ServingJob, stage: Stage, pages: Pages) -> Paging:
@@ -332,9 +367,9 @@ def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> 
     table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor
     more = max(0, table + device_of(basics.accelerator).cache - usual)
     bounds = Range(0, more, more)
-    title, text = "first start: embeddings made to time kernels", "a table of embeddings, beyond the widest moment"
+    text = "a table of embeddings, beyond the widest moment"
     source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
-    return [observed(title, "activations", bounds, source, text, "not where vLLM's compile cache has the graph")]
+    return [observed(_FIRST_START, "activations", bounds, source, text, "not where vLLM's compile cache has the graph")]
 
 
 def _bytes(entries: list[Entry]) -> int:
@@ -415,14 +450,14 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank]) -> Pool | None:
 
     states = any(group.spec.kind == "state" for group in paging.groups)
     least = _least(chosen) if states else 0
-    start = _start(job, chosen, found)
-    if start is not None and blocks is not None and out_of_memory(start):
-        least = blocks + start.profiled
     low, high = blocks or 0, blocks or 0
     if blocks is not None and chosen.cache_bytes is None:
         sides = [(r.available or 0, *r.uncertain, r.paging) for r in found if r.paging.block]
         low = min(each.count(room - less) for room, less, _, each in sides)
         high = min(each.count(room + more) for room, _, more, each in sides)
+    start = _start(job, chosen, found)
+    if start is not None and blocks is not None and fails(start):
+        least = high + max(start.profiled, 1)
     other = None
     if blocks is not None and job.config[EngineSettings.version] is None:
         older = replace(
@@ -466,6 +501,8 @@ def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None
     outside = sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
     return Start(
         capacity=job.capacity,
+        item=chosen.item,
+        tokens=chosen.tokens,
         utilization=chosen.utilization if chosen.cache_bytes is None and chosen.facts.checks_free else 0,
         before=outside,
         held=sum(entry.bytes for entry in rank.entries if entry.category in _STAYING),
@@ -506,6 +543,8 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append(second if chosen.facts.graphs_inside else first)
     if job.num_gpus > 1 and switched(job.accelerator) and chosen.facts.opens_more:
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
+    if chosen.facts.whole_device:
+        notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)

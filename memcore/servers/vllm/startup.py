@@ -1,8 +1,8 @@
 """What vLLM refuses when it starts, in its own words, and the smallest change that starts.
 
-Sources: vllm, v1/core/kv_cache_utils.py (_check_enough_kv_cache_memory), config/compilation.py
-(resolve_cudagraph_mode_and_sizes), v1/worker/utils.py (request_memory) and v1/worker/gpu_model_runner.py
-(_init_minimal_kv_cache_for_profiling).
+Sources: vllm, v1/core/kv_cache_utils.py (_check_enough_kv_cache_memory), v1/core/encoder_cache_manager.py,
+config/compilation.py (resolve_cudagraph_mode_and_sizes), v1/worker/utils.py (request_memory) and
+v1/worker/gpu_model_runner.py (_init_minimal_kv_cache_for_profiling).
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ class Start:
     """What the checks look at; bytes are of one GPU."""
 
     capacity: int
+    item: int
+    """Tokens that a step must hold."""
+    tokens: int
+    """Tokens that it holds."""
     utilization: float
     before: int
     """Taken before the first measurement: the context and NCCL."""
@@ -43,8 +47,7 @@ class Start:
 
 def refusals(start: Start) -> Iterator[str]:
     """Everything that vLLM would refuse, the first first."""
-    asked = ceil(start.capacity * start.utilization)
-    free = start.capacity - start.before
+    asked, free = _asked(start), start.capacity - start.before
     if free < asked:
         most = int(1000 * free / start.capacity) / 1000
         yield (
@@ -56,6 +59,16 @@ def refusals(start: Start) -> Iterator[str]:
                 start.utilization,
                 _gib(asked),
                 most,
+            )
+        )
+    if start.item > start.tokens:
+        yield (
+            Message(
+                'vLLM refuses: "Chunked MM input disabled but max_tokens_per_mm_item ({}) is larger than '
+                'max_num_batched_tokens ({})"; max_num_batched_tokens {} starts',
+                start.item,
+                start.tokens,
+                start.item,
             )
         )
     if out_of_memory(start):
@@ -93,6 +106,15 @@ def refusals(start: Start) -> Iterator[str]:
                 start.blocks,
             )
         )
+
+
+def fails(start: Start) -> bool:
+    """Return whether the server ends before it has a cache, however large that would be."""
+    return start.item > start.tokens or start.capacity - start.before < _asked(start) or out_of_memory(start)
+
+
+def _asked(start: Start) -> int:
+    return ceil(start.capacity * start.utilization)
 
 
 def out_of_memory(start: Start) -> bool:

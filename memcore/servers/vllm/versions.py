@@ -1,8 +1,9 @@
 """How vLLM budgets memory, release by release.
 
-Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.3, 0.8.2, 0.8.3, 0.8.5, 0.9.2, 0.10.1, 0.11 to 0.14,
-0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py, envs.py,
-v1/sample/ops, engine/arg_utils.py; of the second model runner config/vllm.py (use_v2_model_runner) and v1/worker/gpu/.
+Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.3, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2, 0.10.1, 0.11
+to 0.14, 0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py,
+envs.py, v1/sample/ops, engine/arg_utils.py; of the second model runner config/vllm.py (use_v2_model_runner) and
+v1/worker/gpu/.
 """
 
 from __future__ import annotations
@@ -41,6 +42,13 @@ class Facts:
     """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
     server_batches: bool = True
     """Defaults depend on the GPU: 8192 tokens and 1024 sequences from 70 GiB on."""
+    shortest_steps: bool = False
+    """Where nothing is asked for, a step has no more tokens than all sequences together."""
+    whole_items: bool = False
+    """It refuses steps that do not hold the largest image or video of Gemma 4, which sees itself whole
+    (transformers_utils/model_arch_config_convertor.py, is_mm_prefix_lm; v1/core/encoder_cache_manager.py)."""
+    steps_for_items: bool = False
+    """Steps hold it where nothing else is asked for (engine/arg_utils.py, _get_min_mm_batched_tokens)."""
     checks_free: bool = False
     """It refuses to start where less is free than the share it is to have (v1/worker/utils.py, request_memory)."""
     two_modes: bool = False
@@ -72,36 +80,41 @@ class Facts:
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
     whole_device: bool = False
-    """The budget holds everything that is used on the GPU, the CUDA context too; from 0.6.5 on what was used before the
-    process began is not in it (worker/worker.py, `baseline_memory_in_bytes`)."""
+    """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
+    engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
+    (v1/worker/gpu_worker.py, determine_available_memory)."""
+    rounded_weights: bool = True
+    """What loading is said to take is what the allocator has handed out, in blocks."""
 
 
-_V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True)
+_V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True, rounded_weights=False)
 _V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
-_V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False)
+_V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False, rounded_weights=True)
 _V0_LONGER = replace(_V0_WIDER, since=(0, 7, 2), directions=4)
 _V1_OPTIONAL = replace(
     _V0,
     since=(0, 8),
     server_batches=True,
     flashinfer_samples=True,
-    whole_device=False,
+    rounded_weights=True,
     falls_back=True,
     directions=4,
 )
 _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
-_FEWER_SIZES = replace(_V1, since=(0, 10))
+_APART = replace(_V1, since=(0, 9, 1), whole_device=False, checks_free=True)
+_FEWER_SIZES = replace(_APART, since=(0, 10))
 _TWO_MODES = replace(
     _FEWER_SIZES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32
 )
 _WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
-_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True)
-_TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True, checks_free=True)
+_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True)
+_TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
-_GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True)
+_GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True, whole_items=True)
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
 _FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
-_FEW = replace(_FLASHINFER, since=(0, 26), profiles_few=True)
+_RAISED = replace(_FLASHINFER, since=(0, 22), steps_for_items=True)
+_FEW = replace(_RAISED, since=(0, 26), profiles_few=True)
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
 _WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True, hybrids_reuse_prefixes=True)
 _ALIKE = replace(_WIDE, since=(0, 30), tokens_by_blocks=True)
@@ -113,6 +126,7 @@ FACTS = (
     _V0_LONGER,
     _V1_OPTIONAL,
     _V1,
+    _APART,
     _FEWER_SIZES,
     _TWO_MODES,
     _WIDE_STEPS,
@@ -122,6 +136,7 @@ FACTS = (
     _GRAPHS,
     _CONCURRENCY,
     _FLASHINFER,
+    _RAISED,
     _FEW,
     _CONSUMED,
     _WIDE,

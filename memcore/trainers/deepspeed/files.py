@@ -111,6 +111,7 @@ DEEPSPEED = Tool(
     ),
     settled=automatic,
     batch="train_batch_size",
+    shares_batch=True,
     defaults={Training.precision: "fp32"},
     unsaid={
         EngineSettings.zero_stage: None,

@@ -16,7 +16,9 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
-_METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL = "*method", "*reference", "*completion", "*share", "*"
+_METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL, _CRITIC = (
+    "*method", "*reference", "*completion", "*share", "*", "*critic",
+)  # fmt: skip
 _PRECISION, _ADAPTER, _FRAMEWORK, _WIDTH, _BATCH = "*precision", "*adapter", "*framework", "*width", "*batch"
 _LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto"}
 _GROUPS = ("group_norm", "reinforce", "reinforce_baseline", "rloo", "dr_grpo")
@@ -97,13 +99,22 @@ def _loop(found: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
     return loop
 
 
+def _critic(settled: dict[str, Any], notes: list[str]) -> None:
+    """The critic of PPO: beside the actor where all models share GPUs and DeepSpeed's states do not sleep."""
+    if "--train.colocate_all" in settled and "--ds.enable_sleep" not in settled:
+        settled[_CRITIC] = True
+        notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
+    else:
+        notes.append("the critic is not on the actor's GPUs during its update")
+
+
 def _generating(settled: dict[str, Any], notes: list[str]) -> None:
     """The update of the actor, between generations."""
     key = "--algo.advantage.estimator"
     estimator = str(settled.pop(key, "gae"))
     if estimator == "gae":
-        raise _refuse(key, estimator, "a critic model is not supported yet; nearest is group_norm")
-    if estimator not in _GROUPS and not estimator.startswith("$"):
+        _critic(settled, notes)
+    elif estimator not in _GROUPS and not estimator.startswith("$"):
         raise _refuse(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
     each, nodes = settled.pop("--actor.num_gpus_per_node", 8), settled.pop("--actor.num_nodes", 1)
     if isinstance(each, int) and isinstance(nodes, int):
@@ -160,6 +171,7 @@ OPENRLHF = Tool(
         Key(path=Training.method.reference, name=_REFERENCE),
         Key(path=Training.method.completion_length, name=_COMPLETION),
         Key(path=Training.method.rollout_share, name=_SHARE),
+        Key(path=Training.method.critic, name=_CRITIC),
         Key(path=EngineSettings.zero_stage, name="--ds.zero_stage"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=DeepSpeedSettings.hidden_size_buckets, name=_WIDTH),

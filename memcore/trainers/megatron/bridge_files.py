@@ -6,6 +6,7 @@ recipes/common.py, models/gpt_provider.py, peft/lora.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.builders import CALLED, ON, built
 from memcore.formats.readers import flat
 from memcore.formats.settled import GPUS, MODEL, Settled
+from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -49,6 +51,8 @@ _REVERSED: Mapping[str, str] = {
     "share_embeddings_and_output_weights": "untie_embeddings_and_output_weights",
 }
 """Fields of the model's provider that arguments say the other way round."""
+_PROGRAM = "run_recipe.py"
+_ADAPTERS: Mapping[str, str] = {"peft": "LoRA", "lora": "LoRA", "dora": "DoRA"}
 _DTYPES: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}
 _HUB = "from_hf_pretrained"
 _COMMON: Mapping[str, Mapping[str, Any]] = {
@@ -80,8 +84,42 @@ def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, {_MODULE: name, **open_ones, **keys, **({MODEL: hub} if hub else {})}
 
 
+_RECIPE_NAME = re.compile(r"^(.+?)(?:_fsdp)?_(pretrain|sft|peft|lora|dora)(?:_.*)?(?:_config)?$")
+"""A recipe's function: the model, and what it starts from (recipes/common.py)."""
+_SHORT: Mapping[str, str] = {
+    "ms": "train.train_iters", "gb": "train.global_batch_size", "mb": "train.micro_batch_size",
+    "sl": "dataset.seq_length", "tp": "model.tensor_model_parallel_size", "pp": "model.pipeline_model_parallel_size",
+    "cp": "model.context_parallel_size", "vp": "model.virtual_pipeline_model_parallel_size",
+    "ep": "model.expert_model_parallel_size", "etp": "model.expert_tensor_parallel_size",
+}  # fmt: skip
+"""Options of scripts/training/run_recipe.py, which override keys of the recipe."""
+_LONG: Mapping[str, str] = {each.rpartition(".")[2]: each for each in _SHORT.values()}
+
+
+def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what a command of run_recipe.py overrides, on what the recipe's name says; other configs as they are."""
+    said = next((found[name] for name in ("recipe", "model") if isinstance(found.get(name), str)), None)
+    if said is None or _PROGRAM not in str(found.get("", "")):
+        return dict(found), ()
+    named = _RECIPE_NAME.match(said)
+    model, mode = (named[1], named[2]) if named else (said, "pretrain")
+    mode = str(found.get("mode", mode))
+    base = "_peft_common" if mode in _ADAPTERS else f"_{mode}_common"
+    plain = {_MODULE: said, MODEL: model if OUTSIDE.search(model) else model.replace("_", "-"), **_COMMON.get(base, {})}
+    plain |= (
+        {"peft.dim": 32, "peft._target_": f"megatron.bridge.peft.lora.{_ADAPTERS[mode]}"} if mode in _ADAPTERS else {}
+    )
+    for name, value in found.items():
+        listed = isinstance(value, str) and re.fullmatch(r"\[[\w.,\s]*\]", value)
+        plain[{**_SHORT, **_LONG}.get(name, name)] = re.findall(r"[\w.]+", value) if listed else value
+    for name in ("recipe", "model", "mode", "step_func", "step-func", "dataset", ""):
+        plain.pop(name, None)
+    return plain, (Message("{}: what the recipe itself sets is not known; read is what its command overrides", said),)
+
+
 def _settled(found: Mapping[str, Any]) -> Settled:
     """A config of Megatron Bridge in Megatron-LM's words."""
+    found, notes = _recipe(found)
     plain: dict[str, Any] = {_FRAMEWORK: "megatron-bridge"}
     for name, value in found.items():
         key = name.removesuffix("._target_") if str(value).startswith("torch.") else name
@@ -96,7 +134,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if plain[MODEL]:
         plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
     kept = {name: value for name, value in plain.items() if value is not None and value != "none"}
-    return kept, ()
+    return kept, notes
 
 
 def _idle(plain: dict[str, Any]) -> None:
@@ -171,6 +209,7 @@ BRIDGE = Tool(
     engines=("megatron", "megatron-fsdp"),
     tells=(_MODULE, "model.tensor_model_parallel_size", "ddp.use_distributed_optimizer", "model.num_moe_experts"),
     model=MODEL,
+    prefixes=(_PROGRAM,),
     dimensions=_DIMENSIONS,
     family="megatron",
     settled=_settled,

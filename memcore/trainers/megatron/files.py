@@ -11,6 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.formats.shell import variable_given
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, full_name
@@ -51,7 +52,11 @@ _CHECKPOINTS = "training.activation_checkpointing"
 _KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
 _ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
 _OF_T5 = ("--encoder-num-layers", "--decoder-num-layers", "--decoder-seq-length")
-_CASED = ("BertWordPieceCase", 28996, "BERT's cased words")
+_WORDS = "VOCAB_SIZE"
+"""The variable that is asked for where a command names no vocabulary that is known: scripts set none."""
+_BERT: Mapping[str, tuple[int, str]] = {
+    "BertWordPieceCase": (28996, "BERT's cased words"), "BertWordPieceLowerCase": (30522, "BERT's lower-case words"),
+}  # fmt: skip
 _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--model-parallel-size": {"--tensor-model-parallel-size": None},
     "--batch-size": {"--micro-batch-size": None},
@@ -128,7 +133,7 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         settled[_LAYOUT] = _counted(settled[_LAYOUT])
     if "--num-layers" in found or "--hidden-size" in found:
         words, why = _words(settled)
-        settled |= {} if words is None else {"--vocab-size": words}
+        settled["--vocab-size"] = words
         notes += [why] if why else []
     return settled, tuple(notes)
 
@@ -184,15 +189,17 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
     if size:
         return size, Message("--vocab-size is {}: that of {}", size, name)
-    kind, size, whose = _CASED
-    if found.get("--tokenizer-type") == kind:
+    kind = found.get("--tokenizer-type", "BertWordPieceLowerCase" if found.get("*architecture") == "bert" else None)
+    if kind in _BERT:
+        size, whose = _BERT[kind]
         further = found.get("--vocab-extra-ids", 0)
         size += further if isinstance(further, int) else 0
         said = "--vocab-size is {}: {} and further ones" if further else "--vocab-size is {}: {}"
         return size, Message(said, size, whose)
     if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
         return _GPT2, Message("--vocab-size is {}: that of GPT-2's words and merges", _GPT2)
-    return None, "--vocab-size is not given, and the tokenizer's is not known: add it to the command"
+    given = variable_given(_WORDS) or ""
+    return int(given) if given.isdecimal() else f"${_WORDS}", ""
 
 
 _PLAIN = re.compile(r"E(t\*\d+)?(\|(t\*\d+)?)*L")

@@ -56,14 +56,25 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
+_BETA = 0.04
+"""The weight of the distance from a reference model (arguments/rlhf_args.py)."""
+
+
+def _kind(found: Mapping[str, Any]) -> object:
+    return found.get("tuner_type", found.get("train_type", "full"))
+
+
 def _refuse_others(found: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for other commands, methods and tasks."""
     program = str(found.get("", ""))
     if re.search(r"\b(?:export|infer)\b", program):
         raise _refuse("the command", program, "only `megatron sft` and `megatron pt` train")
     method = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
-    if method is not None:
+    if method not in (None, "grpo"):
         raise _refuse("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
+    if method == "grpo" and _kind(found) == "full" and found.get("beta", _BETA) != 0:
+        message = "a second model for reference is not supported yet; with tuner_type lora or beta 0 there is none"
+        raise _refuse("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
         raise _refuse("task_type", task, "only 'causal_lm' is supported")
@@ -73,6 +84,9 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
     _refuse_others(found)
     notes: list[str] = []
+    if found.get("rlhf_type") == "grpo":
+        notes += ["generation is not counted: the update alone",
+                  "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
     settled = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
     settled["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(settled["attention_backend"]))
     if settled["attention_backend"] == "auto":
@@ -107,7 +121,7 @@ def _precision(found: Mapping[str, Any]) -> str:
 
 def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
     """LoRA on all linear layers, where it is asked for."""
-    kind = found.get("tuner_type", found.get("train_type", "full"))
+    kind = _kind(found)
     if kind not in ("full", "lora"):
         raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
     if kind == "full":

@@ -8,10 +8,10 @@ from memcore.config.defaults import Defaults
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import UnsupportedError
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.networks.adapters import ALL, targeted
 from memcore.networks.network import Model
-from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.parts import FeedForward, SpecialMixer
 from memcore.networks.quantized import STORAGES, quantized
 from memcore.networks.separate_experts import experts_of
 from memcore.trace.engine import Engine
@@ -36,11 +36,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
             "training.adapter",
             storage,
         )
-    if model.network.towers:
-        raise UnsupportedError(path, "found {!r}; not supported yet for models with vision towers", storage)
-    if not all(isinstance(mixer, Attention) for layer in model.network.kinds for mixer in layer.mixers):
-        raise UnsupportedError(path, "found {!r}; so far only attention and feed-forward layers are supported", storage)
-    model = _with_experts(read, model)
+    model = _with_mixers(_with_experts(read, model))
     row = STORAGES[storage]
     bits = row.bits
     if row.floating:
@@ -83,6 +79,20 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     warning = (
         "its routed experts are not quantized: transformers 5 stacks their matrices, and bitsandbytes "
         "replaces only nn.Linear (transformers 4 had one per expert)"
+    )
+    return replace(model, warnings=(*model.warnings, warning))
+
+
+def _with_mixers(model: Model) -> Model:
+    """The model with a warning about recurrent layers, whose linear layers are counted as they are stored."""
+    kinds = {
+        mixer.variant for layer in model.network.kinds for mixer in layer.mixers if isinstance(mixer, SpecialMixer)
+    }
+    if not kinds:
+        return model
+    warning = Message(
+        "the matrices of its layers of kind {} are counted in 16 bits, though bitsandbytes quantizes most of them",
+        joined(", ", sorted(kinds)),
     )
     return replace(model, warnings=(*model.warnings, warning))
 

@@ -41,10 +41,14 @@ class Fsdp(Runtime):
         self._repeats: dict[str, str | None] = {}
 
     def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
-        """By wrap policy the root holds what is outside the layers, or embedding and norm-with-head are units."""
-        sharding = self.recipe.sharding
-        if sharding.wrap == "torchtitan":
-            ends, left = self.recipe.network.ends, tuple(weights)
+        """By wrap policy the root holds what is outside the layers, or embedding and norm-with-head are units.
+
+        With a tied head torchtitan makes one unit of them (distributed/fsdp.py, `enable_weight_tying`), which is
+        gathered first and kept to the end, as the root is.
+        """
+        sharding, ends = self.recipe.sharding, self.recipe.network.ends
+        if sharding.wrap == "torchtitan" and not ends.tied:
+            left = tuple(weights)
             if ends.reads_tokens:
                 self._groups["embedding"] = Group(
                     self, self._context, "embedding", "", left[:1], sharding.reshard_after_forward

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memcore.config.defaults import Defaults
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
 from memcore.config.training import Training
@@ -14,7 +14,7 @@ from memcore.dtypes import FLOATING
 from memcore.errors import UnsupportedError
 from memcore.layers.litgpt.model import check as check_litgpt
 from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.networks.adapters import (
     ALL,
     Adapter,
@@ -118,11 +118,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
     targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
-    known = linear_names(model.network)
-    for unknown in [each for each in targets if each not in known and each != ALL]:
-        read.refuse(
-            Training.adapter.target_modules, "found {!r}; linear layers: {}, or {}", unknown, joined(", ", known), ALL
-        )
+    targets = _named(read, model, targets)
     _refuse_foreign(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
@@ -147,6 +143,23 @@ def _adapted(read: Defaults, model: Model) -> Model:
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
+    """The targets that are layers of the model. PEFT passes over others, unless there is nothing else.
+
+    Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
+    """
+    path, known = Training.adapter.target_modules, (*linear_names(model.network), ALL)
+    found = [each for each in targets if each in known]
+    others = [each for each in targets if each not in known]
+    if found and others:
+        reason = Message("{} has no {}, which the adapter passes over", model.name, joined(", ", others))
+        read.assumptions.append(Assumption(path, found, reason, notable=True))
+        return found
+    for unknown in others:
+        read.refuse(path, "found {!r}; linear layers: {}, or {}", unknown, joined(", ", known[:-1]), ALL)
+    return targets
 
 
 def _targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:

@@ -147,7 +147,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused)),
         divergence=method.divergence,
         supervised=method.supervised,
-        completes=method.completes,
+        completes=method.completes and recipe.ulysses is None,  # each rank has logits of all of its tokens
         scores=method.scores,
         values=_has_value_head(read, method),
         fused=fused,
@@ -188,11 +188,10 @@ def _refuse_others(read: Defaults, recipe: Recipe, name: str) -> None:
     asked = {
         "pipeline parallelism": recipe.pipeline is not None,
         "tensor parallelism": recipe.tensor is not None,
-        "context parallelism": bool(recipe.ring_turns) or recipe.ulysses is not None,
+        "context parallelism": bool(recipe.ring_turns),
         "torch.compile": recipe.compiled,
         Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
         and recipe.loss.kind not in _LOSSES,
-        "vision towers": recipe.pictures is not None,
     }
     found = [each for each, there in asked.items() if there]
     if found:

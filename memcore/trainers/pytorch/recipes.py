@@ -286,7 +286,11 @@ def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -
         read.refuse(
             Training.liger_kernels, "found {!r}; allowed: {}", unknown[0], joined(", ", sorted(KERNELS_OF_LIGER))
         )
-    return code.patched(model.network, asked & KERNELS_OF_LIGER)
+    found = code.patched(model.network, asked & KERNELS_OF_LIGER)
+    if implementation in ("liger", "unsloth") and found != asked:
+        reason = Message("{} has no part that the others take the place of", model.network.family)
+        read.assumptions.append(Assumption(Training.liger_kernels, sorted(found) or "none", reason, notable=True))
+    return found
 
 
 def _tiles(read: Defaults, model: Model, implementation: str, sizes: Mapping[str, int], *, compiled: bool) -> int:

@@ -309,6 +309,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
         Training.offload.activations,
         Parallelism.data_parallel_size,
         Parallelism.data_parallel_shard_size,
+        Parallelism.ulysses_parallel_size,
         Parallelism.pipeline_parallel_size,
         Parallelism.virtual_pipeline_parallel_size,
         Parallelism.pipeline_layout,
@@ -331,6 +332,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
         Training.offload.optimizer,
         Training.offload.activations,
         Parallelism.data_parallel_size,
+        Parallelism.ulysses_parallel_size,
     ),
 }
 """What of the settings that engines have in common each of these takes."""

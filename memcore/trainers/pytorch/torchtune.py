@@ -27,7 +27,7 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
     "*loss",
     "*framework",
 )
-_CLIPS = "*clips"  # fmt: skip
+_CLIPS, _METHOD = "*clips", "*method"
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
     "llama3": ("meta-llama/Meta-Llama-3-{}", "8B 70B"),
@@ -70,6 +70,8 @@ _LOSSES: Mapping[str, str] = {
     "CrossEntropyLoss": "cross-entropy-fp32",
 }  # fmt: skip
 """Both of torchtune's own work in 8 chunks (modules/loss/cross_entropy_loss.py, `num_output_chunks`)."""
+_PREFERENCES: Mapping[str, str] = {"DPOLoss": "dpo", "RSOLoss": "dpo", "SimPOLoss": "simpo"}
+"""Losses of pairs (rlhf/loss/dpo.py); what a model is compared with is itself without its adapter, or a copy."""
 _REFUSED = ("teacher_model", "ref_policy", "reward_and_value_model", "quantizer", "enable_fp8_training", "generations")
 
 
@@ -95,9 +97,10 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if settled.pop("optimizer.fused", False) is True or how:
         settled[_HOW] = how or "fused"
     loss = str(settled.get("loss._component_", "")).rpartition(".")[2]
-    if loss not in _LOSSES:
-        raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, joined(", ", _LOSSES))
-    settled |= {_LOSS: _LOSSES[loss]}
+    if loss not in (*_LOSSES, *_PREFERENCES):
+        every = joined(", ", (*_LOSSES, *_PREFERENCES))
+        raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
+    settled |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
     settled[_CLIPS] = settled.pop("clip_grad_norm", None) is not None
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
     if several or found.get(GPUS, 1) != 1:
@@ -162,6 +165,7 @@ TORCHTUNE = Tool(
         Key(path=Training.optimizer.implementation, name=_HOW),
         Key(path=Training.loss, name=_LOSS),
         Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=Training.method.name, name=_METHOD),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer_in_bwd"),
         Key(path=TorchSettings.cpu_offload, name="fsdp_cpu_offload"),
         Key(path=TorchSettings.reshard_after_forward, name="fsdp_reshard_after_forward"),
@@ -186,8 +190,8 @@ TORCHTUNE = Tool(
              "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm",
              "teacher_model.*", "ref_policy*", "quantizer.*"),
     vocabulary=("torchtune",),
-    ignored=("checkpointer.*", "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*", "dataset_val.*",
-             "lr_scheduler.*", "optimizer.*", "loss.*", "device", "batch_size_val", "name",
+    ignored=("checkpointer.*", "ref_checkpointer.*", "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*",
+             "dataset_val.*", "lr_scheduler.*", "optimizer.*", "loss.*", "device", "batch_size_val", "name",
              "data_parallel_replicate_dim", "model.lora_alpha", "output_dir", "*_dir"),
     copies="data_parallel_replicate_dim",
     read_only=True,

@@ -20,7 +20,7 @@ _FSDP, _REF = f"{_ACTOR}fsdp_config.", "actor_rollout_ref.ref.fsdp_config."
 _GROUPS = ("grpo", "rloo", "remax", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gpg", "grpo_passk",
            "optimal_token_baseline", "grpo_vectorized", "opo")  # fmt: skip
 """Ways to advantages without a critic (trainer/ppo/core_algos.py, `AdvantageEstimator`)."""
-_METHOD, _COMPLETION, _SHARE = "*method", "*completion", "*share"
+_METHOD, _COMPLETION, _SHARE, CRITIC = "*method", "*completion", "*share", "*critic"
 _ENGINE, _VERSION, _PRECISION, _REDUCED, _BATCH, _LENGTH = (
     "*engine", "*version", "*precision", "*reduced", "*micro", "*length",
 )  # fmt: skip
@@ -28,7 +28,8 @@ _PACKED, _STEPS, _ADAPTER, _FRAMEWORK, _POLICY, _RANK = (
     "*packed", "*steps", "*adapter", "*framework", "*policy", "*rank",
 )  # fmt: skip
 _LOSS, _REENTRANT, _ATTENTION = "*loss", "*reentrant", "*attention"
-_DEFAULTS: Mapping[str, Any] = {
+_KERNELS: Mapping[str, str] = {"flash": "flash_attention_2", "sdpa": "sdpa", "math": "eager", "flex": "flex_attention"}
+DEFAULTS: Mapping[str, Any] = {
     "data.max_prompt_length": 512, "data.max_response_length": 512, f"{_ROLLOUT}n": 1,
     f"{_ROLLOUT}gpu_memory_utilization": 0.5, f"{_ACTOR}ppo_mini_batch_size": 256,
     f"{_ACTOR}ppo_max_token_len_per_gpu": 16384,
@@ -57,17 +58,22 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     settled[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
     reduced = str(settled.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
     settled[_REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
-    _gpus(settled)
-    _rollout(settled, notes)
-    _lengths(settled, notes)
-    _batch(settled)
+    settled[_ATTENTION] = str(settled.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
+    settled |= critic(
+        found, notes, *(f"critic.model.fsdp_config.{name}" for name in ("param_offload", "optimizer_offload"))
+    )
+    gpus(settled)
+    rollout(settled, notes)
+    ranks = settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
+    lengths(settled, notes, ranks)
+    batch(settled, ranks)
     if settled.pop(f"{_MODEL}use_fused_kernels", False) is True:
         settled[_LOSS] = "fused-linear"
     if settled.pop(f"{_MODEL}enable_gradient_checkpointing", True) is not False:
         settled |= {_POLICY: "full", _REENTRANT: False}
     else:
         settled[_POLICY] = "none"
-    for name in _DEFAULTS:
+    for name in DEFAULTS:
         settled.pop(name, None)
     rank = settled.pop(f"{_MODEL}lora_rank", 0)
     if isinstance(rank, int) and rank > 0:
@@ -79,7 +85,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
 
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for actors of Megatron and critics."""
+    """Raise UnsupportedError for actors of Megatron, and for ways to advantages that are not known."""
     strategy = found.get(f"{_ACTOR}strategy", "fsdp")
     config = str(found.get("config-name", ""))
     megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
@@ -91,22 +97,22 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     estimator = str(found.get("algorithm.adv_estimator", "gae"))
     if estimator.startswith("$"):
         return
-    if estimator == "gae":
-        _refuse_critic(found)
-    elif estimator not in _GROUPS:
+    if estimator != "gae" and estimator not in _GROUPS:
         raise _refuse("algorithm.adv_estimator", estimator, Message("supported: {}", joined(", ", _GROUPS)))
 
 
-def _refuse_critic(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for a critic that stays on the GPU while the actor is updated."""
-    for name in ("param_offload", "optimizer_offload"):
-        key = f"critic.model.fsdp_config.{name}"
-        if found.get(key) is not True:
-            raise _refuse(key, found.get(key), "a critic that stays on the GPU during the actor's update is not "
-                          "supported yet; true is, and so is algorithm.adv_estimator=grpo")  # fmt: skip
+def critic(found: Mapping[str, Any], notes: list[str], *places: str) -> dict[str, Any]:
+    """Return whether a critic keeps its states on the GPU during the actor's update; it is counted as large as that.
+
+    `places` are the keys that would move its parameters and its optimizer to the host.
+    """
+    if str(found.get("algorithm.adv_estimator", "gae")) != "gae" or all(found.get(key) is True for key in places):
+        return {}
+    notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
+    return {CRITIC: True}
 
 
-def _gpus(settled: dict[str, Any]) -> None:
+def gpus(settled: dict[str, Any]) -> None:
     """The GPUs, those over which FSDP shards, and those that share sequences."""
     each, nodes = settled.pop("trainer.n_gpus_per_node", 8), settled.pop("trainer.nnodes", 1)
     if isinstance(each, int) and isinstance(nodes, int):
@@ -115,23 +121,22 @@ def _gpus(settled: dict[str, Any]) -> None:
         del settled[f"{_FSDP}fsdp_size"]
 
 
-def _rollout(settled: dict[str, Any], notes: list[str]) -> None:
+def rollout(settled: dict[str, Any], notes: list[str]) -> None:
     """Log-probabilities of a reference are there before the update, and its weights in host memory."""
-    share = settled.pop(f"{_ROLLOUT}gpu_memory_utilization", _DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
+    share = settled.pop(f"{_ROLLOUT}gpu_memory_utilization", DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
     if settled.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
         settled[_SHARE] = share
         notes.append(Message("{} keeps {} of the GPU during the update", f"{_ROLLOUT}name", share))
 
 
 def _number(settled: Mapping[str, Any], key: str) -> Any:
-    return settled.get(key, _DEFAULTS[key])
+    return settled.get(key, DEFAULTS[key])
 
 
-def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
-    """Tokens of a micro-batch: prompts and answers in full, or as many as are put together."""
+def lengths(settled: dict[str, Any], notes: list[str], ranks: object) -> None:
+    """Tokens of a micro-batch: prompts and answers in full, or as many as are packed; `ranks` share a sequence."""
     prompt, answer = _number(settled, "data.max_prompt_length"), _number(settled, "data.max_response_length")
     whole = prompt + answer if isinstance(prompt, int) and isinstance(answer, int) else "$LENGTH"
-    ranks = settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
     settled[_PACKED] = settled.pop(f"{_MODEL}use_remove_padding", True) is not False
     if settled.pop(f"{_ACTOR}use_dynamic_bsz", False) is True:
         tokens = _number(settled, f"{_ACTOR}ppo_max_token_len_per_gpu")
@@ -145,18 +150,23 @@ def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
     settled[_COMPLETION] = settled.get(_LENGTH)  # logits of prompts too (`_forward_micro_batch`)
 
 
-def _batch(settled: dict[str, Any]) -> None:
-    """Micro-batches of a step: a mini-batch counts prompts, of which each has several answers (fsdp_workers.py)."""
+def batch(settled: dict[str, Any], ranks: object) -> None:
+    """Micro-batches of a step: a mini-batch counts prompts, of which each has several answers (fsdp_workers.py).
+
+    `ranks` work on the same sequences.
+    """
     key = f"{_ACTOR}ppo_micro_batch_size_per_gpu"
-    gpus, ranks = settled.get(GPUS), settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
+    world = settled.get(GPUS)
     former = settled.pop(f"{_ACTOR}ppo_micro_batch_size", None)  # of all GPUs
-    given = former * ranks // gpus if isinstance(former, int) and gpus and isinstance(ranks, int) else None
+    given = former * ranks // world if isinstance(former, int) and world and isinstance(ranks, int) else None
     each = settled.setdefault(_BATCH, settled.pop(key, given))
     prompts, answers = _number(settled, f"{_ACTOR}ppo_mini_batch_size"), _number(settled, f"{_ROLLOUT}n")
     if each is None:
         raise _refuse(key, None, "give the sequences of a micro-batch")
-    if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers, gpus, ranks)) and gpus % ranks == 0:
-        mine = max(1, prompts * answers * ranks // gpus)
+    if not (isinstance(world, int) and isinstance(ranks, int) and 0 < ranks <= world and world % ranks == 0):
+        return
+    if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers)):
+        mine = max(1, prompts * answers * ranks // world)
         settled[_STEPS] = max(1, -(-mine // each))
 
 
@@ -181,11 +191,13 @@ VERL = Tool(
         Key(path=Training.sequence_length, name=_LENGTH),
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.loss, name=_LOSS),
+        Key(path=Training.attention, name=_ATTENTION, values=_KERNELS),
         Key(path=Training.activation_checkpointing.policy, name=_POLICY),
         Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
         Key(path=Training.method.name, name=_METHOD),
         Key(path=Training.method.completion_length, name=_COMPLETION),
         Key(path=Training.method.rollout_share, name=_SHARE),
+        Key(path=Training.method.critic, name=CRITIC),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name=_RANK),
         Key(path=Training.adapter.target_modules, name=f"{_MODEL}target_modules"),
@@ -223,13 +235,19 @@ def _supervised(found: Mapping[str, Any]) -> Settled:
 
     Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
     """
-    settled: dict[str, Any] = {**found, _FRAMEWORK: "verl", _ENGINE: "fsdp", _ATTENTION: "flash", _REDUCED: "fp32"}
+    settled: dict[str, Any] = {
+        **found,
+        _FRAMEWORK: "verl",
+        _ENGINE: "fsdp",
+        _ATTENTION: "flash_attention_2",
+        _REDUCED: "fp32",
+    }
     strategy = str(settled.pop("model.strategy", "fsdp2"))
     settled[_VERSION] = 2 if strategy == "fsdp2" else 1
     fp32 = str(settled.pop("model.fsdp_config.model_dtype", "fp32")) in ("fp32", "float32")
     settled[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
     if "trainer.n_gpus_per_node" in found and GPUS not in found:
-        _gpus(settled)
+        gpus(settled)
     kept = settled.pop("model.enable_gradient_checkpointing", True)
     settled |= {_POLICY: "full", _REENTRANT: False} if kept is not False else {_POLICY: "none"}
     settled[_BATCH] = settled.pop("data.micro_batch_size_per_gpu", 4)
@@ -255,7 +273,6 @@ VERL_SFT = Tool(
     keys=(
         *(each for each in VERL.keys if each.name.startswith("*") and each.path != Training.sequence_length),
         Key(path=Training.sequence_length, name="data.max_length"),
-        Key(path=Training.attention, name=_ATTENTION),
         Key(path=Training.adapter.target_modules, name="model.target_modules"),
         Key(path=Parallelism.ulysses_parallel_size, name="ulysses_sequence_parallel_size"),
         Key(path=TorchSettings.cpu_offload, name="model.fsdp_config.cpu_offload"),

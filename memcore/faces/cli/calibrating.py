@@ -1,0 +1,82 @@
+"""Rates of the cost model: found from a run's logs, or given."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from memcore.faces.cli.command import FITS, Command, content, print_json
+from memcore.faces.cli.describing import add_config, config_of
+from memcore.questions.calibrating import Calibration, calibrate
+from memcore.questions.costs import Roofline
+
+_INPUTS = tuple(each.name for each in fields(Roofline))
+
+
+def add_assumptions(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that sets inputs of the cost model; `dict(options.assume)` has them by name."""
+    parser.add_argument(
+        "--assume", action="append", default=[], type=_assumption, metavar="NAME=VALUE",
+        help=f"of the cost model: {', '.join(_INPUTS)}",
+    )  # fmt: skip
+
+
+def _assumption(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        example = "" if equals else ", such as flops_efficiency=0.5"
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a number{example}, found {text!r}") from None
+
+
+def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
+    parser.add_argument(
+        "--also", action="append", default=[], metavar="LOG", help="another log of the same job; may be repeated"
+    )
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    config = config_of(options)
+    logs = [options.log, *options.also]
+    found = calibrate(config, [content(each, strict=False) for each in logs])
+    names = [Path(each).name for each in logs]
+    if options.json:
+        print_json(_data(found, names))
+    else:
+        print(*_lines(found, names), sep="\n")
+    return FITS
+
+
+def _data(found: Calibration, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "logs": [{"log": name, **asdict(each)} for name, each in zip(names, found.timed, strict=True)],
+        "measured_seconds": found.measured,
+        "predicted_seconds": dict(zip(("low", "expected", "high"), found.before, strict=True)),
+        "calibrated_seconds": found.after,
+        "rates": dict(found.rates),
+        "bounded": found.bounded,
+    }
+
+
+def _lines(found: Calibration, names: Sequence[str]) -> list[str]:
+    low, expected, high = found.before
+    lines = [
+        f"{name}: {each.seconds:.4g} s a step, the median of {each.steps} ({each.tool})"
+        for name, each in zip(names, found.timed, strict=True)
+    ]
+    lines.append(f"predicted: {expected:.4g} s ({low:.4g} to {high:.4g} s)")
+    if found.bounded:
+        side = "faster" if found.measured < found.after else "slower"
+        lines.append(f"The run is {side} than any share of the GPU's peak explains: is the config the job that ran?")
+    lines.append(f"with these rates: {found.after:.4g} s")
+    flags = " ".join(f"--assume {name}={value:g}" for name, value in found.rates.items())
+    return [*lines, "", "Pass them to `memcore search` and `memcore plan`:", f"  {flags}"]
+
+
+COMMANDS: Mapping[str, Command] = {"calibrate": Command(_options, _calibrate)}

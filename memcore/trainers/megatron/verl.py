@@ -1,0 +1,132 @@
+"""verl with its Megatron backend: the update of the actor, in Megatron-LM's words.
+
+Source: verl 0.8.0.dev (January 2026), workers/megatron_workers.py (`_build_model_optimizer`), workers/actor/
+megatron_actor.py (log-probabilities of vocabulary shards, as in a supervised step), trainer/config/engine/
+megatron.yaml, trainer/config/optim/megatron.yaml, utils/megatron/optimizer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.settled import GPUS, PER_NODE, Settled
+from memcore.formats.tool import Key, Tool
+from memcore.trainers.megatron.swift import MEGATRON_SWIFT
+from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
+
+_ACTOR, _MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."
+_MEGATRON = f"{_ACTOR}megatron."
+_PLACES = (
+    f"{_MEGATRON}override_transformer_config.", f"{_MEGATRON}override_ddp_config.", _MEGATRON,
+    f"{_ACTOR}optim.override_optimizer_config.",
+)  # fmt: skip
+"""Where fields of Megatron-Core's configs stand."""
+_DEFAULTS: Mapping[str, Any] = {
+    "sequence_parallel": True, "use_distributed_optimizer": True, "attention_backend": "flash",
+}  # fmt: skip
+_FRAMEWORK, _PRECISION, _BATCH, _LENGTH, _PACKED, _STEPS = (
+    "*framework", "*precision", "*micro", "*length", "*packed", "*steps",
+)  # fmt: skip
+_ADAPTER, _RANK, _TARGETS, _DROPOUT = "*adapter", "*rank", "*targets", "*dropout"
+_BETWEEN = ("param_offload", "grad_offload", "optimizer_offload")
+"""What leaves the GPU between phases, and is back for the update."""
+_RANKS = ("tensor", "pipeline", "context")
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    """A run in Megatron-LM's arguments: the actor in bf16 with fp32 masters that data-parallel ranks share."""
+    settled: dict[str, Any] = {**found, **_DEFAULTS, _FRAMEWORK: "verl", _PRECISION: "bf16-mixed"}
+    for name in found:
+        place = next((each for each in _PLACES if name.startswith(each)), None)
+        field = name.removeprefix(place or "")
+        if place and field in _KNOWN and "." not in field:
+            settled[field] = settled.pop(name)
+    if not settled.get("recompute_granularity"):
+        for name in [name for name in settled if name.startswith("recompute_")]:
+            del settled[name]
+    notes = [
+        "verl: the update of the actor is computed; generation and scoring come before it",
+        "log-probabilities of vocabulary shards are counted as a supervised loss",
+    ]
+    sizes = [settled.get(f"{name}_model_parallel_size", settled.get(f"{name}_parallel_size", 1)) for name in _RANKS]
+    context = sizes[2]
+    if sizes[0] == 1:
+        del settled["sequence_parallel"]  # workers/megatron_workers.py
+    ranks = sizes[0] * sizes[1] * context if all(isinstance(size, int) for size in sizes) else "$RANKS"
+    settled |= critic(found, notes, *(f"critic.megatron.{name}" for name in ("param_offload", "optimizer_offload")))
+    gpus(settled)
+    rollout(settled, notes)
+    lengths(settled, notes, context)
+    batch(settled, ranks)
+    for name in ("*share", "*completion", *DEFAULTS):
+        settled.pop(name, None)
+    if settled.pop(f"{_MEGATRON}override_transformer_config.moe_enable_deepep", False) is True:
+        settled["moe_flex_dispatcher_backend"] = "deepep"
+    if settled.get("gradient_accumulation_fusion") is True:
+        del settled["gradient_accumulation_fusion"]
+    _adapter(settled)
+    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+_LORA = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]
+"""Megatron Bridge's names of all linear layers, which is what verl adapts by default (config/model/hf_model.yaml)."""
+
+
+def _adapter(settled: dict[str, Any]) -> None:
+    """Read the adapter where it has a rank; there is none otherwise."""
+    start = f"{_MODEL}lora."
+    given = {name.removeprefix(start): settled.pop(name) for name in [*settled] if name.startswith(start)}
+    if not given.get("rank"):
+        return
+    targets = given.get("target_modules", _LORA)
+    if sorted(targets) != sorted(_LORA):
+        message = "adapters on all linear layers are supported"
+        raise UnsupportedError(f"{start}target_modules", "found {!r:.80}; {}", targets, message)
+    settled |= {_ADAPTER: given.get("type", "lora"), _RANK: given["rank"], _TARGETS: "all-linear",
+                _DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
+
+
+_OTHERS = ("micro_batch_size", "max_length")
+_OWN = tuple(each for each in MEGATRON_SWIFT.keys if each.name not in _OTHERS and not each.name.startswith("*"))
+_KNOWN = {
+    *(name for each in _OWN for name in each.names), *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
+    "pipeline_model_parallel_layout",
+}  # fmt: skip
+VERL_MEGATRON = Tool(
+    name="verl-megatron",
+    title="verl with Megatron",
+    syntax="yaml",
+    engines=("megatron",),
+    tells=(f"{_ACTOR}megatron", "actor_rollout_ref.ref.megatron"),
+    model=f"{_MODEL}path",
+    settled=_settled,
+    keys=(
+        *_OWN,
+        Key(path=Training.micro_batch_size, name=_BATCH),
+        Key(path=Training.gradient_accumulation_steps, name=_STEPS),
+        Key(path=Training.sequence_length, name=_LENGTH),
+        Key(path=Training.packed_sequences, name=_PACKED),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.method.critic, name=CRITIC),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name=_RANK),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.dropout, name=_DROPOUT),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+    ),
+    meanings=MEGATRON_SWIFT.meanings,
+    settles=(*VERL.settles, f"{_MEGATRON}*", f"{_ACTOR}optim.override_optimizer_config*"),
+    vocabulary=("verl", "megatron"),
+    ignored=(*VERL.ignored, *(f"{_MEGATRON}{name}" for name in _BETWEEN), f"{_MEGATRON}use_*", f"{_MEGATRON}dist_*",
+             f"{_MEGATRON}vanilla_mbridge", f"{_MEGATRON}seed"),
+    read_only=True,
+    source="verl, trainer/config/engine/megatron.yaml",
+)  # fmt: skip
+TOOLS = (VERL_MEGATRON,)

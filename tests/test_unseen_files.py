@@ -1,0 +1,349 @@
+"""Files as their repositories have them, which nobody had read when the readers were written: their deciding keys."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import ConfigError, MemcoreError
+from memcore.formats.readers import flat
+from memcore.tools import imported
+from memcore.tools.sources import Source, read_sources
+
+VERL_MEGATRON = """\
+set -x
+python3 -m verl.trainer.main_ppo --config-path=config \\
+    --config-name='ppo_megatron_trainer.yaml'\\
+    algorithm.adv_estimator=grpo \\
+    data.train_batch_size=1024 \\
+    data.max_prompt_length=1024 \\
+    data.max_response_length=1024 \\
+    data.truncation='error' \\
+    actor_rollout_ref.model.path=Qwen/Qwen2-7B-Instruct \\
+    actor_rollout_ref.actor.optim.lr=1e-6 \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=256 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\
+    actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 \\
+    actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 \\
+    +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method=uniform \\
+    +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity=full \\
+    +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_num_layers=1 \\
+    actor_rollout_ref.rollout.n=5 \\
+    trainer.n_gpus_per_node=8 \\
+    trainer.nnodes=1 $@
+"""
+"""verl, examples/grpo_trainer/run_qwen2-7b_math_megatron.sh, with the recomputation of run_qwen3-235b_megatron_96gb.sh."""
+VERL_ULYSSES = """\
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.max_prompt_length=2048 \\
+    data.max_response_length=2048 \\
+    actor_rollout_ref.model.path=${MODEL_PATH:-Qwen/Qwen3-0.6B} \\
+    actor_rollout_ref.model.use_remove_padding=True \\
+    actor_rollout_ref.actor.ulysses_sequence_parallel_size=4 \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 \\
+    actor_rollout_ref.model.enable_gradient_checkpointing=True \\
+    actor_rollout_ref.rollout.n=4 \\
+    trainer.n_gpus_per_node=8 \\
+    trainer.nnodes=4
+"""
+"""verl, examples/grpo_trainer/run_qwen3-32b_npu.sh, with a smaller model."""
+FACTORY_GPTQ = """\
+### model
+model_name_or_path: TechxGenus/Meta-Llama-3-8B-Instruct-GPTQ
+trust_remote_code: true
+
+### method
+stage: sft
+do_train: true
+finetuning_type: lora
+lora_rank: 8
+lora_target: all
+
+### dataset
+dataset: identity,alpaca_en_demo
+template: llama3
+cutoff_len: 2048
+max_samples: 1000
+
+### train
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 8
+bf16: true
+ddp_timeout: 180000000
+"""
+"""LLaMA-Factory, examples/train_qlora/llama3_lora_sft_gptq.yaml."""
+FACTORY_CP = """\
+model: Qwen/Qwen3-0.6B
+model_class: llm
+flash_attn: flash_attention_2
+dist_config:
+  name: fsdp2
+  dcp_path: null
+cp_mode: ulysses
+cp_size: 2
+train_dataset: data/v1_sft_demo.yaml
+output_dir: outputs/test_ulysses_cp
+micro_batch_size: 1
+cutoff_len: 2048
+bf16: false
+max_steps: 10
+"""
+"""LLaMA-Factory, examples/v1/train_full/train_full_ulysses_cp.yaml."""
+SWIFT_EMBEDDING = """\
+CUDA_VISIBLE_DEVICES=0,1,2,3 \\
+INFONCE_TEMPERATURE=0.1 \\
+NPROC_PER_NODE=4 \\
+swift sft \\
+    --model Qwen/Qwen3-Embedding-0.6B \\
+    --task_type embedding \\
+    --model_type qwen3_emb \\
+    --tuner_type full \\
+    --per_device_train_batch_size 256 \\
+    --gradient_accumulation_steps 1 \\
+    --loss_type infonce \\
+    --sequence_parallel_size 4 \\
+    --padding_free true \\
+    --attn_impl flash_attn
+"""
+"""ms-swift, examples/train/sequence_parallel/sequence_parallel_emb.sh."""
+AXOLOTL_MIXTRAL = """\
+base_model: mistralai/Mixtral-8x7B-v0.1
+load_in_4bit: true
+adapter: qlora
+sequence_len: 1024
+sample_packing: false
+lora_r: 32
+lora_dropout: 0.05
+lora_target_linear: true
+gradient_accumulation_steps: 4
+micro_batch_size: 2
+optimizer: paged_adamw_8bit
+bf16: auto
+gradient_checkpointing: true
+attn_implementation: flash_attention_2
+fsdp:
+  - full_shard
+  - auto_wrap
+fsdp_config:
+  fsdp_offload_params: false
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+"""
+"""axolotl, examples/mistral/mistral-qlora-fsdp.yml."""
+ACCELERATE = """\
+distributed_type: FSDP
+fsdp_config:
+  fsdp_activation_checkpointing: false
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_sharding_strategy: FULL_SHARD
+"""
+"""accelerate, examples/slurm/fsdp_config.yaml."""
+
+WANTED = {
+    VERL_MEGATRON: {
+        "model": "Qwen/Qwen2-7B-Instruct",
+        "engine.type": "megatron",
+        "engine.distributed_optimizer": True,
+        "hardware.num_gpus": 8,
+        "parallelism.tensor_parallel_size": 2,
+        "parallelism.pipeline_parallel_size": 2,
+        "parallelism.sequence_parallel": True,
+        "training.sequence_length": 2048,
+        "training.micro_batch_size": 4,
+        "training.gradient_accumulation_steps": 160,
+        "training.activation_checkpointing.policy": "full",
+    },
+    VERL_ULYSSES: {
+        "engine.type": "fsdp",
+        "training.attention": "flash",
+        "training.method.name": "grpo",
+        "training.gradient_accumulation_steps": 4,
+        "parallelism.ulysses_parallel_size": 4,
+        "hardware.num_gpus": 32,
+    },
+    FACTORY_GPTQ: {"training.adapter.rank": 8, "training.sequence_length": 2048, "training.precision": "bf16"},
+    FACTORY_CP: {"engine.type": "fsdp", "engine.version": 2, "parallelism.ulysses_parallel_size": 2},
+    SWIFT_EMBEDDING: {
+        "training.method.name": "reward",
+        "training.attention": "flash",
+        "training.micro_batch_size": 256,
+        "parallelism.ulysses_parallel_size": 4,
+        "hardware.num_gpus": 4,
+    },
+    AXOLOTL_MIXTRAL: {
+        "training.adapter.target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"],
+        "training.quantization": "nf4-double",
+        "training.precision": "bf16-mixed",
+    },
+    ACCELERATE: {"engine.type": "fsdp", "engine.version": 1, "training.precision": "fp32"},
+}
+
+
+@pytest.mark.parametrize("text", WANTED, ids=lambda text: text.split()[0])
+def test_what_is_read(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in WANTED[text]} == WANTED[text]
+    assert found.accounts.unknown == ()
+
+
+def answered(text, **changes):
+    config = Config.from_dict(imported(text, None).config)
+    for path, value in changes.items():
+        config = config.replaced(path.replace("__", "."), value)
+    return estimate(config)
+
+
+@pytest.mark.parametrize("text", [VERL_ULYSSES, FACTORY_CP, FACTORY_GPTQ], ids=["verl", "cp", "gptq"])
+def test_what_was_refused_is_answered(text):
+    """Sequences shared over FSDP's ranks, and adapters next to GPTQ's weights."""
+    assert answered(text, hardware__accelerator="h100-sxm-80gb").peak.peak > 0
+
+
+def test_rewards_of_pictures():
+    """Models with towers learn by rewards too: their logits are those of the completion."""
+    job = {"sequence_length": 1024, "precision": "bf16", "adapter": {"type": "lora"}}
+    peaks = [
+        estimate(Config.from_dict({"model": "Qwen/Qwen2.5-VL-3B-Instruct", "training": {**job, **more}})).peak.peak
+        for more in ({}, {"method": {"name": "grpo", "completion_length": 128}})
+    ]
+    assert peaks[1] < peaks[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SWIFT_EMBEDDING.replace("task_type embedding", "task_type seq_cls"), "supported: causal_lm, embedding"),
+        (FACTORY_CP.replace("cp_mode: ulysses", "cp_mode: ring"), "ulysses"),
+        ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "second model for reference"),
+    ],
+)
+def test_what_is_refused(text, words):
+    with pytest.raises(MemcoreError, match=words):
+        imported(text, 8)
+
+
+TORCHTUNE_DPO = """\
+model:
+  _component_: torchtune.models.llama3_1.lora_llama3_1_8b
+  lora_attn_modules: ['q_proj', 'v_proj', 'output_proj']
+  apply_lora_to_mlp: True
+  lora_rank: 8
+tokenizer:
+  _component_: torchtune.models.llama3.llama3_tokenizer
+  max_seq_len: 1024
+batch_size: 4
+optimizer:
+  _component_: torch.optim.AdamW
+  fused: True
+loss:
+  _component_: torchtune.rlhf.loss.DPOLoss
+  beta: 0.1
+gradient_accumulation_steps: 8
+dtype: bf16
+enable_activation_checkpointing: True
+"""
+"""torchtune, recipes/configs/llama3_1/8B_lora_dpo_single_device.yaml."""
+
+
+def test_pairs_of_torchtune():
+    """What the trained model is compared with is itself without its adapter."""
+    found = answered(TORCHTUNE_DPO)
+    assert {each.path: each.value for each in found.assumptions}["training.method.reference"] == "adapter"
+
+
+@pytest.mark.parametrize(
+    ("model", "share"), [("Qwen/Qwen2.5-VL-3B-Instruct", 0.5), ("tiiuae/Falcon-H1-0.5B-Base", 0.8)]
+)
+def test_four_bits_beside_towers_and_recurrent_layers(model, share):
+    """Towers are quantized as the decoder is; matrices of recurrent layers are counted as they are stored."""
+    job = {"sequence_length": 128, "precision": "bf16", "adapter": {"type": "lora"}}
+    plain, frozen = (
+        estimate(Config.from_dict({"model": model, "training": {**job, **more}})).peak.peak
+        for more in ({}, {"quantization": "nf4-double"})
+    )
+    assert frozen < share * plain
+
+
+@pytest.mark.parametrize("text", [VERL_MEGATRON, VERL_ULYSSES], ids=["megatron", "fsdp"])
+def test_a_critic_beside_the_actor(text):
+    """Its parameters and states are as large as the actor's; what is offloaded leaves no room taken."""
+    changed = text.replace("adv_estimator=grpo", "adv_estimator=gae")
+    assert flat(imported(changed).config)["training.method.critic"] is True
+    small = {"model": "Qwen/Qwen3-0.6B", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
+    config = Config.from_dict({**imported(changed).config, **small})
+    alone, both = estimate(config.replaced("training.method.critic", None)), estimate(config)
+    kept = alone.rank.persistent
+    assert both.device.expected - alone.device.expected == kept.parameters + kept.states
+
+
+BRIDGE_RECIPE = """\
+MODEL_NAME=qwen3_8b
+TP=2
+CLI_OVERRIDES="model.tensor_model_parallel_size=$TP \\
+    model.recompute_granularity=selective \\
+    model.recompute_modules=[core_attn,mlp] \\
+    train.global_batch_size=32 \\
+    train.micro_batch_size=2 \\
+    dataset.seq_length=4096"
+CMD="uv run --no-sync python scripts/training/run_recipe.py --recipe ${MODEL_NAME}_peft_config $CLI_OVERRIDES"
+srun --mpi=pmix bash -c "$CMD"
+"""
+"""Megatron Bridge, in the way of examples/models/*/slurm_peft.sh."""
+
+
+def test_recipes_by_name():
+    """Keys that a command overrides are read, on what the recipe's name says; what it sets itself is said to be open."""
+    found = imported(BRIDGE_RECIPE, 8)
+    said = flat({**found.config, "model": ""})
+    assert found.config["model"] == "qwen3-8b"
+    assert said["parallelism.tensor_parallel_size"] == 2
+    assert said["training.activation_checkpointing.modules"] == ["core_attn", "mlp"]
+    assert (said["training.adapter.type"], said["training.adapter.rank"]) == ("lora", 32)
+    assert (said["training.sequence_length"], said["training.gradient_accumulation_steps"]) == (4096, 4)
+    assert any("what the recipe itself sets is not known" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "each", "steps"),
+    [
+        ('"train_batch_size": 256, "gradient_accumulation_steps": 1', 32, 1),
+        ('"train_batch_size": 256', 32, 1),
+        ('"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4', 4, 8),
+    ],
+)
+def test_sequences_of_a_step_of_deepspeed(said, each, steps):
+    """DeepSpeedExamples, training/imagenet/config/ds_fp16_z1_config.json: what is not said follows from the rest."""
+    text = f'{{{said}, "zero_optimization": {{"stage": 1}}, "fp16": {{"enabled": true}}}}'
+    read = flat(imported(text, 8).config)
+    assert (read["training.micro_batch_size"], read["training.gradient_accumulation_steps"]) == (each, steps)
+    assert any("train_batch_size is left out" in note for note in imported(text).notes)
+
+
+MEGATRON_WORDS = (
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2 "
+    "--seq-length 64 --micro-batch-size 1 --bf16"
+)
+
+
+def test_a_vocabulary_that_no_flag_names():
+    """It is asked for as a variable that the script leaves open."""
+    with pytest.raises(ConfigError, match=r"--vocab-size: found \$VOCAB_SIZE, which the script does not set"):
+        read_sources([Source("train.sh", MEGATRON_WORDS)])
+    config, _ = read_sources([Source("train.sh", MEGATRON_WORDS)], variables={"VOCAB_SIZE": "512"})
+    assert config["model"]["vocab_size"] == 512
+
+
+@pytest.mark.parametrize(
+    ("text", "loss"),
+    [
+        ("model_name_or_path: a/b\nper_device_train_batch_size: 1\nuse_liger_kernel: true\n", "fused-linear"),
+        ("model_name_or_path: a/b\nstage: sft\nenable_liger_kernel: true\n", "fused-linear"),
+        ("model_name_or_path: a/b\nstage: rm\nenable_liger_kernel: true\n", None),
+        ("swift sft --model a/b --tuner_type lora --use_liger_kernel true", "fused-linear"),
+        ("model_name_or_path: a/b\nmax_length: 8\nbeta: 0.1\nuse_liger_kernel: true\n", "fused-linear"),
+    ],
+)
+def test_ligers_loss_comes_with_its_kernels(text, loss):
+    """Logits are never made: `apply_liger_kernel_to_llama(fused_linear_cross_entropy=True)`."""
+    said = flat({**imported(text).config, "model": ""})
+    assert (said["training.implementation"], said.get("training.loss")) == ("liger", loss)
