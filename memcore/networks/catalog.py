@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pkgutil import get_data
 from typing import Any
@@ -42,7 +42,7 @@ def full_name(name: str) -> str:
     return _names().get(name.strip().lower(), name)
 
 
-MATCHES = "part of an id, of a hub id or of a family, or a size such as >30b or <=9b"
+MATCHES = "part of an id, of a hub id or of a family, a size such as >30b or <=9b, or moe, vision, audio or embedding"
 """What a word of a query may be."""
 _SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -58,15 +58,36 @@ def search(query: str) -> Mapping[str, Mapping[str, Any]]:
 
     >>> list(search("qwen3 moe >450b"))
     ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
+    >>> list(search("audio <1b"))[0], list(search("embedding >5b"))
+    ('openai/whisper-base', ['intfloat/e5-mistral-7b-instruct', 'Qwen/Qwen3-Embedding-8B'])
     """
     words = query.lower().split()
     return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}
 
 
+_EXPERTS = re.compile(r"num_(local_|routed_)?experts|n_routed_experts|moe_num_experts")
+_EMBEDS = re.compile(r".*(?<!Chat)(?<!MT)(?<!Omni)(?<!GLM)(?<!CLIP)Model")
+"""Classes whose results are no words."""
+_PURPOSES: Mapping[str, re.Pattern[str]] = {
+    "vision": re.compile(r"vision_config|visual|mm_vision_tower|siglip_config"),
+    "audio": re.compile(r"audio_config|audio|num_mel_bins|thinker_config"),
+}
+
+
+def _purposes(config: Mapping[str, Any]) -> Iterator[str]:
+    """What a model is for, as its keys tell."""
+    yield from (purpose for purpose, keys in _PURPOSES.items() if any(map(keys.fullmatch, config)))
+    inner = (part for part in config.values() if isinstance(part, dict))
+    if any(_EXPERTS.fullmatch(key) and (value or 0) > 1 for part in (config, *inner) for key, value in part.items()):
+        yield "moe"
+    if any(map(_EMBEDS.fullmatch, config.get("architectures", ()))):
+        yield "embedding"
+
+
 def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
     size = _SIZE.fullmatch(word)
     if size is None:
-        return word in f"{hub_id} {entry['config']['model_type']}".lower()
+        return word in f"{hub_id} {entry['config']['model_type']} {' '.join(_purposes(entry['config']))}".lower()
     limit = float(size[2]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[3]]
     return _COMPARE[size[1]](entry["parameters"], limit)
 
