@@ -214,6 +214,7 @@ def test_rewards_of_pictures():
     [
         (SWIFT_EMBEDDING.replace("task_type embedding", "task_type seq_cls"), "supported: causal_lm, embedding"),
         (FACTORY_CP.replace("cp_mode: ulysses", "cp_mode: ring"), "ulysses"),
+        (FACTORY_GPTQ + "tensor_model_parallel_size: 1\n", "Megatron-Core below LLaMA-Factory"),
         ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "second model for reference"),
     ],
 )

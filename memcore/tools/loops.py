@@ -408,6 +408,11 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     for name in ("export_dir", "infer_backend"):
         if name in found and "stage" not in found:
             raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
+    if "tensor_model_parallel_size" in found:
+        message = (
+            "Megatron-Core below LLaMA-Factory is not supported yet; describe the job with flags of engine megatron"
+        )
+        raise ConfigError.at("tensor_model_parallel_size", message)
     kind = found.get("finetuning_type", "lora")
     if kind not in ("lora", "full", "oft"):
         raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")

@@ -127,6 +127,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
     "{recipe}: what the recipe itself sets is not known": "{recipe}：配方自身设置的内容未知",
     "read is what its command overrides": "只读取了命令所覆盖的键",
+    "Megatron-Core below LLaMA-Factory is not supported yet": "暂不支持 LLaMA-Factory 之下的 Megatron-Core",
+    "describe the job with flags of engine megatron": "请用 megatron 引擎的选项描述任务",
     "supported: 'ulysses'": "支持 'ulysses'",
     "task_type: {task}: {said}": "task_type：{task}：{said}",
     "a row is counted as two sequences, an anchor with one positive": "每行数据按两条序列计算：锚点与一个正例",
