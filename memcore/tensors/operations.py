@@ -318,6 +318,9 @@ def linear(
             made[rule] = None if shape is None else new(tape, shape, gradient.dtype, rule)
             del operands
         both = [made["input_gradient"], made["weight_gradient"]]
+        for found, is_view in zip(both, (batch > 1, True), strict=True):
+            if found is not None:
+                found.viewed = is_view
         return [*both, gradient] if biased else both
 
     if tracked(*inputs):
