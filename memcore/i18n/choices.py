@@ -45,6 +45,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "one parameter at a time": "一次一个参数",
     "bitsandbytes kernel, in place": "bitsandbytes 的 kernel，原地更新",
     "torchao: one compiled kernel per parameter": "torchao：每个参数一个编译的 kernel",
+    "transformers' own Adafactor, as its Trainer takes it": "transformers 自带的 Adafactor，由其 Trainer 采用",
     "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters": (
         "Meta 的 Distributed Shampoo 与 SOAP，按块处理各 rank 的参数"
     ),

@@ -52,6 +52,8 @@ class Framework:
     step: str | None = None
     """The implementation of the optimizer's step that it takes, if not the usual one; `torch.optim` by itself updates
     all parameters at once (`foreach`)."""
+    brings: frozenset[str] = frozenset()
+    """Optimizers that it has of its own: implementations `transformers` of the table."""
     adapts_itself: bool = False
     """Its adapters are its own, not PEFT's."""
     stacks: bool = False
@@ -64,7 +66,7 @@ class Framework:
     """How it shares layers among a pipeline's stages."""
 
 
-TRAINER = Framework()
+TRAINER = Framework(brings=frozenset({"adafactor"}))
 UNNAMED = Framework(exempts_embeddings=False)
 """The optimizer as its library makes it."""
 _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False, step="foreach")
