@@ -107,7 +107,9 @@ def context(accelerator: Accelerator | None) -> Overhead:
 
     Observed: 141 MiB (T4, with kernels), 256 MiB (RTX 3090), 426 MiB (RTX 6000 Ada), 471 MiB (RTX 4090), 520 MiB
     (H100), 612 MiB (H200), and 50 to 150 MiB more with kernels of cuBLAS and Triton. A V100 had 1343 MiB in 2022,
-    when CUDA loaded all kernels at once.
+    when CUDA loaded all kernels at once. On an H100 with PyTorch 2.11 and CUDA 13: 523 MiB bare, 615 MiB after the
+    first kernel, and 758 to 767 MiB in each of 66 training loops, 833 MiB with bitsandbytes' 8-bit products
+    (validation/measured/, tests/truth/h100.json).
     """
     if accelerator and accelerator.capability in _CONTEXTS:
         low, expected, high = (each * MiB for each in _CONTEXTS[accelerator.capability])
@@ -118,7 +120,7 @@ def context(accelerator: Accelerator | None) -> Overhead:
     return Overhead(low, expected, high, "observed contexts, public logs")
 
 
-_CONTEXTS = {"7.0": (245, 350, 1343), "7.5": (100, 141, 490)}
+_CONTEXTS = {"7.0": (245, 350, 1343), "7.5": (100, 141, 490), "9.0": (520, 765, 900)}
 """MiB of GPUs of which more is known than of their generation: the least, what is expected, and the most."""
 
 

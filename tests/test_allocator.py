@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore import estimate
-from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, DeviceMemory, Pool, comes, end_step, goes
+from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, DeviceMemory, Knobs, Pool, comes, end_step, goes
 from memcore.tensors.tape import ALIGNMENT
 from memcore.units import MiB
 
@@ -80,7 +80,7 @@ def test_fragments_are_not_enough():
 
 def test_expandable_segments_grow():
     """An expandable segment gains pages at its end, after what is free there."""
-    pool = Pool(expandable=True)
+    pool = Pool(knobs=Knobs(expandable=True))
     first, second = pool.allocate(30 * MiB), pool.allocate(30 * MiB)
     assert pool.reserved == 60 * MiB
     pool.release(second)
@@ -110,7 +110,7 @@ def test_whole_segments_go_back_where_there_is_no_room():
 @given(st.lists(st.tuples(st.integers(MiB + 512, 64 * MiB), st.integers(0, 5)), max_size=60), st.booleans())
 def test_blocks_never_overlap(requests, expandable):
     """Whatever is asked for and given back, live blocks are apart and inside what is reserved."""
-    pool, live = Pool(expandable=expandable), {}
+    pool, live = Pool(knobs=Knobs(expandable=expandable)), {}
     for wanted, age in requests:
         size = wanted - wanted % 512
         address = pool.allocate(size)
@@ -150,9 +150,10 @@ class Plain:
         return sum(size for segment in self.segments for size, _ in segment)
 
     def allocate(self, size, name):
-        free = [(have, number, place) for number, segment in enumerate(self.segments)
+        free = [(self.expandable and place == len(segment) - 1, have, number, place)
+                for number, segment in enumerate(self.segments)
                 for place, (have, who) in enumerate(segment) if who is None and have >= size]  # fmt: skip
-        _, number, place = min(free) if free else self.more(size)
+        *_, number, place = min(free) if free else self.more(size)
         have = self.segments[number][place][0]
         rest = [(have - size, None)] if have - size > SMALL else []
         self.segments[number][place : place + 1] = [(size if rest else have, name), *rest]
@@ -198,7 +199,7 @@ SIZES = st.lists(st.integers(2049, 40 * 2048).map(lambda units: units * 512), mi
 @given(SIZES, st.lists(st.integers(0, 7), max_size=80), st.booleans())
 def test_moves_are_served_as_the_rules_say(sizes, picks, expandable):
     """Every block is where best fit, splitting and merging put it, whatever comes and goes."""
-    pool, plain, live, moves = Pool(expandable=expandable), Plain(expandable), [[] for _ in sizes], []
+    pool, plain, live, moves = Pool(knobs=Knobs(expandable=expandable)), Plain(expandable), [[] for _ in sizes], []
     there = set()
     for pick in picks:
         block = pick % len(sizes)
@@ -222,7 +223,7 @@ def test_moves_are_served_as_the_rules_say(sizes, picks, expandable):
 def test_equal_blocks_are_where_they_would_be_one_by_one(requests, limit, expandable):
     """Segments for many blocks of one size are opened at once; what is there then is the same."""
     sizes = [size for size, times in requests for _ in range(times)]
-    together, single = (Pool(DeviceMemory(limit), expandable=expandable) for _ in range(2))
+    together, single = (Pool(DeviceMemory(limit), Knobs(expandable=expandable)) for _ in range(2))
     places = together.allocate_all(sizes)
     assert places == [place for size in sizes for place in single.allocate_all([size])]
     for pool in (together, single):
@@ -231,3 +232,22 @@ def test_equal_blocks_are_where_they_would_be_one_by_one(requests, limit, expand
         place for size in sizes[::-1] for place in single.allocate_all([size])
     ]
     assert (together.room.highest, together.room.short) == (single.room.highest, single.room.short)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "expected"),
+    [
+        (Knobs(), 130),  # The freed 100 MiB are split for 30 and 60.
+        (Knobs(unsplit=64 * MiB), 220),  # Blocks of 64 MiB and more serve no smaller request.
+        (Knobs(divisions=4), 144),  # 100 becomes 112; 30 becomes 32.
+        (Knobs(expandable=True), 120),  # Pages of 20 MiB.
+        (Knobs(collects=0.5), 130),
+    ],
+)
+def test_knobs(knobs, expected):
+    """PYTORCH_CUDA_ALLOC_CONF: 100 MiB come and go, then 30, 60 and 30 MiB."""
+    pool = Pool(DeviceMemory(1000 * MiB, knobs.collects), knobs)
+    live = [[] for _ in range(4)]
+    come = [comes(block, size * MiB, knobs) for block, size in enumerate((100, 30, 60, 30))]
+    pool.serve([come[0], goes(0), *come[1:]], live)
+    assert pool.reserved == expected * MiB

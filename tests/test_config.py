@@ -46,7 +46,7 @@ def with_section(**sections):
         (with_section(training={"dropout": 0.1}), "training.dropout: expected an object, found a number"),
         (with_section(training={"dropout": {"hidden": 2}}), "training.dropout.hidden: expected a number from 0 to 1, found 2"),
         (with_section(training={"loss": "chunked:0"}), "training.loss: found 'chunked:0'; allowed: cross-entropy-fp32, cross-entropy, "
-         "fused-linear, cut-cross-entropy, vocab-parallel, chunked:N (did you mean 'chunked:N'?)"),
+         "fused-linear, cut-cross-entropy, fused-head, vocab-parallel, chunked:N (did you mean 'chunked:N'?)"),
         (with_section(engine={"contiguous_memory_optimization": 1}), "engine.contiguous_memory_optimization: expected true or false, found 1"),
         (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
          "least 2, found 'yes'"),

@@ -124,11 +124,11 @@ def _quantities(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _of_generation(run: Run) -> Iterator[dict[str, Any]]:
-    yield {"quantity": "max_allocated", "bytes": max(each.peak for each in run.phases), "moment": "peak"}
     # Weights are what is there when the first phase ends, tokens come after it.
-    start = run.phases[0]
+    start, *rest = run.phases
+    yield {"quantity": "max_allocated", "bytes": max(each.peak for each in rest), "moment": "peak"}
     yield {"quantity": "weights", "bytes": start.allocated, "moment": "after_init"}
-    shown = [each.device for each in run.phases if each.device is not None]
+    shown = [each.device for each in rest if each.device is not None]
     if shown:
         yield {"quantity": "device_used", "bytes": max(shown), "moment": "peak"}
 

@@ -66,7 +66,14 @@ def start(*, expandable: bool) -> None:
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
-    torch.cuda.memory._set_allocator_settings(f"expandable_segments:{expandable}")
+    torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{expandable}")
+    torch.cuda.reset_peak_memory_stats()
+
+
+def settle() -> None:
+    """Give back what only building a model took: a checkpoint is loaded without it."""
+    gc.collect()
+    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 
 

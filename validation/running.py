@@ -156,6 +156,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
             model = models.build(wanted, "cuda", share=partial(_shared, wanted, ranks, None))
             if ranks.data is not None:
                 parallel.shard(model, wanted, ranks.data)
+            gpu.settle()
             _follow(recorder, model)
             net = parallel.replicate(model, wanted.layout, simulated=False) if wanted.layout.engine == "ddp" else model
             steps.train(wanted, model, net, recorder, "cuda", simulated=False)
@@ -190,6 +191,8 @@ def _as_it_runs(config: Mapping[str, Any], ranks: int) -> Mapping[str, Any]:
 def _generate(wanted: Generation, recorder: steps.Recorder, device: str) -> None:
     """Read a prompt and continue it greedily."""
     model: Any = models.build_for_generation(wanted, device)
+    if device == "cuda":
+        gpu.settle()
     recorder.phase("after_init")
     tokens = torch.randint(0, wanted.model["vocab_size"], (wanted.batch, wanted.prompt), device=device)
     recorder.phase("0.generate")

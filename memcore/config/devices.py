@@ -9,7 +9,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.hardware import Accelerator, find_accelerator
-from memcore.messages import Message, joined
+from memcore.messages import joined
 from memcore.units import GiB
 
 
@@ -80,7 +80,7 @@ def _sliced(read: Defaults, whole: Accelerator | None, profile: str) -> Accelera
     assert whole is not None  # noqa: S101 - only known accelerators have profiles
     own = known[profile]
     size = own.gib or whole.observed_gib[0] * own.eighths / 8 * _UNLISTED
-    return replace(whole, name=Message("{} MIG {}", whole.name, profile), observed_gib=(size, size))
+    return replace(whole, name=f"{whole.name} MIG {profile}", observed_gib=(size, size))
 
 
 def share_of(config: Config) -> Slice:

@@ -6,7 +6,7 @@ import re
 
 from memcore.config.kinds import Choice, Flag, Integer, Number, Text, Version
 from memcore.config.schema import Section, setting
-from memcore.registry import ENGINES
+from memcore.registry import ENGINES, TRAINERS
 
 
 class EngineSettings(Section, path="engine"):
@@ -34,6 +34,34 @@ class EngineSettings(Section, path="engine"):
         "Expandable segments",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces fragmentation.",
         flag="expandable-segments",
+    )
+    max_split_size_mb = setting(
+        Integer(unit="MiB"),
+        "Largest split block",
+        "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N: blocks of N MiB and more are not split.",
+        flag="max-split-size-mb",
+        engines=tuple(TRAINERS),
+        default="all blocks are split",
+        advanced=True,
+    )
+    roundup_power2_divisions = setting(
+        Integer(maximum=64),
+        "Steps between powers of two",
+        "PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:N: requests are rounded up to N steps between powers of two.",
+        flag="roundup-power2-divisions",
+        engines=tuple(TRAINERS),
+        default="requests are rounded up to 512 bytes",
+        advanced=True,
+    )
+    garbage_collection_threshold = setting(
+        Number(0.01, 1),
+        "Collection threshold",
+        "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:X: beyond this fraction of the memory, unused segments "
+        "are freed before new ones are allocated, if set_per_process_memory_fraction has set a limit.",
+        flag="garbage-collection-threshold",
+        engines=tuple(TRAINERS),
+        default="none",
+        advanced=True,
     )
     framework = setting(
         Text(),

@@ -6,6 +6,7 @@ from memcore.config.kinds import Integer, Listed, Number, Text
 from memcore.config.schema import Section, setting
 from memcore.hardware import ACCELERATORS, SPELLINGS
 from memcore.limits import GPUS
+from memcore.registry import TRAINERS
 
 
 class Hardware(Section, path="hardware"):
@@ -49,5 +50,15 @@ class Hardware(Section, path="hardware"):
         "Memory per GPU in GiB, as nvidia-smi counts; overrides the catalog.",
         flag="gpu-memory",
         default="the catalog's",
+        advanced=True,
+    )
+    outside_gb = setting(
+        Number(0, 10000, unit="GiB"),
+        "Memory outside",
+        "GPU memory in GiB that PyTorch's allocator does not count, as you measured it: CUDA context, NCCL, other "
+        "processes, a display.",
+        flag="outside-gb",
+        engines=tuple(TRAINERS),
+        default="estimated",
         advanced=True,
     )

@@ -64,13 +64,14 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     )
     implementation = setting(
         Choice(
-            ("fused", "foreach", "for-loop", "bitsandbytes", "torchao", "distributed-shampoo"),
+            ("fused", "foreach", "for-loop", "bitsandbytes", "torchao", "distributed-shampoo", "transformers"),
             {
                 "fused": "one kernel, no temporaries",
                 "foreach": "multi-tensor operations with a temporary the size of this rank's parameters",
                 "for-loop": "one parameter at a time",
                 "bitsandbytes": "bitsandbytes kernel, in place",
                 "torchao": "torchao: one compiled kernel per parameter",
+                "transformers": "transformers' own Adafactor, as its Trainer takes it",
                 "distributed-shampoo": "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters",
             },
         ),

@@ -346,7 +346,14 @@ class Training(Section, path="training"):
     )
     loss = setting(
         Counted(
-            ("cross-entropy-fp32", "cross-entropy", "fused-linear", "cut-cross-entropy", "vocab-parallel"),
+            (
+                "cross-entropy-fp32",
+                "cross-entropy",
+                "fused-linear",
+                "cut-cross-entropy",
+                "fused-head",
+                "vocab-parallel",
+            ),
             "chunked",
             {
                 "cross-entropy-fp32": "logits upcast to fp32",
@@ -355,6 +362,7 @@ class Training(Section, path="training"):
                 "vocab-parallel": "vocabulary-parallel loss on each rank's vocabulary shard (Megatron, nanotron)",
                 "fused-linear": "Liger's fused linear cross-entropy: head, loss and gradients chunk by chunk",
                 "cut-cross-entropy": "Apple's Cut Cross-Entropy (used by Unsloth): never stores the logits",
+                "fused-head": "TRL's fused head: log-probabilities tile by tile, never the logits",
             },
         ),
         "Loss",

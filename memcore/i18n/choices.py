@@ -45,6 +45,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "one parameter at a time": "一次一个参数",
     "bitsandbytes kernel, in place": "bitsandbytes 的 kernel，原地更新",
     "torchao: one compiled kernel per parameter": "torchao：每个参数一个编译的 kernel",
+    "transformers' own Adafactor, as its Trainer takes it": "transformers 自带的 Adafactor，由其 Trainer 采用",
     "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters": (
         "Meta 的 Distributed Shampoo 与 SOAP，按块处理各 rank 的参数"
     ),
@@ -149,6 +150,9 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     ),
     "Apple's Cut Cross-Entropy (used by Unsloth): never stores the logits": (
         "Apple 的 Cut Cross-Entropy（Unsloth 采用）：从不存储 logits"
+    ),
+    "TRL's fused head: log-probabilities tile by tile, never the logits": (
+        "TRL 的融合输出头：逐块计算对数概率，从不产生 logits"
     ),
     "the model computes the loss": "由模型计算损失",
     "the trainer computes the loss outside the model": "由训练循环在模型之外计算损失",

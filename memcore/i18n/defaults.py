@@ -78,4 +78,7 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "none, so no verdict": "none：不判断能否放下",
     "the product of the parallel sizes": "各并行规模之积",
     "the catalog's": "目录中的值",
+    "all blocks are split": "所有块都可拆分",
+    "requests are rounded up to 512 bytes": "请求向上取整到 512 字节",
+    "estimated": "估算值",
 }

@@ -125,6 +125,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "hardware.num_gpus": "GPU 总数。",
     "hardware.mig": "已切分的 NVIDIA GPU 上的实例，例如 3g.40gb：任务只有它的显存和流式多处理器。",
     "hardware.gpus_per_node": "不经网络互连的 GPU 数；决定 Megatron 的 rank 打开多少连接。",
+    "hardware.outside_gb": ("PyTorch 分配器不计入的显存，单位 GiB，由您测得：CUDA 上下文、NCCL、其他进程、显示输出。"),
     "hardware.gpu_memory_gb": "每块 GPU 的显存，单位 GiB，与 nvidia-smi 一致；替代目录中的值。",
     "engine.type": "训练引擎或推理服务。DDP 复制全部；FSDP 切分参数、梯度和优化器状态。",
     "engine.version": (
@@ -136,6 +137,14 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "engine.moe_expert_capacity_factor": "专家容量与均匀分布之比；超出的 token 被丢弃。",
     "engine.zero_stage": "ZeRO 阶段：1 切分优化器状态，2 还切分梯度，3 还切分参数。",
     "engine.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True，可减少碎片。",
+    "engine.max_split_size_mb": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N：N MiB 及以上的块不拆分。",
+    "engine.roundup_power2_divisions": (
+        "PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:N：请求向上取整到相邻两个 2 的幂之间的 N 级之一。"
+    ),
+    "engine.garbage_collection_threshold": (
+        "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:X：占用超过这一显存比例后，先释放未用的段再分配新段，"
+        "前提是 set_per_process_memory_fraction 设了上限。"
+    ),
     "engine.framework": (
         "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
         "tune 不以 32 位保存嵌入的矩；TRL 以 fp32 加载。"

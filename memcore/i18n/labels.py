@@ -71,6 +71,10 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Expert tensor parallel": "专家张量并行",
     # engines of PyTorch
     "Load imbalance": "负载不均衡",
+    "Largest split block": "可拆分块的上限",
+    "Steps between powers of two": "2 的幂之间的级数",
+    "Collection threshold": "回收阈值",
+    "Memory outside": "分配器之外的显存",
     "Framework": "框架",
     "Framework version": "框架版本",
     # servers

@@ -329,6 +329,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "key and value gradients received from the next rank": "从下一个 rank 收到的键与值的梯度",
     "per-row loss": "逐行损失",
     "logits of one chunk": "一个分块的 logits",
+    "logits of one tile of tokens and words": "一个由 token 与词构成的分块的 logits",
     "gradient computed by the loss in the forward pass": "损失在前向传播中算出的梯度",
     "log-probabilities": "对数概率",
     "gradient of the logits": "logits 的梯度",

@@ -32,7 +32,7 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, 
     if objective.fused:
         return _fused(step, batch, outputs, objective), None
     if objective.scores:
-        return _summed(_forward(step, batch, outputs, objective)), None
+        return summed(_forward(step, batch, outputs, objective)), None
     mismatched = None
     if objective.divergence:
         with step.tape.no_grad():
@@ -47,7 +47,7 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, 
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
     with step.tape.at("loss"):
-        loss = _summed(scores)
+        loss = summed(scores)
         if objective.supervised:
             loss = add(loss, _supervised(logits, batch))
         if objective.measures:
@@ -134,6 +134,8 @@ def _copy(step: Step) -> Step:
 
 def _scored(logits: Tensor, batch: Batch, objective: Objective) -> Tensor:
     """The log-probabilities of the tokens that are there."""
+    if objective.tiled:
+        return logits
     if objective.flash:
         return _by_kernel(logits, objective)
     length = logits.shape[1]
@@ -226,7 +228,7 @@ def _row_by_row(part: Tensor) -> Tensor:
     return found
 
 
-def _summed(scores: Tensor) -> Tensor:
+def summed(scores: Tensor) -> Tensor:
     """A number of all sequences."""
     loss, shape, dtype = new(scores.tape, (), scores.dtype, "sum"), scores.shape, scores.dtype
     if tracked(scores):

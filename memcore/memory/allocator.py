@@ -8,6 +8,7 @@ high-water mark.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,12 +32,38 @@ Place = tuple[int, int]
 with small numbers."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """What PYTORCH_CUDA_ALLOC_CONF asks for (c10/core/AllocatorConfig.cpp)."""
+
+    expandable: bool = False
+    """`expandable_segments`: segments grow."""
+    unsplit: int = 0
+    """`max_split_size_mb` in bytes: larger blocks are not split, nor given to smaller requests; 0: all are."""
+    divisions: int = 0
+    """`roundup_power2_divisions`: requests are rounded up to so many steps between powers of two; 0: to 512 bytes."""
+    collects: float = 0.0
+    """`garbage_collection_threshold`: the part of the memory beyond which unused segments go back before new ones
+    come. PyTorch collects only where `set_per_process_memory_fraction` gave a limit."""
+
+    def rounded(self, size: int) -> int:
+        """A request's bytes (`roundup_power2_next_division`)."""
+        if self.divisions < 2 or size <= ALIGNMENT * self.divisions or not size & (size - 1):
+            return size
+        step = (1 << (size.bit_length() - 1)) // self.divisions
+        return -(-size // step) * step if step else size
+
+
+USUAL = Knobs()
+
+
 class DeviceMemory:
     """What the GPU has for the pools of all streams."""
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, collects: float = 0.0) -> None:
         self.limit = limit
         """Bytes; None: whatever is asked for."""
+        self._collected_from = None if limit is None or not collects else int(limit * collects)
         self.reserved = 0
         self.highest = 0
         self.short = False
@@ -55,6 +82,9 @@ class DeviceMemory:
 
     def take(self, size: int) -> None:
         """A new segment; where there is no room, unused ones go back first (`release_cached_blocks`)."""
+        if self._collected_from is not None and self.reserved + size > self._collected_from:
+            for pool in self._pools:
+                self.reserved -= pool.trim()
         if self.limit is not None and self.reserved + size > self.limit:
             for pool in self._pools if not self.short else ():
                 given = pool.trim()
@@ -70,9 +100,11 @@ Move = tuple[int, int, int]
 when it goes."""
 
 
-def comes(block: int, size: int) -> Move:
+def comes(block: int, size: int, knobs: Knobs = USUAL) -> Move:
     """A request of a block; only those above `SMALL` are of a pool."""
-    units = -(-size // ALIGNMENT)
+    units = -(-knobs.rounded(size) // ALIGNMENT)
+    if knobs.unsplit and units * ALIGNMENT >= knobs.unsplit:
+        return block, units, sys.maxsize
     return block, units, units + SMALL // ALIGNMENT + 1
 
 
@@ -88,11 +120,13 @@ class Pool:
     from where free blocks start and end.
     """
 
-    def __init__(self, room: DeviceMemory | None = None, *, expandable: bool = False) -> None:
+    def __init__(self, room: DeviceMemory | None = None, knobs: Knobs = USUAL) -> None:
         self.room = room or DeviceMemory()
         self.room.enter(self)
-        self._expandable = expandable
-        self._take = self._grow if expandable else self._open
+        self.knobs = knobs
+        self._take = self._grow if knobs.expandable else self._open
+        self._bounds = knobs.unsplit // ALIGNMENT
+        """Blocks from so many units on serve requests from so many on alone; 0: there are none."""
         self._sizes: list[int] = []
         """Those that free blocks have, in order. They are few, as layers are alike."""
         self._of_size: dict[int, list[int]] = {}
@@ -128,7 +162,7 @@ class Pool:
         found: list[Place] = []
         moves: list[Move] = []
         for size, same in groupby(sizes):
-            move, count = comes(0, size), len(list(same))
+            move, count = comes(0, size, self.knobs), len(list(same))
             if count > _FEW:
                 self.serve(moves, [found])
                 opened, moves = self._open_all(move, count), []
@@ -143,7 +177,7 @@ class Pool:
         _, wanted, split = move
         size = _segment(wanted)
         total = count * size * ALIGNMENT
-        if wanted * ALIGNMENT < LARGE_SEGMENT // 2 or self._expandable or not self.room.has(total):
+        if wanted * ALIGNMENT < LARGE_SEGMENT // 2 or self.knobs.expandable or not self.room.has(total):
             return []
         if self._sizes and self._sizes[-1] >= wanted:
             return []
@@ -173,9 +207,10 @@ class Pool:
         This loop is most of the time that an answer takes, so it calls little that it can do itself.
         """
         sizes, of_size, starts, ends = self._sizes, self._of_size, self._starts, self._ends
+        choose = self._choose if self.knobs.expandable or self._bounds else None
         for block, wanted, split in moves:
             if block >= 0:
-                index = bisect_left(sizes, wanted)
+                index = bisect_left(sizes, wanted) if choose is None else choose(wanted)
                 if index < len(sizes):
                     size = sizes[index]
                     same = of_size[size]
@@ -211,6 +246,24 @@ class Pool:
             else:
                 insort(sizes, size)
                 of_size[size] = [-address]
+
+    def _choose(self, wanted: int) -> int:
+        """The place of the size that serves a request, where it is not simply the smallest (`get_free_block`).
+
+        What is free at an expandable segment's end counts as all that the segment may grow to: whatever is larger goes
+        first. Blocks that are not split serve small requests never, and large ones with at most 20 MiB to spare.
+        """
+        sizes = self._sizes
+        index = bisect_left(sizes, wanted)
+        if index == len(sizes):
+            return index
+        if self.knobs.expandable and self._of_size[sizes[index]] == [self._ends.get(self._top, 0) - self._top]:
+            return index + 1 if index + 1 < len(sizes) else index
+        if self._bounds and sizes[index] >= self._bounds:
+            spare = LARGE_SEGMENT // ALIGNMENT
+            if wanted < self._bounds or sizes[index] >= wanted + spare:
+                return len(sizes)
+        return index
 
     def _put(self, size: int, address: int) -> None:
         """A block is free."""
@@ -280,13 +333,13 @@ def reserved(
     values: Mapping[str, int],
     around: Surroundings,
     *,
-    expandable: bool = False,
+    knobs: Knobs = USUAL,
     room: DeviceMemory | None = None,
 ) -> int:
     """Bytes that the allocator holds after two steps; later ones find what they need."""
     room = room or DeviceMemory()
-    pools = {name: Pool(room, expandable=expandable) for name in {"default", *(block.pool for block in program.blocks)}}
-    replay = _Replay(program, values, pools)
+    pools = {name: Pool(room, knobs) for name in {"default", *(block.pool for block in program.blocks)}}
+    replay = _Replay(program, values, pools, knobs)
     default = pools["default"]
     default.allocate_all(large(around.resident))
     for step, states in enumerate((around.states, ())):
@@ -332,12 +385,12 @@ def oldest(live: Sequence[list[Place]], like: Sequence[int]) -> Place:
 class _Replay:
     """A program's large blocks with every repetition of a layer run out."""
 
-    def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool]) -> None:
+    def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool], knobs: Knobs) -> None:
         sizes = program.block_sizes(values)
         self._pools = [pools[block.pool] for block in program.blocks]
         self._live: list[list[Place]] = [[] for _ in program.blocks]
         self._blocks = program.blocks
-        come = [comes(block, size) if size > SMALL else None for block, size in enumerate(sizes)]
+        come = [comes(block, size, knobs) if size > SMALL else None for block, size in enumerate(sizes)]
         go = [goes(block) if size > SMALL else None for block, size in enumerate(sizes)]
         moves = [*come, *reversed(go)]  # the complement of an index counts from the end
         self._stretches = [

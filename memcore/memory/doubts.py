@@ -3,8 +3,11 @@
 Each doubt has a share of the reading below and above what is expected. The shares are such that nine of ten published
 runs lie within: they were read off the runs of tests/truth (hardware.json, runs.json, megatron.json, nanotron.json),
 by what their configs leave open, with the 65 jobs of FMS Acceleration's benchmark (fms.json) in view: how many lie
-within is no blind figure (tests/test_ranges.py holds it). Doubts are taken to be independent: the root of the sum of
-their squares is a reading's range.
+within is no blind figure (tests/test_ranges.py holds it). Those of the order of allocations rest on the events of 64
+training loops on an H100 (tests/truth/h100.json): the replayed allocator served them with 3 % more or less in nine of
+ten, 6 % at most, and within 0.1 % where segments expand. It does not know where the driver puts segments, and among
+equal blocks the lowest address is taken. Doubts are taken to be independent: the root of the sum of their squares is a
+reading's range.
 """
 
 from __future__ import annotations
@@ -91,13 +94,13 @@ DOUBTS = (
     Doubt(
         title="the order of allocations",
         applies=lambda rank: not _expands(rank),
-        held=(0.08, 0.08),
+        held=(0.055, 0.06),
         settled_by=EngineSettings.expandable_segments,
     ),
     Doubt(
         title="rounding of expandable segments",
         applies=_expands,
-        held=(0.07, 0.06),
+        held=(0.04, 0.04),
     ),
     Doubt(
         title="pools of several streams",

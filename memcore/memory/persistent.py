@@ -228,12 +228,19 @@ class Persistent:
         return Surroundings(
             resident=[*each, *buffers, *received],
             states=[size for stored in learning for size in states[id(stored)]],
-            temporaries=[
-                *[stored.size for stored in learning] * self.job.implementation.temporaries,
-                *self._blocks(self._stepping()),
-            ],
+            temporaries=list(self._passing(learning)),
             keeps_gradients=self.job.recipe.keeps_gradients,
         )
+
+    def _passing(self, learning: Sequence[Stored]) -> Iterator[int]:
+        """Yield the blocks that the optimizer's step needs for a moment."""
+        count = self.job.implementation.temporaries
+        if count:
+            yield from [stored.size for stored in learning] * count
+            yield from self._blocks(self._stepping())
+        else:
+            for entry in self.step_entries():
+                yield from [entry.each] * entry.copies
 
     def _blocks(self, buffers: Sequence[Buffer]) -> Iterator[int]:
         for buffer in buffers:

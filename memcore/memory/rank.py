@@ -18,7 +18,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import turns
-from memcore.memory.allocator import DeviceMemory, Surroundings, reserved
+from memcore.memory.allocator import DeviceMemory, Knobs, Surroundings, reserved
 from memcore.memory.communicators import deep_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
@@ -28,6 +28,7 @@ from memcore.messages import Message, joined
 from memcore.trace.job import Job
 from memcore.trace.program import Moment, Program, Sample
 from memcore.trace.record import program_of
+from memcore.units import GiB, MiB
 
 
 class Keeps(Protocol):
@@ -302,17 +303,16 @@ class Rank:
 
     def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
         """Return what it holds in the room that the GPU has."""
-        room = DeviceMemory(self._room)
+        room = DeviceMemory(self._room, knobs_of(self.job).collects)
         found = self._held(around, room, hosts_wait=hosts_wait)
         if room.short and room.trimmed:
             found = self._held(around, DeviceMemory(), hosts_wait=hosts_wait)  # what it gave back was in vain
         return max(found, self.peak.peak)
 
     def _held(self, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool) -> int:
-        expandable = bool(self.job.config[EngineSettings.expandable_segments])
         if turns.apply(self.job):
-            return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, expandable=expandable)
-        return reserved(self.program, self.job.sizes, around, expandable=expandable, room=room)
+            return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, knobs=knobs_of(self.job))
+        return reserved(self.program, self.job.sizes, around, knobs=knobs_of(self.job), room=room)
 
     @property
     def most_reserved(self) -> int:
@@ -331,9 +331,24 @@ class Rank:
         return max(self.peak.peak, self.persistent.before_step + sum(highest))
 
 
+def knobs_of(job: Job) -> Knobs:
+    """Return what the allocator was asked for."""
+    given = job.config
+    return Knobs(
+        expandable=bool(given[EngineSettings.expandable_segments]),
+        unsplit=(given[EngineSettings.max_split_size_mb] or 0) * MiB,
+        divisions=given[EngineSettings.roundup_power2_divisions] or 0,
+        collects=given[EngineSettings.garbage_collection_threshold] or 0.0,
+    )
+
+
 def outside(rank: Rank) -> tuple[Outside, ...]:
     """Return what the driver shows beyond the allocator."""
     job, paged = rank.job, rank.persistent.paged
+    given = job.config[Hardware.outside_gb]
+    if given is not None:
+        size = round(given * GiB)
+        return (Outside("memory outside the allocator", Overhead(size, size, size, Hardware.outside_gb)),)
     found = [Outside("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
         found.append(Outside("NCCL buffers", job.nccl))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory import turns
 from memcore.memory.doubts import Part, parts, together
@@ -68,7 +69,8 @@ def device(rank: Rank, held: Reading) -> Reading:
     """Return what nvidia-smi shows for the GPU."""
     found = [each.overhead for each in outside(rank)]
     beyond = sum(each.expected for each in found)
-    more = sum(each.high for each in found) - beyond + (0 if rank.job.recipe.fake else OTHERS)
+    told = rank.job.recipe.fake or rank.job.config[Hardware.outside_gb] is not None
+    more = sum(each.high for each in found) - beyond + (0 if told else OTHERS)
     own = Part(title="memory outside the allocator", low=beyond - sum(each.low for each in found), high=more)
     return _reading("device", "nvidia-smi", held.expected + beyond, (*held.parts, own))
 

@@ -19,7 +19,9 @@ from itertools import pairwise
 from memcore.hardware import TERA, matmul_workspaces
 from memcore.memory.allocator import (
     SMALL,
+    USUAL,
     DeviceMemory,
+    Knobs,
     Move,
     Place,
     Pool,
@@ -187,7 +189,7 @@ class _Flights:
             size = self._sizes[max(event, ~event)]
             found.queued += queued
             if size > SMALL:
-                move = comes(event, size) if event >= 0 else goes(~event)
+                move = comes(event, size, self._pool.knobs) if event >= 0 else goes(~event)
                 found.large.append((move, found.queued, event < 0 and ~event in self._program.communicated))
                 found.queued = 0
             else:
@@ -295,13 +297,13 @@ def assumed(job: Job) -> str | None:
 
 
 def reserved(
-    job: Job, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool = True, expandable: bool = False
+    job: Job, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool = True, knobs: Knobs = USUAL
 ) -> int:
     """The most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline
     warm = plan.warm + job.sizes.get(IN_FLIGHT, 0) if plan is not None else 0
     alone = Pipeline(warm=0, stands=False, runs=1, skips=False, runtime=job.engine.name, returns_outputs=False)
-    pool = Pool(room, expandable=expandable)
+    pool = Pool(room, knobs)
     for size in around.resident:
         if size > SMALL:
             pool.allocate(size)

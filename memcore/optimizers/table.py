@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from memcore.optimizers.few_bits import FP32_MOMENTS, KERNEL, QUANTIZED
 from memcore.optimizers.further import FURTHER
 from memcore.optimizers.matrices import OF_MATRICES
-from memcore.optimizers.states import Implementation, Optimizer, State
+from memcore.optimizers.states import Implementation, Needs, Optimizer, State
 
 _MOMENTS = (State("exp_avg"), State("exp_avg_sq"))
 _ADAM = {
@@ -117,6 +117,26 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
         implementations=_foreach(_all(), Implementation(own=1, before=1)),
         default="foreach",
         source="torch/optim/_adafactor.py: a matrix's second moment as its rows' and columns' means; no first moment",
+    ),
+    "adafactor@transformers": Optimizer(
+        title="Adafactor of transformers",
+        states=(State("row_var", "rows", "fp32"), State("col_var", "columns", "fp32")),
+        vector=(State("square_avg", dtype="fp32"),),
+        implementations={
+            "transformers": Implementation(
+                times=(
+                    Needs(
+                        other=(
+                            (2, State("optimizer_temporary", "cast", "fp32")),
+                            (2, State("optimizer_temporary", "like", "fp32")),
+                        )
+                    ),
+                )
+            )
+        },
+        default="transformers",
+        source="transformers/optimization.py, Adafactor.step: the gradient and the parameter in fp32, and the squared "
+        "gradients twice, as one more is added to them",
     ),
     "sgd": Optimizer(
         title="SGD",

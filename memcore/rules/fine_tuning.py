@@ -10,6 +10,7 @@ _OFFLOADED = "pytorch, CPUOffloadPolicy; torchao, optim/cpu_offload.py; bitsandb
 _BNB = "bitsandbytes, bitsandbytes/functional.py, quantize_4bit"
 
 _GPTQ = "gptqmodel, nn_modules/qlinear/__init__.py, BaseQuantLinear (register_buffer)"
+_HEAD = "trl, kernels/chunked_logprob.py: ChunkedLogProbFunction"
 _CUT = "cut_cross_entropy, cut_cross_entropy/cce.py and cce_backward.py"
 
 FINE_TUNING: Mapping[str, Rule] = {
@@ -48,6 +49,8 @@ FINE_TUNING: Mapping[str, Rule] = {
         "saved tensor reloaded from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
     "shared_adapter": Rule("frozen matrix shared by all adapters", "peft, tuners/vera/model.py", "buffers"),
+    "fused_head_rows": Rule("per-token values such as the log-sum-exp", _HEAD, "logits and loss"),
+    "fused_head_tile": Rule("logits of one tile of tokens and words", _HEAD, "logits and loss"),
     "cut_loss": Rule("loss", _CUT),
     "cut_loss_rows": Rule("per-token values such as the log-sum-exp", _CUT, "logits and loss"),
     "cut_loss_words": Rule("one value per vocabulary entry", _CUT, "logits and loss"),

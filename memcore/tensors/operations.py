@@ -326,12 +326,19 @@ def linear(
                 operands = cast(tape, gradient.dtype, gradient.shape, w_shape if rule == "input_gradient" else x_shape)
             made[rule] = None if shape is None else new(tape, shape, gradient.dtype, rule)
             del operands
-        both = [made["input_gradient"], made["weight_gradient"]]
+        both = [_seen(made["input_gradient"], view=batch > 1), _seen(made["weight_gradient"], view=True)]
         return [*both, gradient] if biased else both
 
     if tracked(*inputs):
         attach([out], inputs, saved, apply)
     return out
+
+
+def _seen(gradient: Gradient, *, view: bool) -> Gradient:
+    """A gradient that may be a view of the product."""
+    if gradient is not None:
+        gradient.viewed = view
+    return gradient
 
 
 def _as_rows(gradients: list[Gradient], batch: int) -> Tensor:

@@ -38,7 +38,7 @@ class Loss:
     """How the loss is computed from the hidden states."""
 
     kind: str
-    """cross-entropy-fp32, cross-entropy or chunked."""
+    """As `training.loss`, without a number of chunks."""
     chunks: int = 1
     compiled: bool = False
     """It runs in compiled kernels."""
@@ -83,6 +83,8 @@ class Objective:
     """A value head reads the last hidden states, and the logits that the model computes too are dropped."""
     fused: bool = False
     """Liger's kernels compute head, loss and gradients from the hidden states, pair after pair."""
+    tiled: bool = False
+    """TRL's fused head returns log-probabilities in place of logits."""
     pairs: bool = False
     """The first half of the batch is compared with the second."""
     measures: bool = False

@@ -98,6 +98,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only on one GPU or with FSDP2, without a pipeline": "仅支持单 GPU 或 FSDP2，且无流水线",
     "with {setting} all gradients never exist at once": "有 {setting} 时没有一个时刻同时存在全部梯度",
     "its fused loss never creates logits": "其融合损失不产生 logits",
+    "TRL's trainer never creates logits": "TRL 的训练器不产生 logits",
     "found {tokens}, which makes {count} chunks of {sequence} tokens": (
         "值为 {tokens}，会把 {sequence} 个 token 分成 {count} 块"
     ),

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from memcore.layers.cut_loss import cut_loss
+from memcore.layers.fused_head import log_probabilities
 from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
-from memcore.layers.objectives import objective_loss, valued
+from memcore.layers.objectives import objective_loss, summed, valued
 from memcore.layers.tensor_parallel import headed
 from memcore.layers.transformers.context import Context, project
 from memcore.layers.transformers.masks import mask_of
@@ -24,7 +25,7 @@ from memcore.symbols import Axis
 from memcore.tensors.basics import narrow, to
 from memcore.tensors.operations import linear, scale, tanh
 from memcore.tensors.reshaping import select
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.step import Batch, Slot, Step
 
 
@@ -54,19 +55,26 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
         return step.leave("root", loss), returned
     if recipe.loss.kind == "fused-linear":
         step.forget_cache()
-        head = step.weights[f"{recipe.network.ends.head.name}.weight"]
-        loss = fused_linear_loss(hidden_states, head, batch.labels, recipe.loss.chunks)
+        loss = fused_linear_loss(hidden_states, _words(step), batch.labels, recipe.loss.chunks)
         return step.leave("root", loss), returned
     if recipe.loss.kind == "cut-cross-entropy":
         step.forget_cache()
-        head = step.weights[f"{recipe.network.ends.head.name}.weight"]
-        return step.leave("root", cut_loss(hidden_states, head, batch.labels)), returned
+        return step.leave("root", cut_loss(hidden_states, _words(step), batch.labels)), returned
+    if recipe.loss.kind == "fused-head":
+        step.forget_cache()
+        with step.tape.at("loss"):
+            return step.leave("root", summed(log_probabilities(hidden_states, _words(step)))), returned
     logits = _head(step, hidden_states)
     if around:
         # The model with the head returns to the one around it, which computes the loss.
         del hidden_states
     loss = causal_lm_loss(logits, batch.labels, recipe.loss)
     return step.leave("root", loss), (logits, returned)
+
+
+def _words(step: Step) -> Parameter:
+    """The head's matrix."""
+    return step.weights[f"{step.recipe.network.ends.head.name}.weight"]
 
 
 def _stage(step: Step, batch: Batch) -> tuple[Tensor, object]:
@@ -98,6 +106,9 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
         hidden_states = narrow(hidden_states, 1, tokens)
     if step.recipe.objective is not None and step.recipe.objective.fused:
         return step.leave("root", hidden_states)
+    if step.recipe.objective is not None and step.recipe.objective.tiled:
+        with step.tape.at("loss"):
+            return step.leave("root", log_probabilities(hidden_states, _words(step)))
     logits = _head(step, hidden_states)
     if step.recipe.objective is None or not step.recipe.objective.values:
         return step.leave("root", logits)

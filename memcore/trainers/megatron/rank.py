@@ -14,13 +14,12 @@ from operator import mul
 from typing import ClassVar
 
 from memcore import registry
-from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.memory.allocator import reserved
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.places import place
-from memcore.memory.rank import Rank, levels_of, plus
+from memcore.memory.rank import Rank, knobs_of, levels_of, plus
 from memcore.messages import Message
 from memcore.trace.code import code_of
 from memcore.trace.program import Height, Moment, Program, Sample
@@ -361,10 +360,10 @@ class MegatronRank(Rank):
         if not isinstance(peak, StageMoment):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
         chunk = self._pass(peak.chunk, peak.live)
-        around, expandable = self.persistent.surroundings(), bool(self.job.config[EngineSettings.expandable_segments])
+        around = self.persistent.surroundings()
         flying = [entry.each for entry in self.flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
-        return max(reserved(chunk.program, chunk.job.sizes, around, expandable=expandable), self.peak.peak)
+        return max(reserved(chunk.program, chunk.job.sizes, around, knobs=knobs_of(self.job)), self.peak.peak)
 
     @property
     def most_reserved(self) -> int:

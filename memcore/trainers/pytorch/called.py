@@ -14,7 +14,15 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.pytorch.settings import TorchSettings
 
-ALLOCATOR: Mapping[str, str] = {EngineSettings.expandable_segments: "PYTORCH_CUDA_ALLOC_CONF"}
+ALLOCATOR: Mapping[str, str] = dict.fromkeys(
+    (
+        EngineSettings.expandable_segments,
+        EngineSettings.max_split_size_mb,
+        EngineSettings.roundup_power2_divisions,
+        EngineSettings.garbage_collection_threshold,
+    ),
+    "PYTORCH_CUDA_ALLOC_CONF",
+)
 TORCHRUN: Mapping[str, str] = {
     Hardware.num_gpus: "torchrun --nnodes",
     Hardware.gpus_per_node: "torchrun --nproc-per-node",

@@ -24,7 +24,7 @@ from memcore.trainers.pytorch.torchtitan_commits import (
     WRAPS_BLOCKS_ALONE,
     is_among,
 )
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,8 @@ class Framework:
     step: str | None = None
     """The implementation of the optimizer's step that it takes, if not the usual one; `torch.optim` by itself updates
     all parameters at once (`foreach`)."""
+    brings: frozenset[str] = frozenset()
+    """Optimizers that it has of its own: implementations `transformers` of the table."""
     adapts_itself: bool = False
     """Its adapters are its own, not PEFT's."""
     stacks: bool = False
@@ -64,7 +66,7 @@ class Framework:
     """How it shares layers among a pipeline's stages."""
 
 
-TRAINER = Framework()
+TRAINER = Framework(brings=frozenset({"adafactor"}))
 UNNAMED = Framework(exempts_embeddings=False)
 """The optimizer as its library makes it."""
 _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False, step="foreach")
@@ -132,13 +134,24 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     return None
 
 
+_FUSES_HEAD: Mapping[str, Release] = {"sft": (1, 7), "dpo": (1, 14), "grpo": (1, 14), "kto": (1, 15)}
+"""By method, the release of TRL whose loss takes log-probabilities without logits (trl/trainer/*_trainer.py)."""
+
+
+def fuses_head(read: Defaults) -> bool:
+    """Return whether a framework's trainer replaces the model's head."""
+    since = _FUSES_HEAD.get(read.given(Training.method.name) or "sft")
+    is_trl = str(read.given(EngineSettings.framework)).lower() == "trl"
+    return is_trl and since is not None and not before(read, since, "trl")
+
+
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:
     """The policy of activation checkpoints that a framework has by default (trl/trainer/base_config.py)."""
     trl = str(read.given(EngineSettings.framework)).lower() == "trl"
     return ("full", "TRL's default") if trl else ("none", None)
 
 
-KERNELS = ("fused-linear", "cut-cross-entropy")
+KERNELS = ("fused-linear", "cut-cross-entropy", "fused-head")
 """Losses with kernels of their own, which are given hidden states and the head."""
 
 

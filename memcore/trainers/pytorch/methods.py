@@ -61,7 +61,7 @@ _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
 _AS_THEY_ARE = ("torchtune", "verl")
 """Frameworks whose models return logits in the dtype of the compute."""
-_LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear")
+_LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
 
 def method_of(read: Defaults) -> Method | None:
@@ -132,7 +132,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         return recipe
     name = str(read.given(_OF.name))
     _refuse_others(read, recipe, name)
-    whole, fused = framework in _WHOLE, _fuses(recipe, name)
+    whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
     if fused and (method.scores or method.divergence or recipe.precision.autocast):
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
@@ -144,15 +144,16 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         copies="copy" in (reference, read.given(_OF.reference)),
         whole=whole,
         upcasts=(framework in _UPCASTING and not method.scores)
-        or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused)),
+        or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused or tiled)),
         divergence=method.divergence,
         supervised=method.supervised,
         completes=method.completes and recipe.ulysses is None,  # each rank has logits of all of its tokens
         scores=method.scores,
         values=_has_value_head(read, method),
         fused=fused,
+        tiled=tiled,
         pairs=method.pairs,
-        measures=method.measures and not whole and not method.scores and framework not in _FLASH,
+        measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
         flash=framework in _FLASH and not (method.scores or fused),
         in_place=_FLASH.get(framework, False),
     )

@@ -68,6 +68,8 @@ def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
     given = read.given(Training.optimizer.implementation)
     if given is None and OPTIMIZERS[named].whole and engine.shards and not engine.flat:
         given = _ON_TILES
+    if given is None and named in framework_of(read).brings:
+        given = "transformers"
     return OPTIMIZERS.get(f"{named}@{given}", OPTIMIZERS[named])
 
 

@@ -35,6 +35,7 @@ from memcore.trainers.pytorch.frameworks import (
     KERNELS,
     compiles_loss,
     framework_of,
+    fuses_head,
     is_early_titan,
     keeps_outputs,
     upcasts_logits,
@@ -148,6 +149,8 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
     own: str | None = None
     if history is not None and history.kind != code.loss:
         usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
+    elif code.title == "transformers" and fuses_head(read) and not pipelined(read):
+        usual, own = "fused-head", "TRL's trainer never creates logits"
     else:
         usual, own = code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
     kind = read.take(Training.loss, usual, own)

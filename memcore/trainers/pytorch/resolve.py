@@ -13,6 +13,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators
+from memcore.layers.fused_head import tile_sizes
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.memory.communicators import node
 from memcore.messages import Message
@@ -158,6 +159,7 @@ def _sizes(
         **{run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)},
         **image_sizes(model, batch, sequence, images, side),
         **chunk_sizes(batch * tokens, model.sizes["h"], model.sizes["V"]),
+        **tile_sizes(batch * tokens, model.sizes["V"]),
     }
 
 

@@ -51,9 +51,9 @@ class CausalLoss(NamedTuple):
     slices_logits: bool
 
 
-def release(read: Defaults) -> Release | None:
-    """The release of transformers that a config names."""
-    if str(read.given(EngineSettings.framework)).lower() != "transformers":
+def release(read: Defaults, framework: str = "transformers") -> Release | None:
+    """The release of transformers, or of another framework, that a config names."""
+    if str(read.given(EngineSettings.framework)).lower() != framework:
         return None
     given = str(read.given(EngineSettings.framework_version) or "")
     found = _RELEASE.match(given)
@@ -63,9 +63,9 @@ def release(read: Defaults) -> Release | None:
     return (int(major), 0) if major.isdecimal() and len(major) < 3 else None
 
 
-def before(read: Defaults, change: Release) -> bool:
+def before(read: Defaults, change: Release, framework: str = "transformers") -> bool:
     """Return whether a config names a release before a change. One that names none runs the newest."""
-    found = release(read)
+    found = release(read, framework)
     return found is not None and found < change
 
 
