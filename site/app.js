@@ -3,7 +3,7 @@
 import { byId, control, counts, embedded, jobOf, show } from "./view.js";
 import { listen, opening, reopen, reopening } from "./controls.js";
 import { draft, keep } from "./own.js";
-import { askedAnew, clearBusy, follow, isWithheld, refuse, showBusy, showStopped, tell, withhold } from "./waiting.js";
+import { askedAnew, clearBusy, expectAnswer, follow, isWithheld, refuse, showBusy, showStopped, tell, withhold } from "./waiting.js";
 
 const SLOW = 3000; // milliseconds after which an answer takes long
 const ANSWERED = new Set(["start", "open", "edit", "ask", "task", "preset", "reset", "set", "propose", "import", "language"]);
@@ -18,6 +18,7 @@ export function send(said) {
   if (ANSWERED.has(message.do)) {
     clearBusy(true);
     askedAnew();
+    if (live) expectAnswer();
   }
   if (live) return post(message);
   const last = waiting.at(-1);

@@ -8,6 +8,7 @@ const root = document.documentElement;
 const SOON = 300; // milliseconds for which the answer before may stand where another job is asked about
 let said = "";
 let another = 0;
+let late = 0;
 
 export function tell(key, values = {}) {
   return WORDS[language()][key].replace(/\{(\w+)\}/gu, (_, name) => values[name]);
@@ -37,10 +38,23 @@ export function expectAnother() {
   another = setTimeout(() => { withhold("computing", "computing"); }, SOON);
 }
 
+// Something was edited: soon the answer before is marked, until another one comes or the edit is refused.
+export function expectAnswer() {
+  late ||= setTimeout(() => { document.querySelector("main").classList.add("late"); }, SOON);
+}
+
+function isInTime() {
+  if (!late) return;
+  clearTimeout(late);
+  late = 0;
+  document.querySelector("main").classList.remove("late");
+}
+
 // What a patch, which is shown by now, says about the job that is asked about.
 export function follow(patch) {
   if (patch.say) said = patch.say;
   if (patch.values) byId("config").inert = false;
+  if ("answered" in patch || patch.stale) isInTime();
   if (another && ("answered" in patch || patch.stale)) {
     clearTimeout(another);
     another = 0;
@@ -60,6 +74,7 @@ export function askedAnew() {
 
 // Python has nothing more to say about the job.
 export function refuse() {
+  isInTime();
   if (!["computing", "coming"].includes(root.dataset.job)) return;
   const problem = byId("problems").hidden ? null : byId("problems").querySelector("li");
   withhold("refused", "refused", problem?.textContent ?? said);

@@ -939,7 +939,8 @@ def test_the_answer_is_in_sight(browser, site):
     page.set_viewport_size({"width": 320, "height": 640})
     for link in (STAGES, SERVED):
         page.evaluate(f"location.hash = '{link}'")
-        answered(page, decode_fragment(link))
+        device = str(estimate(decode_fragment(link)).device.expected)
+        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
         expect(page.locator('html[data-answer="whole"]')).to_be_attached()
         for name in VIEWS:
             view(page, name)
