@@ -85,3 +85,15 @@ def test_the_report_has_the_agreed_form():
     assert odd["status"] == number["status"] == "not_expressible"
     assert odd["reason"] == "joy at peak (rank None) is not predicted"
     assert report["summary"]["not_expressible"] == 2
+
+
+LOOPS = ("l1-full-b2s2048", "l1-autocast-ckpt-b4s2048", "m8-foreach-b1s256", "m8-qlora-kbit-ckpt-b4s1024", "m8-dora16-b2s1024",
+         "l1-sgd-b1s512", "q06-full-b4s2048", "trl-sft-lora-l1-b8s1024", "trl-dpo-lora-l1-b4s512", "trl-grpo-l1-b8p128c128")  # fmt: skip
+
+
+def test_loops_on_an_h100():
+    """Bytes in tensors of measured training loops, to a thousandth."""
+    wanted = {f"h100-{prefix}{name}" for name in LOOPS for prefix in ("", "x-")}
+    found = accuracy([case for case in truth("h100") if case["id"] in wanted]).results
+    assert len(found) == len(LOOPS)
+    assert [each.id for each in found if abs(each.error) > 1e-3] == []
