@@ -88,7 +88,7 @@ def printed(name: str) -> Iterator[Any]:
 
 MAPS = frozenset({
     "arguments", "breakdown", "calculators", "changes", "exports", "formulas", "kv_bytes_per_token", "left_out", "parameters_by_kind", "parts",
-    "published_extras", "reasons", "settings", "symbols",
+    "published_extras", "rates", "reasons", "settings", "symbols",
 })  # fmt: skip
 """Keys whose objects are maps: their own keys are names, not words of the format."""
 CONFIGS = frozenset({"config", "asked"})
