@@ -69,6 +69,11 @@ def _expands(rank: Rank) -> bool:
     return bool(rank.job.config[EngineSettings.expandable_segments])
 
 
+def _alone(rank: Rank) -> bool:
+    """The job has one GPU, as those whose allocations were replayed event by event."""
+    return rank.job.num_gpus == 1
+
+
 DOUBTS = (
     Doubt(title="releases of libraries", tensors=(0.03, 0.04)),
     Doubt(
@@ -93,14 +98,25 @@ DOUBTS = (
     Doubt(title="compiled kernels", applies=lambda rank: rank.job.recipe.compiled, tensors=(0.03, 0.05)),
     Doubt(
         title="the order of allocations",
-        applies=lambda rank: not _expands(rank),
+        applies=lambda rank: not _expands(rank) and _alone(rank),
         held=(0.055, 0.06),
         settled_by=EngineSettings.expandable_segments,
     ),
     Doubt(
+        title="the order of allocations",
+        applies=lambda rank: not _expands(rank) and not _alone(rank),
+        held=(0.08, 0.08),
+        settled_by=EngineSettings.expandable_segments,
+    ),
+    Doubt(
         title="rounding of expandable segments",
-        applies=_expands,
+        applies=lambda rank: _expands(rank) and _alone(rank),
         held=(0.04, 0.04),
+    ),
+    Doubt(
+        title="rounding of expandable segments",
+        applies=lambda rank: _expands(rank) and not _alone(rank),
+        held=(0.07, 0.06),
     ),
     Doubt(
         title="pools of several streams",
