@@ -15,7 +15,8 @@ from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.symbols import Shape
 
 WINDOWED: Mapping[str, int] = {
-    "gemma2": 4096, "gemma3": 1024, "gemma3_text": 1024, "gemma3n_text": 512, "gemma4_text": 1024, "gpt_oss": 128,
+    "gemma2": 4096, "gemma3": 1024, "gemma3_text": 1024, "gemma3n_text": 512, "gemma4": 1024,
+    "gemma4_text": 1024, "gpt_oss": 128,
     "cohere2": 4096, "llama4": 8192, "olmo3": 4096, "exaone4": 4096, "mimo_v2_flash": 128,
 }  # fmt: skip
 """Families whose windows llama.cpp knows, with the window where the config leaves it out."""

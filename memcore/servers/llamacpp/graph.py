@@ -31,7 +31,18 @@ from memcore.servers.llamacpp.plan import Release
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 
 SELECTS_LATE = frozenset(
-    {"gemma4_text", "gpt_oss", "nemotron_h", "hy_v3", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"}
+    {
+        "gemma4",
+        "gemma4_text",
+        "gpt_oss",
+        "nemotron_h",
+        "hy_v3",
+        "qwen3_next",
+        "qwen3_5",
+        "qwen3_5_text",
+        "qwen3_5_moe",
+        "qwen3_5_moe_text",
+    }
 )
 """Families whose last layer runs for every token, and not only for those whose logits are wanted."""
 
