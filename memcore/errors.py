@@ -103,7 +103,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def meaning(name: str, known: Iterable[str] | Mapping[str, Sequence[str]]) -> list[str]:
-    """The known names that `name` may stand for: those that it spells, else that it ends, else that have its words.
+    """The known names that `name` may stand for: those that it spells, else begins, else that have its words.
+
+    One word may also be the last of a name: "4090" is no laptop's.
 
     Words and numbers must stand in the order of `name`; brands tell nothing. Names that begin like it come first, then
     short ones. A mapping gives the spellings of each name.
@@ -116,7 +118,7 @@ def meaning(name: str, known: Iterable[str] | Mapping[str, Sequence[str]]) -> li
     wanted = [word for word in _words(name) if word not in _BRANDS]
     spellings = known if isinstance(known, Mapping) else {each: (each,) for each in known}
     words = {each: [_words(spelling) for spelling in found] for each, found in spellings.items()} if wanted else {}
-    for is_meant in (_spells, _ends, _is_within):
+    for is_meant in (_spells, _is_an_end, _is_within):
         found = [each for each, having in words.items() if any(is_meant(wanted, one) for one in having)]
         if found:
             return sorted(found, key=lambda each: (words[each][0][: len(wanted)] != wanted, len(words[each][0])))
@@ -124,11 +126,11 @@ def meaning(name: str, known: Iterable[str] | Mapping[str, Sequence[str]]) -> li
 
 
 def _spells(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    return wanted == words
+    return wanted == [word for word in words if word not in _BRANDS]
 
 
-def _ends(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    return wanted == words[-len(wanted) :]
+def _is_an_end(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    return wanted == words[: len(wanted)] or wanted == words[-1:]
 
 
 def _is_within(wanted: Sequence[str], words: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from memcore import estimate
 from memcore.config.settings import Config
 from memcore.config.url import encode_fragment
 from memcore.faces.page.presets import presets
+from memcore.units import format_bytes
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -19,6 +20,8 @@ if CHROMIUM is None:
 EIGHT = presets()["8b-8xh100"].config
 """A job on several GPUs that fits with room."""
 ON_EIGHT = f"#{encode_fragment(Config.from_dict(EIGHT))}"
+AT_4096 = {**EIGHT, "training": {**EIGHT["training"], "sequence_length": 4096}}
+"""The same with shorter sequences."""
 SEQUENCE = '[name="training.sequence_length"]'
 AXE = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
@@ -66,6 +69,11 @@ def answered(page, config):
     verdict = page.locator("#verdict")
     for name, value in native(config).items():
         expect(verdict).to_have_attribute(f"data-{name}", value)
+
+
+def size(config):
+    """What a config needs of each GPU, as the page says it."""
+    return format_bytes(estimate(config).device.expected)
 
 
 def cancel(page):

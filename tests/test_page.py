@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 from browser import (
+    AT_4096,
     AXE,
     EIGHT,
     ON_EIGHT,
@@ -21,6 +22,7 @@ from browser import (
     native,
     numbers,
     settings,
+    size,
     view,
 )
 
@@ -45,7 +47,7 @@ def test_the_first_paint_is_an_answer(browser, site):
     page.goto(site)
     assert page.locator("html").get_attribute("data-state") == "static"
     assert numbers(page) == native(EXAMPLE)
-    expect(page.locator("#verdict")).to_contain_text("23.2 GiB")
+    expect(page.locator("#verdict")).to_contain_text(size(EXAMPLE))
     expect(page.locator("#bar svg rect").first).to_be_visible()
     written = page.content()
     assert not re.search(r"<[^>]* on[a-z]+=|<[^>]* style=|<script(?![^>]* src=)|javascript:", written)
@@ -108,7 +110,7 @@ def test_what_is_of_the_job_before_is_marked(watched, site):
              .observe(document.querySelector("main"), { subtree: true, attributeFilter: ["class"] });"""
     )
     watched.locator(SEQUENCE).fill("4096")
-    expect(watched.locator("#verdict")).to_contain_text("30.0 GiB")
+    expect(watched.locator("#verdict")).to_contain_text(size(AT_4096))
     expect(watched.locator("#curve-earlier")).to_be_visible()
     expect(watched.locator("html")).to_have_attribute("data-answer", "whole")
     expect(watched.locator(".before")).to_have_count(0)
@@ -162,8 +164,8 @@ def test_a_model_by_its_sizes(watched, site):
     live(watched, site)
     settings(watched)
     watched.get_by_text("A model of your own").click()
-    for key, size in {**sizes, "vocab_size": 32_000}.items():
-        watched.locator(f"#size-{key}").fill(f"{size:,}")
+    for key, number in {**sizes, "vocab_size": 32_000}.items():
+        watched.locator(f"#size-{key}").fill(f"{number:,}")
     answered(watched, {**EXAMPLE, "model": {"model_type": "llama", **sizes, "vocab_size": 32_000}})
     expect(watched).to_have_url(re.compile("model="))
     watched.reload()
@@ -368,7 +370,7 @@ def test_focus_is_never_lost_and_changes_are_said_once(context, watched, site):
              const field = document.querySelector('[name="training.sequence_length"]');
              field.value = text; field.dispatchEvent(new Event("input", { bubbles: true })); }"""
     )
-    expect(watched.locator("#spoken")).to_contain_text("30.0 GiB")
+    expect(watched.locator("#spoken")).to_contain_text(size(AT_4096))
     assert len(watched.evaluate("heard")) == 1
     assert "activations" in watched.evaluate(focus)
     bytes_column = watched.locator("#ledger-activations th button").nth(1)
@@ -429,7 +431,7 @@ def test_what_is_folded_stays_folded(browser, site):
     page.set_viewport_size({"width": 375, "height": 700})
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.locator("#mini")).to_be_visible()
-    expect(page.locator("#mini-text")).to_contain_text("23.2 GiB")
+    expect(page.locator("#mini-text")).to_contain_text(size(EXAMPLE))
     context.close()
 
 
@@ -770,7 +772,7 @@ def test_without_storage(browser, site):
     )
     page = live(context.new_page(), f"{site}{ON_EIGHT}")
     page.locator(SEQUENCE).fill("4096")
-    expect(page.locator("#verdict")).to_contain_text("30.0 GiB")
+    expect(page.locator("#verdict")).to_contain_text(size(AT_4096))
     page.locator('[data-open="plans"]').click()
     page.locator("#plan-save").click()
     expect(page.locator("#notice")).to_contain_text("does not store anything")
@@ -878,7 +880,7 @@ def test_nothing_blocks_and_nothing_jumps(watched, site):
     watched.locator("[data-do=search]").click()
     expect(watched.locator("#search-status")).to_contain_text("layouts tried")
     watched.locator(SEQUENCE).fill("4096")
-    expect(watched.locator("#verdict")).to_contain_text("30.0 GiB")
+    expect(watched.locator("#verdict")).to_contain_text(size(AT_4096))
     cancel(watched)
 
 

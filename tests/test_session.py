@@ -805,7 +805,7 @@ def test_where_values_come_from():
     [
         ("fits", {}),
         ("tight", {"training.sequence_length": "28k"}),
-        ("over", {"training.sequence_length": "34k"}),
+        ("over", {"training.sequence_length": "33k"}),
         ("no", {"training.sequence_length": "128k"}),
         ("unknown", {"hardware.accelerator": ""}),
     ],
@@ -934,9 +934,9 @@ def test_the_page_in_chinese():
     assert "可以放下" in visit.html["verdict"]
     assert "任务类型" in visit.html["config"]
     assert all(f'name="{path}"' in visit.html["config"] for path in SETTINGS)
-    assert "38.5 GiB" in visit.html["verdict"]
+    assert "38.7 GiB" in visit.html["verdict"]
     visit.do("language", language="en")
-    assert "needs 38.5 GiB of 79.1 GiB" in visit.html["verdict"]
+    assert "needs 38.7 GiB of 79.1 GiB" in visit.html["verdict"]
 
 
 def test_resetting_keeps_the_model_the_gpu_and_the_task():
