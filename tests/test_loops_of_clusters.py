@@ -217,7 +217,7 @@ def test_gradients_take_the_place_of_logits():
 
     logits = 4 * 2048 * 151936 * 2
     assert peak("openrlhf") - peak("verl") > 2 * logits  # fp32, and gradients beside them
-    assert peak("trl") > peak("verl")
+    assert peak("trl") < peak("verl")  # its fused head has no logits at all
 
 
 def test_a_folder_of_a_known_model_is_that_model():

@@ -247,7 +247,7 @@ def test_the_readme_is_true(tmp_path):
     python = subprocess.run(
         [sys.executable, "-c", blocks["python"]], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert python.stdout.startswith("False loss ")
+    assert python.stdout.startswith("True loss ")
     (tmp_path / "job.json").write_text(json.dumps({"model": "gpt2", "training": {"sequence_length": 512}}))
     (tmp_path / "train.log").write_text("step: 10  memory: 2.50GiB(3.16%)")
     (tmp_path / "train.sh").write_text(

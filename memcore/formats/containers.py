@@ -135,7 +135,7 @@ _SWITCHES: Mapping[str, str] = {
 
 
 def _of_operator(model: Mapping[Any, Any], given: object) -> Mapping[Any, Any]:
-    """The fields of a `VLLMRuntime` as a chart has them: some of vLLM's stand beside the model's address.
+    """The fields of a `VLLMRuntime` as a chart has them: some of vLLM's stand next to the model's address.
 
     Those of vLLM had no section of their own at first.
 

@@ -41,7 +41,7 @@ class Knobs:
     unsplit: int = 0
     """`max_split_size_mb` in bytes: larger blocks are not split, nor given to smaller requests; 0: all are."""
     divisions: int = 0
-    """`roundup_power2_divisions`: requests are rounded up to so many steps between powers of two; 0: to 512 bytes."""
+    """`roundup_power2_divisions`: requests are rounded up to this many steps between powers of two; 0: to 512 bytes."""
     collects: float = 0.0
     """`garbage_collection_threshold`: the part of the memory beyond which unused segments go back before new ones
     come. PyTorch collects only where `set_per_process_memory_fraction` gave a limit."""
@@ -126,7 +126,7 @@ class Pool:
         self.knobs = knobs
         self._take = self._grow if knobs.expandable else self._open
         self._bounds = knobs.unsplit // ALIGNMENT
-        """Blocks from so many units on serve requests from so many on alone; 0: there are none."""
+        """Blocks of at least this many units serve requests of at least as many alone; 0: there are none."""
         self._sizes: list[int] = []
         """Those that free blocks have, in order. They are few, as layers are alike."""
         self._of_size: dict[int, list[int]] = {}

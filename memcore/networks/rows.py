@@ -228,10 +228,16 @@ _FUSED: dict[str, Callable[[Heads, str], Shape]] = {
 
 
 def rotated(reader: Reader, width: int, share: float) -> int:
-    """Return how many elements of a head are rotated; `share` of them where the file does not say."""
+    """Return how many elements of a head are rotated; `share` of them where the file does not say.
+
+    Proportional frequencies have the whole width, with zeros for what is not rotated (transformers,
+    modeling_rope_utils.py, `_compute_proportional_rope_parameters`).
+    """
     rope = reader.value("rope_parameters")
     for source in (rope, next(iter(rope.values()), None) if isinstance(rope, dict) else None):
-        if isinstance(source, dict) and isinstance(source.get("partial_rotary_factor"), (int, float)):
+        if not isinstance(source, dict) or source.get("rope_type") == "proportional":
+            continue
+        if isinstance(source.get("partial_rotary_factor"), (int, float)):
             share = source["partial_rotary_factor"]
             if 0 <= share <= 1:
                 return int(width * share)

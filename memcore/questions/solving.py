@@ -100,7 +100,7 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
         >>> job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"}}
         >>> found = solve(job, "training.micro_batch_size")
         >>> found.value, found.beyond, found.found.fits, found.limit.fits
-        (2, 3, True, False)
+        (1, 2, True, False)
     """
     *_, last = solve_by_piece(config, setting, smallest=smallest)
     assert last is not None  # noqa: S101 - only what comes before the last is

@@ -151,7 +151,7 @@ def _allowed(given: object) -> dict[str, Any]:
 
 
 def _limits(images: int) -> str:
-    """What lets so many images into a prompt.
+    """What lets that many images into a prompt.
 
     >>> _limits(0)
     '{"image": 0, "video": 0}'

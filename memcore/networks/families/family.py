@@ -76,7 +76,7 @@ class Family:
     """Layers that predict several tokens, which transformers does not build but checkpoints hold: `copies` embedding
     and head, or `shares` them."""
     saves_head: bool = False
-    """Checkpoints hold the head beside the embedding whose tensor it shares."""
+    """Checkpoints hold the head as well as the embedding whose tensor it shares."""
     like: str | None = None
     """The type whose class says what an absent key means, where transformers has none for this one."""
     warning: str | None = None

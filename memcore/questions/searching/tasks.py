@@ -66,11 +66,11 @@ def _answer(
         return answer
     try:
         found = estimate(config_of(base, layout, policies, task.space.divided(layout)))
-    except MemcoreError as error:
+        if not isinstance(found, Estimate):
+            return "servers have no layouts to search"
+        allocated = found.allocated.expected
+    except MemcoreError as error:  # a layer may refuse what its settings allow
         return str(error)
-    if not isinstance(found, Estimate):
-        return "servers have no layouts to search"
-    allocated = found.allocated.expected
     answer = task.unasked(allocated)
     return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])
 

@@ -149,7 +149,14 @@ def _experts_moved(found: Mapping[str, Any]) -> int | None:
 
 def _rules(text: object) -> list[str]:
     """Patterns with their devices, which commas separate outside of brackets."""
-    return re.split(r",(?![^(\[{]*[)\]}])", str(text))
+    found, depth = [""], 0
+    for sign in str(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth <= 0:
+            found.append("")
+        else:
+            found[-1] += sign
+    return found
 
 
 def _of_repository(found: Mapping[str, Any], notes: list[Message]) -> dict[str, Any]:

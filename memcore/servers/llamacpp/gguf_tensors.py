@@ -302,9 +302,10 @@ def _fixed(name: str, shape: tuple[int, ...]) -> str | None:
 
 
 def _others(model: Model) -> Tensors:
-    """Parameters outside the layers that only some families have."""
-    stems = [weight.name.split(".", 1)[-1].split(".")[0] for weight in model.network.ends.others]
-    for place, (weight, stem) in enumerate(zip(model.network.ends.others, stems, strict=True)):
+    """Parameters outside the layers that only some families have; towers have files of their own (mmproj)."""
+    others = [weight for weight in model.network.ends.others if weight.kind != "tower"]
+    stems = [weight.name.split(".", 1)[-1].split(".")[0] for weight in others]
+    for place, (weight, stem) in enumerate(zip(others, stems, strict=True)):
         if stem in stems[:place]:
             continue
         name = ENDS.get(stem, weight.name.split(".", 1)[-1])

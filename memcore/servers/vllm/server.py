@@ -96,7 +96,8 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 def _largest_item(basics: Basics) -> int:
     """Tokens of a video, where images and videos see themselves whole."""
-    shown = basics.model.network.towers
+    network = basics.model.network
+    shown = network.towers or any(weight.kind == "tower" for weight in network.ends.others)
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 

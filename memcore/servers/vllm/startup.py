@@ -80,6 +80,11 @@ def refusals(start: Start) -> Iterator[str]:
                 _gib(start.block),
             )
         )
+    yield from _short_of_blocks(start)
+
+
+def _short_of_blocks(start: Start) -> Iterator[str]:
+    """What is refused once the cache is known."""
     if start.available <= 0:
         yield (
             'vLLM refuses: "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when '

@@ -100,7 +100,7 @@ def _loop(found: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
 
 
 def _critic(settled: dict[str, Any], notes: list[str]) -> None:
-    """The critic of PPO: beside the actor where all models share GPUs and DeepSpeed's states do not sleep."""
+    """The critic of PPO: on the actor's GPUs where all models share GPUs and DeepSpeed's states do not sleep."""
     if "--train.colocate_all" in settled and "--ds.enable_sleep" not in settled:
         settled[_CRITIC] = True
         notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
