@@ -126,6 +126,7 @@ class Layout:
         self.release = RELEASES[flags.release]
         self.context, self.cells = self._context()
         self.flash = supports_flash(model) if flags.flash is None else flags.flash
+        self._devices: dict[int, str] = {}
         self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
 
     def _context(self) -> tuple[int, int]:
@@ -156,6 +157,11 @@ class Layout:
 
     def layer_device(self, layer: int) -> str:
         """The device of a layer; the output is the layer behind the last."""
+        if layer not in self._devices:
+            self._devices[layer] = self._device_of(layer)
+        return self._devices[layer]
+
+    def _device_of(self, layer: int) -> str:
         count = len(self.layers)
         on_gpu = min(self.flags.gpu_layers, count + 1)
         first = count + 1 - on_gpu
@@ -175,7 +181,7 @@ class Layout:
         for pattern, device in self._patterns:
             if pattern.search(name):
                 return device
-        experts = _EXPERTS.search(name)
+        experts = _EXPERTS.search(name) if self.flags.host_experts else None
         if experts is not None and int(experts[1]) < self.flags.host_experts:
             return HOST
         if name.startswith("blk."):
