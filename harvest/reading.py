@@ -156,7 +156,10 @@ def flags_of_cpp(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
 
 
 _CLAP = re.compile(r"#\[clap\(([^\]]*\blong\b[^\]]*)\)\]\s*(\w+): ([^\n]+),\n")
-_DEFAULT = re.compile(r"default_value = \"([^\"]*)\"")
+
+
+_DEFAULT = re.compile(r"default_value = \"(?!/)([^\"]*)\"")
+"""Places on the machine that it runs on are no defaults worth keeping."""
 
 
 def flags_of_rust(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
