@@ -83,6 +83,11 @@ def _sliced(read: Defaults, whole: Accelerator | None, profile: str) -> Accelera
     return replace(whole, name=f"{whole.name} MIG {profile}", observed_gib=(size, size))
 
 
+def whole(accelerator: str) -> dict[str, object]:
+    """Return what a config must change to run on whole GPUs of a kind, with the memory that the catalog says."""
+    return {Hardware.accelerator: accelerator, Hardware.gpu_memory_gb: None, Hardware.mig: None}
+
+
 def share_of(config: Config) -> Slice:
     """Return how much of its GPU a config's rank has; all of it without a profile."""
     return SLICES.get(str(config[Hardware.accelerator]), {}).get(str(config[Hardware.mig]), Slice(8, 7))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
+from memcore.config.devices import whole
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -137,9 +138,7 @@ def gpus_needed(found: ServingEstimate) -> list[GpusNeeded]:
     """Return how many of each accelerator of the catalog serve what is asked."""
     rows = []
     for each in ACCELERATORS:
-        config = found.job.config.changed(
-            {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None, Hardware.mig: None}
-        )
+        config = found.job.config.changed(whole(each.id))
         rows.append(GpusNeeded(each.id, each.name, _fewest(config)))
     return rows
 

@@ -72,7 +72,7 @@ def _chatglm_heads(reader: Reader) -> int:
     return reader.integer("multi_query_group_num" if grouped else "num_attention_heads")
 
 
-REMOTE: Mapping[str, Family] = {
+_ROWS: Mapping[str, Family] = {
     "internlm2": Family(
         mixers={
             "attention": replace(
@@ -84,27 +84,21 @@ REMOTE: Mapping[str, Family] = {
         norms=("attention_norm", "ffn_norm"),
         embedding="model.tok_embeddings",
         head="output",
-        like="llama",
-        warning=_OUTSIDE,
     ),
-    "mimo": replace(DECODERS["qwen2"], prediction="shares", like="qwen2", warning=_OUTSIDE),
+    "mimo": replace(DECODERS["qwen2"], prediction="shares", like="qwen2"),
     "nemotron-nas": replace(
         DECODERS["llama"],
         mixer_plan=_nas_places,
         feed_plan=_nas_feeds,
         norms=_nas_norms,
         residual=_nas_wiring,
-        like="llama",
-        warning=_OUTSIDE,
     ),
     "internlm": Family(
-        mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")}, like="llama", warning=_OUTSIDE
+        mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")}
     ),
     "baichuan": Family(
         mixers={"attention": replace(UNBIASED, inputs=("W_pack",), fused="grouped", rotary=_baichuan_positions)},
         keys={"max_position_embeddings": "model_max_length"},
-        like="llama",
-        warning=_OUTSIDE,
     ),
     "qwen": Family(
         mixers={"attention": replace(
@@ -117,8 +111,6 @@ REMOTE: Mapping[str, Family] = {
         path="transformer.h",
         embedding="transformer.wte",
         final_norm="transformer.ln_f",
-        like="llama",
-        warning=_OUTSIDE,
     ),
     "chatglm": Family(
         mixers={"attention": replace(
@@ -136,8 +128,6 @@ REMOTE: Mapping[str, Family] = {
         embedding="transformer.embedding.word_embeddings",
         final_norm="transformer.encoder.final_layernorm",
         head="transformer.output_layer",
-        like="llama",
-        warning=_OUTSIDE,
         only={"rmsnorm": True, "post_layer_norm": True},
     ),
     "chatglm-6b": Family(
@@ -154,10 +144,8 @@ REMOTE: Mapping[str, Family] = {
         final_norm="transformer.final_layernorm",
         norm="layer",
         norm_bias=True,
-        like="llama",
-        warning=_OUTSIDE,
     ),
-    "minicpm": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
+    "minicpm": DECODERS["llama"],
     "phi3small": Family(
         mixers={"attention": replace(
             UNBIASED, inputs=("query_key_value",), output="dense", fused="grouped", bias=True, output_bias=True,
@@ -167,10 +155,8 @@ REMOTE: Mapping[str, Family] = {
         final_norm="model.final_layernorm",
         norm="layer",
         norm_bias=True,
-        like="llama",
-        warning=_OUTSIDE,
     ),
-    "xverse": replace(DECODERS["llama"], like="llama", warning=_OUTSIDE),
+    "xverse": DECODERS["llama"],
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
         feeds={"dense": Dense(gate="c_fc_0", up="c_fc_1", down="c_proj", activation="activation_function")},
@@ -179,21 +165,16 @@ REMOTE: Mapping[str, Family] = {
         path="transformer.h",
         embedding="transformer.wte",
         final_norm="transformer.ln_f",
-        like="llama",
-        warning=_OUTSIDE,
     ),
     "PanguEmbedded": replace(
         DECODERS["llama"],
         mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")},
-        like="llama",
-        warning=_OUTSIDE,
     ),
     "deepseek": Family(
         mixers={"attention": UNBIASED},
         feeds={"dense": Dense(), "sparse": UNGROUPED},
         feed_plan=first_dense(),
         like="deepseek_v2",
-        warning=_OUTSIDE,
     ),
     "grok-2": Family(
         mixers={"attention": UNBIASED},
@@ -210,8 +191,6 @@ REMOTE: Mapping[str, Family] = {
         second_if="residual_moe",
         norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
         residual=RESIDUAL,
-        like="llama",
-        warning=_OUTSIDE,
     ),
     "bailing_moe": Family(
         mixers={"attention": replace(
@@ -232,8 +211,6 @@ REMOTE: Mapping[str, Family] = {
         feed_plan=first_dense(),
         embedding="model.word_embeddings",
         ties=True,
-        like="llama",
-        warning=_OUTSIDE,
     ),
 }  # fmt: skip
 """Rows by `model_type`."""
@@ -298,6 +275,9 @@ _KIMI_VIT = {
     "vt_intermediate_size": "intermediate_size",
     "vt_num_attention_heads": "num_attention_heads",
     "vt_num_hidden_layers": "num_hidden_layers",
+}
+REMOTE: Mapping[str, Family] = {
+    name: replace(row, like=row.like or "llama", warning=_OUTSIDE) for name, row in _ROWS.items()
 }
 
 

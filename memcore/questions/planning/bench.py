@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from memcore.config.devices import whole
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.settings import Config
@@ -113,8 +114,7 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
     for each in sorted(ACCELERATORS, key=lambda each: each.usable):
         alike = now is None or each.vendor == now.vendor
         if each.usable > 1.05 * capacity and alike:
-            to: dict[str, object] = {Hardware.accelerator: each.id, Hardware.gpu_memory_gb: None, Hardware.mig: None}
-            yield Knob(title=each.name, to=to, why="more memory for each GPU", source=each.source)
+            yield Knob(title=each.name, to=whole(each.id), why="more memory for each GPU", source=each.source)
 
 
 def node_of(config: Config) -> int:
