@@ -26,7 +26,8 @@ def compute_buffers(plan: Layout) -> Mapping[str, int]:
     batch = Batch(tokens, outputs, flags.sequences, plan.streams, plan.flash, release)
     caches, states = _caches(plan), _states(plan)
     every = range(len(plan.layers))
-    layers = every if len(every) <= DEEPEST else counted(_kinds(plan, caches, states))
+    deepest = DEEPEST_WITH_STATES if states else DEEPEST
+    layers = every if len(every) <= deepest else counted(_kinds(plan, caches, states))
     names = {index: norm_names(plan.model, plan.layers[index]) for index in layers}
     graph = build(Builder(plan.model, batch, _weights(plan, layers), caches, states, names), layers)
     size = cuda_bytes if release.unpacks_in_place else weight_bytes
@@ -64,8 +65,10 @@ def _layer_in(name: str) -> int | None:
     return int(name.split(".", 2)[1]) if name.startswith("blk.") else None
 
 
-DEEPEST = 128
-"""Layers up to which all are in the graph; Llama 3.1 405B has 126, and no published model has more."""
+DEEPEST = 96
+"""Layers up to which all are in the graph: of 300 random jobs of attention alone none took other bytes when counted."""
+DEEPEST_WITH_STATES = 128
+"""Mamba's layers leave other free blocks for longer: of jobs of Granite 4 two took up to 0.4 % less when counted."""
 PERIODS = 8
 """How often alike layers stand in the graph of a deeper model: after fewer, the free blocks between layers repeat."""
 LONGEST = 12
