@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
@@ -116,7 +117,7 @@ def _patches(model: Model, images: Images, budget: int, ranks: int) -> tuple[Map
     return {**model.sizes, "images": count, "nx": image.tiles, "np": patches, "TP": ranks}, ("images", "nx", "np")
 
 
-def _rotating(model: Model, images: Images, size: int, budget: int, ranks: int) -> Iterator[list[Entry]]:
+def _rotating(model: Model, images: Images, size: Fraction | int, budget: int, ranks: int) -> Iterator[list[Entry]]:
     """Attention and feed-forward layer of Qwen's towers.
 
     The layer's input and its norm live as long as both; in the feed-forward layer the sum after attention, too.

@@ -25,7 +25,7 @@ ACTIVATIONS, WORKSPACES = "activations", "workspaces"
 _RUNNER = "vllm, v1/worker/gpu_model_runner.py"
 _SAMPLER = "vllm, v1/sample/sampler.py and ops/topk_topp_sampler.py"
 _PIECE = "vllm, compilation/backends.py; inductor's wrapper"
-_FLASHINFER = "flashinfer, csrc/fused_moe/cutlass_backend (getWorkspaceDeviceBufferSizes)"
+_FLASHINFER = "flashinfer, cutlass_fused_moe_kernels.cuh"
 _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
 
 TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
