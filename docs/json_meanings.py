@@ -162,6 +162,8 @@ MEANINGS: Mapping[str, str] = {
     "fewest_gpus": "fewest GPUs of this kind that serve the request",
     "largest_format": "weight format with the most bits that fits",
     "gpu_memory_utilization": "values of the setting that work",
+    "tokens_per_second": "what each user gets of a server while no prompt is read",
+    "first_token_seconds": "of a prompt of the length that is asked for, alone and not cached",
     "least": "smallest",
     "most": "largest",
     "users_by_length": "users that fit, by sequence length",

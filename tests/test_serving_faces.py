@@ -87,6 +87,8 @@ def test_verdicts_in_words():
         "fewest_gpus",
         "largest_format",
         "gpu_memory_utilization",
+        "tokens_per_second",
+        "first_token_seconds",
     }
 
 

@@ -43,6 +43,19 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-format": ("Highest-precision weight format that fits", "放得下的最高精度权重格式"),
     "serves-utilization": ("Workable gpu_memory_utilization", "可用的 gpu_memory_utilization"),
     "serves-from-to": ("from {least} to {most}", "从 {least} 到 {most}"),
+    "serves-pace": (
+        "Tokens per second of each user at {length} tokens, while no prompt is read",
+        "{length} 个 token 时每个用户每秒生成的 token 数（不处理提示时）",
+    ),
+    "serves-range": ("{expected} (from {low} to {high})", "{expected}（从 {low} 到 {high}）"),
+    "serves-range-all": (
+        "{expected} (from {low} to {high}); {total} for all {count} users",
+        "{expected}（从 {low} 到 {high}）；{count} 个用户共 {total}",
+    ),
+    "serves-first": (
+        "Seconds to the first token of a prompt of {length} tokens, alone and not cached",
+        "{length} 个 token 的提示（单独且未缓存）到第一个 token 的秒数",
+    ),
     "serves-no-value": ("no value works on this GPU", "在这个 GPU 上没有可用的值"),
     # Places and pictures
     "serves-where-stage": ("On {name}", "在 {name} 上"),

@@ -21,6 +21,7 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "ways-needs": ("{need} ({low} to {high}) {unit}", "{need}（{low} 至 {high}）{unit}"),
     "ways-left": ("{size} free", "余 {size}"),
     "ways-step": ("{seconds} s per step", "每步 {seconds} s"),
+    "ways-pace": ("{tokens} tokens/s each", "每个用户每秒 {tokens} 个 token"),
     "ways-tight": ("fits as expected, not for certain", "预计放得下，但不确定"),
     "ways-gauge": ("{need} of {capacity}", "{capacity} 中的 {need}"),
     "ways-use": ("Use this", "采用"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.questions.describe import Verdict
+from memcore.questions.serving_speed import Range, ServingSpeed, serving_speed
 from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
@@ -116,6 +117,42 @@ def _answers(found: ServingEstimate) -> Iterator[Answered]:
             text = say("serves-from-to", least=f"{share.least:.3f}", most=f"{share.most:.3f}")
         value = {"least": share.least, "most": share.most} if works else None
         yield Answered("gpu_memory_utilization", say("serves-utilization"), text, value)
+    speed = serving_speed(found)
+    if speed is not None:
+        yield from _speeds(speed)
+
+
+def _speeds(speed: ServingSpeed) -> Iterator[Answered]:
+    length = format_count(speed.length)
+    yield Answered(
+        "tokens_per_second", say("serves-pace", length=length), tokens_in_words(speed), span_data(speed.tokens)
+    )
+    if speed.first is not None:
+        text = say("serves-range", **_rounded(speed.first))
+        yield Answered("first_token_seconds", say("serves-first", length=length), text, span_data(speed.first))
+
+
+def tokens_in_words(speed: ServingSpeed) -> str:
+    """Return a user's tokens per second, and those of all: `41 (from 30 to 55); 330 for all 8 users`."""
+    numbers = _rounded(speed.tokens)
+    if speed.users == 1:
+        return say("serves-range", **numbers)
+    total = _figure(speed.tokens[1] * speed.users)
+    return say("serves-range-all", **numbers, total=total, count=format_count(speed.users))
+
+
+def span_data(found: Range) -> dict[str, float]:
+    """Return a range for JSON."""
+    return dict(zip(("low", "expected", "high"), found, strict=True))
+
+
+def _rounded(found: Range) -> dict[str, str]:
+    return {name: _figure(value) for name, value in span_data(found).items()}
+
+
+def _figure(value: float) -> str:
+    """Return two digits of a number: a range says how little more would mean."""
+    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def serving_title(found: ServingEstimate) -> str:

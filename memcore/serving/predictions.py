@@ -41,6 +41,14 @@ def _weights(found: ServingEstimate) -> Range:
     return Range(own.low - less, own.expected, own.high + more)
 
 
+def _activations(found: ServingEstimate) -> Range:
+    """What is printed as such: the middle moves by what a server counts differently, and the range with it."""
+    first = found.ranks[0]
+    own = _together(first.ledger, "activations", "workspaces")
+    more = 0 if first.printed is None else first.printed - own.expected
+    return Range(max(own.low + more, 0), own.expected + more, own.high + more)
+
+
 def _cache(found: ServingEstimate) -> Range:
     first = found.ranks[0]
     if first.available is None:
@@ -81,7 +89,7 @@ _PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None
     ("kv_cache", True): _all_caches,
     ("kv_cache_tokens", False): _tokens,
     ("kv_cache_blocks", False): _blocks,
-    ("activations", False): _of_first("activations", "workspaces"),
+    ("activations", False): _activations,
     ("cuda_graphs", False): _of_first("CUDA graphs"),
     ("non_torch", False): _of_first("outside the allocator"),
     ("max_allocated", False): lambda found: _read(found.allocated),

@@ -9,7 +9,7 @@ model_executor/layers/fused_moe; pytorch, torch/_inductor/codegen/wrapper.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
@@ -25,6 +25,7 @@ ACTIVATIONS, WORKSPACES = "activations", "workspaces"
 _RUNNER = "vllm, v1/worker/gpu_model_runner.py"
 _SAMPLER = "vllm, v1/sample/sampler.py and ops/topk_topp_sampler.py"
 _PIECE = "vllm, compilation/backends.py; inductor's wrapper"
+_FLASHINFER = "flashinfer, cutlass_fused_moe_kernels.cuh"
 _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
 
 TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
@@ -44,6 +45,8 @@ class Step:
     copies_logits: bool = True
     """There is such a copy."""
     format: Format | None = None
+    allocates_in_experts: bool = False
+    """Kernels of experts allocate their buffers while they run; else the server keeps them as a workspace."""
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
 
@@ -90,7 +93,7 @@ def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
     for feed in layer.feeds:
         dense = feed.shared if isinstance(feed, Experts) else feed
         if isinstance(feed, Experts):
-            yield [*stream, *read, *_routed(step, feed)]
+            yield [*stream, *read, *_routed(step, feed), *_inside(step, feed)]
         if dense is not None:
             yield [*stream, *read, *_dense(step, dense)]
 
@@ -175,26 +178,27 @@ def _routed(step: Step, feed: Experts) -> list[Entry]:
     ]
 
 
+def _inside(step: Step, feed: Experts) -> list[Entry]:
+    """The two buffers of kernels that allocate them themselves: each is shared with what is narrower than 16 bits."""
+    if not step.allocates_in_experts:
+        return []
+    return [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, feed)]
+
+
 def expert_workspace(step: Step, stage: Stage) -> list[Entry]:
     """Two buffers for all tokens and their experts: for the input or the activated product, and for gate and up."""
-    found = []
-    for feed in dict.fromkeys(feed for layer in stage.kinds for feed in layer.feeds if isinstance(feed, Experts)):
-        tokens: Shape = (TOKENS, feed.routed)
-        own: Shape = sharded(("m",), EXPERT_TENSOR)
-        wide: Shape = (2 if feed.gated else 1, *own)
-        for title, width in (("input or product", own), ("gate and up", wide)):
-            shape = max((width, ("h",)), key=lambda each: product(each, step.sizes))
-            found.append(
-                tensor(
-                    Message("experts' workspace: {}", title),
-                    WORKSPACES,
-                    (*tokens, *shape),
-                    BYTES[step.dtype],
-                    step.sizes,
-                    _MOE,
-                )
-            )
-    return largest(found, 2)
+    feeds = dict.fromkeys(feed for layer in stage.kinds for feed in layer.feeds if isinstance(feed, Experts))
+    return largest([entry for feed in feeds for entry in _buffers(step, feed)], 2)
+
+
+def _buffers(step: Step, feed: Experts) -> Iterator[Entry]:
+    tokens: Shape = (TOKENS, feed.routed)
+    own: Shape = sharded(("m",), EXPERT_TENSOR)
+    wide: Shape = (2 if feed.gated else 1, *own)
+    for title, width in (("input or product", own), ("gate and up", wide)):
+        shape = (*tokens, *max((width, ("h",)), key=lambda each: product(each, step.sizes)))
+        text = Message("experts' workspace: {}", title)
+        yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
 
 
 def largest(entries: Sequence[Entry], count: int) -> list[Entry]:

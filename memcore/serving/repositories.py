@@ -39,15 +39,39 @@ _FP8: Raw = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic
 _STRETCHED: Raw = {"rope_type": "linear", "factor": 8.0}
 _STRETCHED_NAMES = frozenset(f"google/gemma-3-{size}b-{kind}" for size in (4, 12, 27) for kind in ("pt", "it"))
 """Gemma 3 was trained on an eighth of its positions; the catalog's entries do without the key that says so."""
+_MIXED_FP4: Raw = {"expert_dtype": "fp4", "quantization_config": {**_FP8, "scale_fmt": "ue8m0"}}
+_LEFT_BY_MINIMAX = ["gate", "e_score_correction_bias", "lm_head"]
+_INT4_EXPERTS: Raw = {
+    "quantization_config": {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True},
+            }
+        },
+        "ignore": [
+            "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*lm_head.*",
+            "re:vision_tower.*", "re:mm_projector.*",
+        ],
+    }
+}  # fmt: skip
 _NATIVE: Mapping[str, Raw] = {
-    "deepseek-ai/DeepSeek-V4-Flash": {"expert_dtype": "fp4", "quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},
+    "deepseek-ai/DeepSeek-V3": {"quantization_config": _FP8},
+    "deepseek-ai/DeepSeek-V3.2": {"quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},
+    "deepseek-ai/DeepSeek-V4-Flash": _MIXED_FP4,
+    "deepseek-ai/DeepSeek-V4-Pro": _MIXED_FP4,
+    "MiniMaxAI/MiniMax-M2": {"quantization_config": {**_FP8, "modules_to_not_convert": _LEFT_BY_MINIMAX}},
+    **dict.fromkeys((f"moonshotai/Kimi-{name}" for name in ("K2.5", "K2.6", "K2.7-Code")), _INT4_EXPERTS),
     "google/gemma-4-26B-A4B": {"use_bidirectional_attention": "vision"},
     "google/gemma-4-31B": {"use_bidirectional_attention": "vision"},
 }
 """Keys of published files that the catalog's do without: how they are quantized, and that images see themselves whole.
 
-Source: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8; the
-published files of Gemma 4, whose small models have `null`.
+Sources: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8; vllm,
+tests/quantization/test_humming.py: what Kimi-K2.6 leaves in 16 bits, which is all but its routed experts; the published
+files of DeepSeek-V3, of MiniMax-M2.1, which M2 has too, and of Gemma 4, whose small models have `null`.
 """
 
 

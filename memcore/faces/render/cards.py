@@ -12,6 +12,7 @@ from memcore.i18n.page import label, say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.readings import Reading
 from memcore.questions.describe import spelled
+from memcore.questions.describe_serving import tokens_in_words
 from memcore.questions.planning.plan import Planned, Proposal
 from memcore.questions.room import Room
 from memcore.units import format_bytes
@@ -94,6 +95,8 @@ def _card(each: Proposal) -> str:
     gives = [translated(TIERS[each.tier]), *([] if each.safe else [say("ways-tight")])]
     if each.seconds is not None:
         gives.insert(0, say("ways-step", seconds=f"{each.seconds[1]:.3g}"))
+    if each.speed is not None:
+        gives.insert(0, say("ways-pace", tokens=tokens_in_words(each.speed)))
     notes = "".join(
         f"<p{extra}>{escape(text)}</p>"
         for text, extra in (

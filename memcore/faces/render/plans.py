@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.columns import table
 from memcore.config.knobs import TIERS
+from memcore.questions.describe_serving import span_data, tokens_in_words
 from memcore.questions.planning.budget import Budget, Range
 from memcore.questions.planning.plan import Planned, Proposal
 from memcore.units import format_bytes
@@ -68,6 +69,9 @@ def _step(each: Proposal) -> str:
 
 def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
     """Lines with tokens per second, and with days, GPU-hours and money."""
+    if each.speed is not None:
+        words = tokens_in_words(each.speed)
+        yield f"  Speed: {words} tokens/s of each user at {each.speed.length:,} tokens, while no prompt is read."
     if each.seconds is None or each.tokens is None:
         return
     low, expected, high = (each.tokens / seconds for seconds in reversed(each.seconds))
@@ -138,6 +142,8 @@ def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, A
         "headroom_bytes": each.headroom,
         "step_seconds": _range(each.seconds),
         "step_tokens": each.tokens,
+        "tokens_per_second": None if each.speed is None else span_data(each.speed.tokens),
+        "first_token_seconds": None if each.speed is None or each.speed.first is None else span_data(each.speed.first),
         "budget": _budget(budget),
         "quality": each.quality,
         "exports": dict(each.exports),

@@ -181,6 +181,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well": (
         "实测 -4.8 至 +20.1 GiB：主机上运行的其他程序及其文件缓存也计入"
     ),
+    "observed 0.2 to 20.6 GiB in nine starts, 7.1 in the middle: processes that compile and serve count as well": (
+        "九次启动实测 0.2 至 20.6 GiB，中位 7.1：编译和服务进程占用的内存也计入"
+    ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
     "NCCL is opened before the first measurement": "NCCL 在首次测量之前已打开",
     "{count} graphs × ({each} + {layer} × layers) MiB, and more with experts": (
@@ -198,6 +201,11 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     # Entries
     "{tower}'s table of rotations": "{tower} 的旋转表",
     "residual stream of the tower": "塔的残差流",
+    "hidden states of the tower": "塔的隐藏状态",
+    "queries, keys and values of the tower": "塔的 Q、K、V",
+    "stacked and rotated queries and keys": "拼接并旋转后的 Q、K",
+    "attention output of the tower": "塔的注意力输出",
+    "experts' result": "专家的输出",
     "feed-forward of the tower": "塔的前馈层",
     "zero points": "零点",
     "scales": "缩放因子",

@@ -22,6 +22,7 @@ from memcore.questions.planning.divisions import asked_of
 from memcore.questions.planning.rows import GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
+from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import exported
 from memcore.units import format_bytes
@@ -99,6 +100,11 @@ class Proposal:
         if self.seconds is None or self.tokens is None:
             return None
         return budget_of(self.seconds, self.tokens, self.found.job.num_gpus, tokens, price)
+
+    @cached_property
+    def speed(self) -> ServingSpeed | None:
+        """Return how fast a server is; None for training, and where no source tells."""
+        return serving_speed(self.found) if isinstance(self.found, ServingEstimate) else None
 
     @property
     def fits(self) -> bool:

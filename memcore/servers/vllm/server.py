@@ -33,7 +33,7 @@ from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
-from memcore.serving.profile import WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
+from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
@@ -172,6 +172,8 @@ class _Rank:
     """How much less and how much more that can be."""
     spread: tuple[int, int]
     count: int
+    printed: int
+    """What the server prints as its peak activation memory."""
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
@@ -226,7 +228,20 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         uncertain=(higher, lower),
         spread=spread(beside),
         count=basics.layout.tensor * basics.layout.data,
+        printed=_printed(chosen, profiled, recorded) + beyond,
     )
+
+
+def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entry]) -> int:
+    """Bytes that the log calls peak activation.
+
+    Until 0.26 the most that PyTorch's allocator handed out beyond the weights; since 0.27 what of it is free again once
+    profiling has ended, and the estimate of graphs (v1/worker/gpu_worker.py, determine_available_memory).
+    """
+    if not chosen.facts.buffers_inside:
+        return _bytes([*profiled])
+    freed = [entry for entry in profiled if entry.category == ACTIVATIONS]
+    return _bytes([*freed, *(recorded if chosen.graphs_inside else [])])
 
 
 def _overestimated(job: ServingJob, chosen: Options, stage: Stage) -> int:
@@ -260,6 +275,7 @@ def _paging(job: ServingJob, stage: Stage, pages: Pages) -> Paging:
 def _step(job: ServingJob, chosen: Options) -> Step:
     basics = job.basics
     sequences = min(chosen.sequences, chosen.tokens)
+    inside = chosen.facts.keeps_expert_workspace and _flashinfer_experts(job, chosen)
     widest_context = min(max(8 * basics.max_model_len, 4 * chosen.sequences * chosen.block_size), 65536)
     sizes = {
         **basics.sizes,
@@ -274,6 +290,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         sampler=chosen.facts.sampler if chosen.runner is None else chosen.runner.sampler,
         copies_logits=chosen.runner is None or chosen.runner.copies_logits,
         format=basics.stored.format if basics.stored else None,
+        allocates_in_experts=inside,
         benchmark=0 if chosen.eager or not chosen.facts.server_batches else device_of(basics.accelerator).cache,
     )
 
@@ -323,13 +340,46 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
             )
         )
     if chosen.facts.keeps_expert_workspace and not _own_kernels(job):
-        found += expert_workspace(step, stage)
+        brought = expert_workspace(step, stage)
+        if brought and _flashinfer_experts(job, chosen):
+            # TensorRT-LLM's kernels need no tensor of vLLM, CUTLASS's one for the result (workspace_shapes).
+            title, result = "experts' result", ("T", "h")
+            source = "vllm, model_executor/layers/fused_moe/experts/flashinfer_cutlass_moe.py, workspace_shapes"
+            brought = [tensor(title, WORKSPACES, result, BYTES[basics.dtype], step.sizes, source)]
+            brought = brought if _major(job) == _PLAIN_BLACKWELL else []
+        found += brought
     if chosen.facts.buffers_inside:
         rows = -(-basics.max_model_len // chosen.block_size)
         source = "vllm, v1/worker/block_table.py"
         sizes = {"seqs": chosen.sequences, "blocks": rows}
         found.append(tensor("block tables", WORKSPACES, ("seqs", "blocks"), 4, sizes, source))
     return found
+
+
+_TRTLLM_BLACKWELL, _PLAIN_BLACKWELL = 10, 12
+"""Compute capabilities of Blackwell: of the data center's, and of others, for which TensorRT-LLM has no kernels of
+experts."""
+
+
+def _major(job: ServingJob) -> int:
+    return (job.accelerator.major if job.accelerator else None) or 9
+
+
+def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
+    """Whether FlashInfer's kernels run the experts, which allocate what they need while they run.
+
+    Blackwell's run experts in NVFP4 since 0.19, GELU's since 0.22; older GPUs have other kernels
+    (fused_moe/oracle/nvfp4.py and flashinfer_cutlass_moe.py; read in 0.19, 0.20.0, 0.20.2, 0.22, 0.24 and 0.27). Those
+    without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
+    Triton's kernels keep is more: that is taken.
+    """
+    stored, since = job.basics.stored, chosen.facts.since
+    form = stored.format_of("routed-expert", ()) if stored is not None else None
+    if _major(job) < _TRTLLM_BLACKWELL or form is None or form.name != "nvfp4":
+        return False
+    layers = job.basics.model.layers
+    names = {feed.activation for layer, _ in layers for feed in layer.feeds if isinstance(feed, Experts)}
+    return since >= ((0, 22) if any(name.startswith("gelu") for name in names) else (0, 19))
 
 
 def _own_kernels(job: ServingJob) -> bool:
@@ -349,7 +399,7 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     moments = [widest(step, stage), sampling(step) if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if images:
-        moments.append([*images, *encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor)])
+        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor))
     found = max(moments, key=_bytes)
     return [*found, *_first_start(job, chosen, stage, _bytes(found))]
 
@@ -383,8 +433,17 @@ def _encodes(chosen: Options, stage: Stage) -> bool:
 
 
 def _libraries(job: ServingJob, chosen: Options) -> Entry:
-    """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened."""
-    if integrated(job.accelerator):
+    """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened.
+
+    Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
+    (eugr/spark-vllm-docker, pull request 286); eager starts have none.
+    """
+    if integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
+        bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
+        text = (
+            "observed 0.2 to 20.6 GiB in nine starts, 7.1 in the middle: processes that compile and serve count as well"
+        )
+    elif integrated(job.accelerator):
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
         text = "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well"
     elif job.basics.layout.tensor > 1 and not switched(job.accelerator):
@@ -437,6 +496,7 @@ def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
         available=rank.available,
         uncertain=rank.uncertain,
         spread=rank.spread,
+        printed=rank.printed,
     )
 
 

@@ -1,0 +1,163 @@
+"""Seconds of a server: of a step that gives each user a token, and to the first token of a prompt, as ranges.
+
+    step  = max(read / bandwidth, products, tiles) + cached / bandwidth + layers × (launches + 2 collectives)
+    first = max(products + attention + collectives, step) + handling
+
+- `read`: weights of the fullest rank but for tables that are looked up; of routed experts the share that the tokens of
+  a step choose, each at random: 1 - (1 - chosen / all) ^ users.
+- `cached`: keys and values of all sequences of a replica at the length that is asked for.
+- `products`: of the tokens, over the rate that large products reach (`memcore.questions.costs.Roofline`); `tiles`: what
+  tiles of 64 rows take, with 16 and 8 bits, 128 operations for each four-bit byte: an H20's products bind so.
+- `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.pacing`).
+
+tests/test_serving_speed.py says how far each published source is off. Nothing is said where no source tells: of AMD's
+GPUs and those before Ampere, pipelines, speculation, recurrent states, or servers that do not fit; nor of latent
+attention, whose one source, DeepSeek-R1 in four bits on eight H100s, takes 2.2 times as long as this would say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memcore import registry
+from memcore.networks.parts import Attention, Experts
+from memcore.questions.costs import Roofline, roofline_for
+from memcore.questions.work import work_of
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.pacing import Pace
+
+STEP_SPREAD = (0.75, 1.45)
+"""Of published steps nine in ten are inside these multiples of what is expected."""
+FIRST_SPREAD = (0.6, 2.2)
+"""The same of first tokens: what else a server does at that moment is rarely said."""
+_HANDLING = 10e-3
+"""Seconds until a request is scheduled and its first token is on its way, as short prompts have it."""
+_NEAR = 12e-6
+"""Seconds of a sum of few bytes over fast links, in a server's own kernel (assumed); over others NCCL's."""
+_FORWARD = 0.6
+"""Share of the peak that attention's forward pass reaches in long prompts (arXiv 2307.08691 and 2407.08608, figure 5
+of both)."""
+_UNREAD = ("cos_sin", "visual", "vision", "audio_tower", "embed_positions")
+_OLDEST = 8
+"""Compute capability from which published rates are known."""
+
+Range = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSpeed:
+    """Seconds, each low, expected and high."""
+
+    users: int
+    length: int
+    """Tokens of each of them."""
+    step: Range
+    """Between two tokens of a user, while no prompt is read."""
+    first: Range | None
+    """To the first token of a prompt of this length, alone, of which nothing is cached; None: no source tells."""
+
+    @property
+    def tokens(self) -> Range:
+        """Return the tokens per second that a user gets."""
+        low, expected, high = self.step
+        return 1 / high, 1 / expected, 1 / low
+
+
+def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
+    """Return how fast a server is with the users and the length that are asked for; None where no source tells."""
+    pace = getattr(registry.room(found.job.server.name, "pace"), "PACE", None)
+    if not isinstance(pace, Pace) or not found.fits or not _known(found) or not pace.covers(found.job):
+        return None
+    replicas = found.pool.replicas if found.pool else 1
+    users, length = -(-found.users // replicas), found.asked_length
+    step = _step(found, pace, users, length)
+    first = max(_prompt(found, length), _step(found, pace, 1, length)) + _HANDLING
+    return ServingSpeed(
+        found.users, length, _spread(step, STEP_SPREAD), _spread(first, FIRST_SPREAD) if pace.prompts else None
+    )
+
+
+def _spread(seconds: float, factors: tuple[float, float]) -> Range:
+    return seconds * factors[0], seconds, seconds * factors[1]
+
+
+def _known(found: ServingEstimate) -> bool:
+    """Return whether published rates cover the GPU, the layout and the network."""
+    job, basics = found.job, found.job.basics
+    row, layout = job.accelerator, basics.layout
+    if row is None or row.vendor != "NVIDIA" or (row.major or 0) < _OLDEST or not row.speed.memory:
+        return False
+    if basics.speculation or basics.draft or layout.pipeline > 1 or layout.context > 1:
+        return False
+    mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
+    feeds = [feed for layer, _ in job.model.layers for feed in layer.feeds]
+    if layout.data > 1 and any(isinstance(feed, Experts) for feed in feeds):
+        return False
+    return bool(mixers) and all(isinstance(each, Attention) for each in mixers)
+
+
+def _narrow(found: ServingEstimate) -> int:
+    """Bits of a weight: 16, 8 or 4."""
+    stored = found.job.basics.stored
+    size = 2 if stored is None else float(stored.format.itemsize)
+    return 16 if size > 1.2 else 8 if size > 0.8 else 4
+
+
+def _read(found: ServingEstimate, users: int) -> float:
+    """Bytes of weights that a step reads."""
+    entries = found.ledger.of("weights", "adapters")
+    named = [entry for entry in entries if entry.module] or list(entries)
+    has_head = any("lm_head" in entry.module for entry in named)
+    density = work_of(found.job.model, 1).density
+    chosen = 1 - (1 - density) ** users if density else 1.0
+    total = 0.0
+    for entry in named:
+        if any(part in entry.module for part in _UNREAD) or ("embed_tokens" in entry.module and has_head):
+            continue
+        total += entry.bytes * (chosen if ".experts." in entry.module else 1)
+    return total
+
+
+def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> float:
+    """Seconds of a step of `users` sequences of `length` tokens each."""
+    job, row = found.job, found.job.accelerator
+    assert row is not None  # noqa: S101 - `_known` has seen it
+    rates, bits, late = roofline_for(job.config), _narrow(found), float(row.capability) >= 8.9
+    bandwidth, rate = pace.share_of(row.capability) * rates.memory, rates.flops * rates.flops_efficiency
+    read, work = _read(found, users), work_of(job.model, 1)
+    products = work.products * users / job.basics.layout.tensor / rate / (2 if bits == 8 and late else 1)
+    tiles = read * (120 if bits == 4 else 64) / rate if pace.rows and (row.major or 0) > _OLDEST else 0.0
+    cached = users * _cached(found, length) / bandwidth
+    layer = pace.layer if late else pace.former + (pace.unpacking if bits == 4 else 0)
+    layers = job.model.num_layers * (layer + 2 * _sum(found, rates, users))
+    return max(read / bandwidth, products, tiles) + cached + layers
+
+
+def _cached(found: ServingEstimate, length: int) -> float:
+    """Bytes of a sequence's keys and values on the rank with most of them."""
+    if found.pool is not None:
+        return found.pool.needed(length) * found.pool.bytes_each
+    return found.ledger.sum("KV cache") / found.users * min(length / found.job.basics.max_model_len, 1)
+
+
+def _sum(found: ServingEstimate, rates: Roofline, tokens: int) -> float:
+    """Seconds in which tensor-parallel ranks sum the hidden states of some tokens."""
+    ranks = found.job.basics.layout.tensor
+    if ranks == 1:
+        return 0.0
+    near = rates.link > rates.host
+    latency = _NEAR if near else rates.collective_latency + rates.rank_latency * (ranks - 2)
+    size = 2 * tokens * found.job.model.sizes["h"]
+    return latency + 2 * (ranks - 1) / ranks * size / (rates.link * rates.communication_efficiency)
+
+
+def _prompt(found: ServingEstimate, length: int) -> float:
+    """Seconds in which a prompt is read."""
+    job, rates = found.job, roofline_for(found.job.config)
+    ranks, work = job.basics.layout.tensor, work_of(job.model, length)
+    row = job.accelerator
+    narrow = _narrow(found) == 8 and row is not None and float(row.capability) >= 8.9
+    rate = 2 * rates.flops * rates.narrow_efficiency if narrow else rates.flops * rates.flops_efficiency
+    products = (work.products - work.head) / rate / ranks
+    attention = work.attention / (rates.flops * _FORWARD) / ranks
+    return products + attention + 2 * job.model.num_layers * _sum(found, rates, length)
