@@ -367,7 +367,7 @@ def recipe_of(
         quantization=_quantization(read, precision),
         offloads_activations=read.given(Training.offload.activations) is not None,
         steps_in_backward=_steps_in_backward(read, micro_batches),
-        ring_turns=ring(read, model, implementation, kernel),
+        ring_turns=ring(read, model, implementation, kernel, precision.autocast or precision.compute),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),
         pictures=pictures(model, sizes),
