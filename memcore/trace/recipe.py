@@ -244,6 +244,8 @@ class Recipe:
     tiles: int = 0
     """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
     use_cache: bool = False
+    caches_results: bool = False
+    """The cache is a tuple of what layers return, which a second run of a layer does not add to."""
     offloads_activations: bool = False
     """What layers save for the backward pass goes to the host."""
     steps_in_backward: int | None = None

@@ -165,6 +165,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 rotary=table_of(layer, start.tables),
                 mask=start.masks[mask_of(layer)],
                 cache=cache,
+                caches_results=step.recipe.caches_results,
                 bias=start.bias,
                 padding=batch.mask,
                 recurrence=step.recipe.recurrence,

@@ -363,6 +363,7 @@ def recipe_of(
         units=frozenset(unit_axes(sizes)),
         tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
+        caches_results=framework_of(read).wraps_layers,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
         offloads_activations=read.given(Training.offload.activations) is not None,
@@ -473,7 +474,8 @@ def _use_cache(read: Defaults, code: LayerCode) -> bool:
     used = bool(read.take(Training.use_cache, False))
     if used and not code.has_cache:
         read.refuse(Training.use_cache, "{} has no KV cache in training; allowed: {}", code.title, "false")
-    if used and read.given(Training.activation_checkpointing.policy) not in (None, "none"):
+    checkpoints = read.given(Training.activation_checkpointing.policy) not in (None, "none")
+    if used and checkpoints and not framework_of(read).wraps_layers:
         read.refuse(Training.use_cache, "found {}; transformers turns the cache off under checkpointing", "true")
     return used
 
