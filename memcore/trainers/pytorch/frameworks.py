@@ -113,6 +113,11 @@ def framework_of(read: Defaults) -> Framework:
     return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
 
 
+def runs_transformer_engine(name: object) -> bool:
+    """Return whether a framework's own networks run TransformerEngine's kernels."""
+    return str(name).lower() == "nemo-automodel"
+
+
 def keeps_outputs(read: Defaults) -> bool:
     """Return whether the loop holds the model's outputs through the backward pass."""
     return framework_of(read).keeps_outputs or is_early_titan(read, KEEPS_LOGITS)

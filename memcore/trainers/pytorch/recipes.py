@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.hardware import find_accelerator
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layers.transformers.liger import KERNELS as KERNELS_OF_LIGER
@@ -38,6 +40,7 @@ from memcore.trainers.pytorch.frameworks import (
     fuses_head,
     is_early_titan,
     keeps_outputs,
+    runs_transformer_engine,
     upcasts_logits,
 )
 from memcore.trainers.pytorch.frozen import usual_preset
@@ -240,7 +243,10 @@ def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
 def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
     supported = code.has_sdpa(model.network)
     reason = None if supported else Message("{} has no SDPA for {}", code.title, model.network.family)
-    kernel = str(read.take(Training.attention, "sdpa" if supported else "math", reason))
+    usual = "sdpa" if supported else "math"
+    if supported and code.title == "torchtitan" and _prefers_cudnn(read, precision):
+        usual, reason = "cudnn", Message("TransformerEngine's choice since Hopper")
+    kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
     if kernel not in offered:
         allowed = ", ".join(offered)
@@ -259,6 +265,18 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     if kernel in ("flash", "cudnn") and compute == "fp32":
         read.refuse(Training.attention, "{!r} has no fp32 kernel; allowed: {}", kernel, "sdpa, efficient, math")
     return kernel
+
+
+_HOPPER = 9
+
+
+def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
+    """Return whether TransformerEngine runs attention, on a GPU and in a dtype for which it prefers cuDNN's kernel."""
+    given = read.given(Hardware.accelerator)
+    if given is None or not runs_transformer_engine(read.given(EngineSettings.framework)):
+        return False
+    major = find_accelerator(given).major
+    return (precision.autocast or precision.compute) != "fp32" and major is not None and major >= _HOPPER
 
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
