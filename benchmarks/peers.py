@@ -122,7 +122,7 @@ def _run(case: Mapping[str, Any]) -> Run | None:
     )  # fmt: skip
 
 
-def _gated(model: object) -> bool:
+def _gated(model: str | Mapping[str, object]) -> bool:
     """Whether feed-forward layers have three matrices; Megatron's own names say so themselves."""
     if isinstance(model, Mapping) and model.get("model_type") == "megatron":
         return bool(model.get("swiglu"))
@@ -276,7 +276,7 @@ def _peaks(value: object) -> Iterator[float]:
 def function_of(path: Path, name: str) -> Callable[..., Any]:
     """One function of a file that is not imported as a whole."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    only = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    only: list[ast.stmt] = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
     scope: dict[str, Any] = {}
     exec(compile(ast.Module(only, []), str(path), "exec"), {"Optional": Optional}, scope)  # noqa: S102
     return scope[name]  # type: ignore[no-any-return]

@@ -525,7 +525,9 @@ TOOLS: Mapping[str, str] = {
 def compared(found: Report) -> Iterator[Block]:
     """Yield how far off other tools are on the runs that they can express."""
     peers = json.loads((TRUTH / "peers.json").read_text("utf-8"))
-    own = {each.id: each for each in found.results if each.error is not None}
+    own = {
+        each.id: (each.measured, abs(each.error)) for each in found.results if each.error is not None and each.measured
+    }
     yield Heading("Other tools on the same runs")
     yield (
         "Runs of dense decoders with all weights trained whose `max_memory_allocated` was measured, put to each tool's own code by "
@@ -535,7 +537,7 @@ def compared(found: Report) -> Iterator[Block]:
     rows = []
     for tool, what in TOOLS.items():
         pairs = [
-            (abs(each["said"][tool] / own[each["id"]].measured - 1), abs(own[each["id"]].error))
+            (abs(each["said"][tool] / own[each["id"]][0] - 1), own[each["id"]][1])
             for each in peers["runs"]
             if tool in each["said"] and each["id"] in own
         ]
