@@ -50,6 +50,8 @@ class Loss:
     """It copies the logits without those of the last token instead, as transformers did before 4.49."""
     keeps_outputs: bool = False
     """The model's output object, and with it the logits, lives through the backward pass."""
+    adds_in_place: bool = False
+    """A fused linear loss adds each chunk's gradient of the head to their sum as it computes it."""
 
     @property
     def of_a_chunk(self) -> Loss:

@@ -55,7 +55,9 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
         return step.leave("root", loss), returned
     if recipe.loss.kind == "fused-linear":
         step.forget_cache()
-        loss = fused_linear_loss(hidden_states, _words(step), batch.labels, recipe.loss.chunks)
+        loss = fused_linear_loss(
+            hidden_states, _words(step), batch.labels, recipe.loss.chunks, in_place=recipe.loss.adds_in_place
+        )
         return step.leave("root", loss), returned
     if recipe.loss.kind == "cut-cross-entropy":
         step.forget_cache()

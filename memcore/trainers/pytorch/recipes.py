@@ -46,7 +46,7 @@ from memcore.trainers.pytorch.frameworks import (
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
 from memcore.trainers.pytorch.settings import TorchSettings
-from memcore.trainers.pytorch.transformers_releases import causal_loss
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, causal_loss
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -147,7 +147,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
     )
 
 
-def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
+def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str, *, fake: bool) -> Loss:
     history = causal_loss(read, family) if code.title == "transformers" else None
     own: str | None = None
     if history is not None and history.kind != code.loss:
@@ -172,7 +172,18 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         slices_logits=shift == "model" and bool(history and history.slices_logits),
         shifts_labels=shift == "model",
         keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
+        adds_in_place=word == "fused-linear" and not fake and _adds_in_place(read),
     )
+
+
+def _adds_in_place(read: Defaults) -> bool:
+    """Return whether Liger adds gradients of the head in place; releases that go with transformers 4 do not."""
+    given = read.given(Hardware.accelerator)
+    major = _AMPERE if given is None else find_accelerator(given).major or 0
+    return major >= _AMPERE and not before(read, STARTS_NEW)
+
+
+_AMPERE = 8
 
 
 def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: str) -> tuple[str, str]:
@@ -372,7 +383,7 @@ def recipe_of(
         padded=padded,
         windowed=model.window is not None and sizes["sq"] >= model.window,
         precision=precision,
-        loss=_loss(read, code, sizes, model.network.family),
+        loss=_loss(read, code, sizes, model.network.family, fake=fake),
         liger=_liger(read, model, code, implementation),
         sharding=_sharding(read, engine, code, sizes, data_ranks),
         checkpoints=checkpoints,
