@@ -81,6 +81,7 @@ sends of a tensor:
 | data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node; `collective_latency` and `rank_latency` for each bucket or layer |
 | context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
 | tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
+| copies | PyTorch with sequence parallelism: m · L/p · 4·(2 + again) · 2 · n · h · w, what is gathered or reduced along the sequence, which is not the first axis | `memory` × `memory_efficiency` |
 | expert | m · copies · n/t · h · w · 2·(2 + again), to the experts and back. Copies of a token that leave its rank, in each layer with k chosen experts: k·(e-1)/e (all-to-all), e·(1 - (1 - 1/e)^k)·(e-1)/e (DeepEP, HybridEP: once to each rank), e - 1 (all-gather) | between nodes `network`, with DeepEP and HybridEP once to each node; within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
 | launches | 10 µs of the host for each of 100 kernels of a layer, 250 where it has routed experts, and 6 of each expert (18 in 8 bits); nanotron's as measured | |

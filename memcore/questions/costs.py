@@ -13,7 +13,8 @@ A step of training takes, on one GPU,
 - `hidden`: communication beside which every pass computes: keys and values that ranks of one sequence pass on, and with
   FSDP parameters and gradients. What an engine sends once a step is `waited` for, as far as a forward or backward
   pass of one micro-batch does not hide it, or wholly (`memcore.trace.traffic`).
-- `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
+- `tensor`: four collectives for each layer and pass, which wait for each other, and copies of what DTensor gathers or
+  reduces along another axis than the first; `expert`: the hidden states of each
   token on their way to its experts and back, as the job's dispatcher sends them; `pipeline`: hidden states sent on.
 - `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
 - `update`: the optimizer's step, which reads and writes parameters, gradients and states once.
@@ -195,6 +196,8 @@ class Plan:
     """Elements of one all-gather and of one reduction; 0: those of a layer."""
     heaviest: float = 1.0
     """Work of the pipeline's slowest rank over the mean of all."""
+    regrouped: float = 0.0
+    """As `Traffic.regrouped`."""
     dispatch: Dispatch = USUAL_DISPATCH
     """How tokens reach their experts."""
 
@@ -273,6 +276,8 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     hidden, waited = _behind(plan, computing, turning, gathering, summing)
     hidden += dispatching if plan.dispatch.hidden else 0.0
     exposed = tensor_bytes / _rate(roofline, tensor) + (0.0 if plan.dispatch.hidden else dispatching)
+    if tensor > 1:
+        exposed += plan.regrouped * tensor_bytes / shared / _kernels(roofline)
     exposed += pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
     exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
@@ -527,6 +532,7 @@ def plan_of(job: Job) -> Plan:
         behind=(traffic.gathers_behind, traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
         heaviest=heaviest_of(job),
+        regrouped=traffic.regrouped,
         dispatch=dispatch_of(job),
     )
 

@@ -21,6 +21,8 @@ class Traffic(NamedTuple):
     """Elements that one all-gather brings; 0: those of a layer."""
     reduced: float = 0
     """Elements that one reduction takes; 0: those of a layer."""
+    regrouped: float = 0.0
+    """How often kernels read or write the whole hidden states beside a collective of tensor parallelism."""
 
 
 class Dispatch(NamedTuple):

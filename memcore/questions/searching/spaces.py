@@ -284,6 +284,7 @@ def plan(
         behind=(traffic.gathers_behind, "one" if sharded and layout.stages > 1 else traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
         heaviest=slowest(layout.stages, policy.chunks),
+        regrouped=traffic.regrouped,
         dispatch=dispatch,
     )
 

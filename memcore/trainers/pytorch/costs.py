@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch, Traffic
 from memcore.trainers.pytorch.frameworks import runs_transformer_engine
@@ -32,12 +33,21 @@ def _ddp(job: Job) -> Traffic:
     return Traffic(1, 0, 1, reduces_behind="one", reduced=_BUCKET)
 
 
+def _regrouping(job: Job, traffic: Traffic) -> Traffic:
+    """Sequences are divided along the second axis: what is gathered or reduced along the first is copied by parts.
+
+    Source: torch/distributed/_functional_collectives.py (`all_gather_tensor`, `reduce_scatter_tensor`: chunk and cat).
+    """
+    whole = job.config.get(Parallelism.sequence_parallel) is False
+    return traffic._replace(regrouped=0.0 if whole else 2.0)
+
+
 _BUCKET = 25 * 2**20 / 4
 """Elements of a bucket of DistributedDataParallel with gradients in fp32 (bucket_cap_mb)."""
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
-    "none": lambda job: Traffic(1, 0, 0),
+    "none": lambda job: _regrouping(job, Traffic(1, 0, 0)),
     "ddp": _ddp,
-    "fsdp": _fsdp,
+    "fsdp": lambda job: _regrouping(job, _fsdp(job)),
     "fsdp1": _fsdp,
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
