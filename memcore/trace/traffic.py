@@ -22,7 +22,7 @@ class Traffic(NamedTuple):
     reduced: float = 0
     """Elements that one reduction takes; 0: those of a layer."""
     regrouped: float = 0.0
-    """How often kernels read or write the whole hidden states beside a collective of tensor parallelism."""
+    """How often kernels read or write the whole hidden states before or after a collective of tensor parallelism."""
 
 
 class Dispatch(NamedTuple):
