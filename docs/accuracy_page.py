@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -555,6 +555,7 @@ def blocks(found: Report) -> Iterator[Block]:
         ("Source", "Kind of job", "Cases", "Median", "90th percentile", "Worst", "Inside"), [*map(row, found.regimes())]
     )
     yield from calibrated(found)
+    yield from compared(found)
     yield Heading("Simulated steps")
     yield from simulated(found)
     yield from served(found)
@@ -567,6 +568,55 @@ def blocks(found: Report) -> Iterator[Block]:
     yield Heading("Not expressible yet")
     yield "Cases that this version refuses, by the first thing that each lacks."
     yield Table(("Cases", "Reason"), [*reasons(found)])
+
+
+TOOLS: Mapping[str, str] = {
+    "SimuMax": "operators, Megatron alone",
+    "Megatron-LM": "theoretical_memory_usage.py",
+    "Megatron Bridge": "theoretical_memory_utils.py",
+    "llm-analysis": "states, activations and the loss or gathered layers",
+    "gpu-mem-calculator": "states and activations by engine",
+    "accelerate": "estimate-memory, a batch of one on one GPU",
+    "DeepSpeed": "estimators of ZeRO-2 and ZeRO-3: states without activations",
+}
+"""Tools that `benchmarks/peers.py` asks, and what answers."""
+
+
+def compared(found: Report) -> Iterator[Block]:
+    """Yield how far off other tools are on the runs that they can express."""
+    peers = json.loads((TRUTH / "peers.json").read_text("utf-8"))
+    own = {
+        each.id: (each.measured, abs(each.error)) for each in found.results if each.error is not None and each.measured
+    }
+    yield Heading("Other tools on the same runs")
+    yield (
+        "Runs of dense decoders with all weights trained whose `max_memory_allocated` was measured, put to each tool's own code by "
+        "`benchmarks/peers.py`, at the commits that stand there; each tool has those that it can express. Errors are absolute. memcore's "
+        "rules were checked against most of these runs while they were written, the others' were not."
+    )
+    rows = []
+    for tool, what in TOOLS.items():
+        pairs = [
+            (abs(each["said"][tool] / own[each["id"]][0] - 1), own[each["id"]][1])
+            for each in peers["runs"]
+            if tool in each["said"] and each["id"] in own
+        ]
+        shown = [
+            f"{100 * share(sorted(column), part):.1f}%"
+            for column in zip(*pairs, strict=True)
+            for part in (0.5, 0.9, 1.0)
+        ]
+        commit = peers["commits"].get(tool, "")[:7]
+        rows.append((f"{tool} {commit}".strip(), what, str(len(pairs)), *shown[:3], *shown[3:5]))
+    yield Table(
+        ("Tool", "What it counts", "Runs", "Median", "90th percentile", "Worst", "memcore: median", "90th percentile"),
+        rows,
+    )
+
+
+def share(ordered: Sequence[float], part: float) -> float:
+    """The value below which a part of sorted ones is."""
+    return ordered[int(part * (len(ordered) - 1))]
 
 
 SERVERS = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers")

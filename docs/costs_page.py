@@ -76,12 +76,13 @@ sends of a tensor:
 | products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, in 8 bits 2 × `flops` × `narrow_efficiency`, where the head stays in 16; a product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long |
 | products of experts | an expert with N tokens takes 1 + 1.2·balance/N times as long; balance: operations that products do while the GPU reads a byte (measured: 1.1 on an A100, 1.3 on a B200) | |
 | attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3.5, since the backward pass computes the scores once more; + what is computed again | `flops` × `attention_efficiency` × s/(s + 350); cuDNN's kernel is 1.6 times as fast on an H100, eager attention moves 12 bytes for each score |
-| elementwise | for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers) and 84·h·L if not, 114·h·L where norms are composed of several, 12 bytes·h for each chosen expert, 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
+| elementwise | for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers) and 84·h·L if not, 114·h·L where norms are composed of several, 12 bytes·h for each chosen expert (all-to-all; 4·h with HybridEP, 4·h and 4·h for each rank with DeepEP), 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
 | products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
 | data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node; `collective_latency` and `rank_latency` for each bucket or layer |
 | context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
 | tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
-| expert | m · chosen experts · n/t · h · w · 2·(2 + again) · (e-1)/e: to the experts and back | between nodes `network`, a token once to each node; within one `link`, at the same time |
+| copies | PyTorch with sequence parallelism: m · L/p · 4·(2 + again) · 2 · n · h · w, what is gathered or reduced along the sequence, which is not the first axis | `memory` × `memory_efficiency` |
+| expert | m · copies · n/t · h · w · 2·(2 + again), to the experts and back. Copies of a token that leave its rank, in each layer with k chosen experts: k·(e-1)/e (all-to-all), e·(1 - (1 - 1/e)^k)·(e-1)/e (DeepEP, HybridEP: once to each rank), e - 1 (all-gather) | between nodes `network`, with DeepEP and HybridEP once to each node; within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
 | launches | 10 µs of the host for each of 100 kernels of a layer, 250 where it has routed experts, and 6 of each expert (18 in 8 bits); nanotron's as measured | |
 | waited | what is sent once a step: as far as a backward pass (gradients) or a forward pass (parameters) of one micro-batch does not hide it, or all of it where the engine waits | |
@@ -94,7 +95,7 @@ sends of a tensor:
 stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the step, and so does Megatron's distributed
 optimizer, which waits for both unless `--overlap-grad-reduce` and `--overlap-param-gather` are set. FSDP's and
 context-parallel communication overlaps with compute, which is slower by `communication_units` in the meantime; tensor,
-expert and pipeline communication is exposed, and each of its collectives takes `collective_latency` and `rank_latency`
+expert (unless `--overlap-moe-expert-parallel-comm` is set) and pipeline communication is exposed, and each of its collectives takes `collective_latency` and `rank_latency`
 for each further rank.
 Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
 that fits into the `domain` of the fast links uses them, all others the network.

@@ -207,3 +207,16 @@ def test_buckets_by_width():
     taken = {each.path: each.value for each in found.assumptions}
     names = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
     assert [taken[f"engine.{name}"] for name in names] == [768 * 768, int(0.9 * 768 * 768), 7680]
+
+
+def test_a_cache_stays_on_where_the_loop_wraps_layers():
+    """llama-recipes' wrapper is unknown to transformers, whose cache then was a tuple of keys and values: no copies."""
+    training = {"sequence_length": 2048, "micro_batch_size": 4, "precision": "bf16", "activation_checkpointing": "full"}
+    shape = {"model": "llama-2-7b", "parallelism": {"data_parallel_size": 4}}
+    engine = {"type": "fsdp", "version": 1, "framework": "llama-recipes"}
+
+    def forward(**more):
+        job = shape | {"training": training | {"outputs_kept": True} | more, "engine": engine}
+        return estimate_training(job).rank.end_of_forward
+
+    assert forward(use_cache=True) - forward() == 2 * 32 * 4 * 2048 * 4096 * 2

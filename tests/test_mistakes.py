@@ -421,8 +421,18 @@ def test_images_in_a_model_whose_masks_around_them_are_not_modelled():
 def test_what_no_step_can_be_made_of_is_refused(model, message):
     """Numbers that are none, and stages that would need what another stage has."""
     with pytest.raises(MemcoreError) as caught:
-        assert estimate({"model": model, "parallelism": {"pipeline_parallel_size": 2}}).allocated.expected
+        estimate({"model": model, "parallelism": {"pipeline_parallel_size": 2}})
     assert str(caught.value) == message
+
+
+def test_rings_without_a_kernel_are_refused_before_a_layer_is_recorded():
+    """PyTorch's rings have no math kernel: that of grouped heads in fp32."""
+    job = {"model": "llama-3.1-8b", "training": {"implementation": "torchtitan", "sequence_length": 4096}}
+    job |= {"parallelism": {"context_parallel_size": 2}, "engine": {"type": "fsdp"}, "hardware": {"num_gpus": 8}}
+    assert estimate(job).allocated.expected
+    job["training"]["precision"] = "fp32"
+    with pytest.raises(UnsupportedError, match=r"training.precision: context parallelism has no kernel .*bf16-mixed"):
+        estimate(job)
 
 
 def test_messages_that_quote_long_values_are_cut():

@@ -1,43 +1,68 @@
 """Step times against published runs, by kind: the error that is written down, and what is inside the range."""
 
-import json
 from collections import defaultdict
-from pathlib import Path
 from statistics import fmean
 
 import pytest
+from conftest import truth
 
-from memcore import UnsupportedError, estimate
+from memcore import ConfigError, UnsupportedError, estimate
 from memcore.hardware import ACCELERATORS, FLASH_SHARES
+from memcore.questions.accuracy import SPEEDS
 from memcore.questions.costs import cost_of, roofline_for, seconds_of
 
 pytestmark = pytest.mark.machine
-CASES = json.loads((Path(__file__).parent / "truth" / "speed.json").read_text(encoding="utf-8"))
+CASES = [
+    each for name in ("speed", "fresh") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
+]  # fmt: skip
 ERRORS = {
     "IBM": 0.08,
     "Llama 3 paper": 0.14,
-    "Megatron Bridge": 0.25,
+    "Megatron Bridge": 0.15,
     "Megatron Bridge FP8": 0.23,
+    "Megatron Bridge FP8, 2026": 0.11,
+    "Megatron Bridge FP8, 2026, experts": 0.26,
     "Narayanan 2021": 0.03,
-    "NeMo Automodel": 0.36,
+    "NeMo AutoModel, 2026": 0.02,
+    "NeMo AutoModel, 2026, experts": 0.13,
+    "NeMo Automodel": 0.33,
     "Nemotron-4 340B": 0.02,
     "SimuMax B200": 0.07,
+    "Unsloth": 0.43,
     "llm-foundry, long sequences": 0.25,
     "llm-foundry, one node": 0.09,
     "llm-foundry, several nodes": 0.06,
-    "torchtitan, 500 W": 0.12,
+    "torchtitan, 2025": 0.12,
+    "torchtitan, 2025, experts": 0.29,
+    "torchtitan, 500 W": 0.13,
 }
 """Mean absolute error of each kind, rounded up.
 
-NeMo Automodel's runs send each token once to a node (DeepEP), which the model of all-to-all does not know, and Megatron
-Bridge's capture layers in CUDA graphs, which its cases do not say. llm-foundry's long sequences ran with the first
+NeMo Automodel's runs are described as Megatron's, whose recomputation and pipeline differ; DeepEP, which sends each token
+once to a rank, may overlap with what computes. Megatron Bridge captures layers in CUDA graphs, which its cases do not say;
+their dispatchers are those of its recipes (src/megatron/bridge/perf_recipes). llm-foundry's long sequences ran with the first
 version of fused attention; the cases name none. Of the FP8 runs one has experts of width 768 and takes twice as long as
 expected: later releases of the same recipe take half the time. torchtitan's H100s may draw 500 W instead of 700 and read
-2.4 instead of 3.35 TB/s; rings of context parallelism are slower than expected."""
+2.4 instead of 3.35 TB/s; rings of context parallelism are slower than expected. The runs of 2025 and 2026 were written down
+before they were predicted: torchtitan's with tensor parallelism and without compilation take 15 to 23 % longer than
+expected, and float8 scaled by rows had a slow kernel (torchtitan issue 1207). Unsloth's is of a T4, whose clock falls."""
+
+
+FRESH = {
+    "torchtitan": "torchtitan, 2025",
+    "Trainy": "torchtitan, 2025",
+    "NeMo AutoModel": "NeMo AutoModel, 2026",
+    "Megatron Bridge": "Megatron Bridge FP8, 2026",
+    "Unsloth": "Unsloth",
+}
 
 
 def kind_of(case):
     """The source, and whether a network is part of it."""
+    if isinstance(case["source"], dict):
+        found = next(name for name in FRESH if case["source"]["title"].startswith(name))
+        kinds = case["config"]["parallelism"]
+        return f"{FRESH[found]}{', experts' if 'expert_parallel_size' in kinds else ''}"
     if case["source"] != "llm-foundry":
         return case["source"]
     if case["config"]["training"]["sequence_length"] > 8192:
@@ -67,11 +92,11 @@ def ratios():
     for case in CASES:
         try:
             each = ratio_of(case)
-        except UnsupportedError:
+        except (ConfigError, UnsupportedError):
             refused += 1
             continue
         found[kind_of(case)].append(each)
-    assert refused == 5
+    assert refused == 14
     return found
 
 

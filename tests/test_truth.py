@@ -1,6 +1,7 @@
 """Predictions against steps of real PyTorch: simulated ones on fake tensors, and jobs measured on GPUs."""
 
 import json
+from pathlib import Path
 
 import pytest
 from conftest import truth
@@ -10,6 +11,7 @@ from memcore.questions.accuracy import accuracy, of_stage
 
 pytestmark = pytest.mark.machine  # a thousand cases take minutes inside Pyodide, where test_tapes shows the same
 
+ROOT = Path(__file__).parent.parent
 SIMULATED, HARDWARE = truth("simulated"), truth("hardware")
 REPORT = accuracy(SIMULATED)
 DONE = [result for result in REPORT.results if result.error is not None]
@@ -97,3 +99,27 @@ def test_loops_on_an_h100():
     found = accuracy([case for case in truth("h100") if case["id"] in wanted]).results
     assert len(found) == len(LOOPS)
     assert [each.id for each in found if abs(each.error) > 1e-3] == []
+
+
+def test_fresh_runs():
+    """Runs of 2025 and 2026, written down before they were predicted: bytes of those whose jobs are stated."""
+    known = [each for each in truth("fresh") if each["confidence"] != "low" and "bytes" in each["measured"]]
+    found = accuracy(known).results
+    assert [each.id for each in found if each.error is None] == ["unsloth-gpt-oss-20b-500k-a100"]
+    errors = sorted(abs(each.error) for each in found if each.error is not None)
+    assert len(errors) == 5
+    assert errors[2] < 0.083
+    assert errors[-1] < 0.103
+
+
+def test_answers_of_other_tools_are_of_known_runs():
+    """`benchmarks/peers.py` has asked them; the page says how far off they are."""
+    peers = json.loads((ROOT / "tests" / "truth" / "peers.json").read_text(encoding="utf-8"))
+    known = {each["id"] for name in ("hardware", "megatron", "runs", "fms", "h100", "fresh") for each in truth(name)}
+    assert {each["id"] for each in peers["runs"]} <= known
+    assert all(len(commit) == 40 for commit in peers["commits"].values())
+    assert {tool for each in peers["runs"] for tool in each["said"]} == {
+        *peers["commits"],
+        "Megatron-LM",
+        "Megatron Bridge",
+    }

@@ -1,6 +1,8 @@
 """Liger's fused linear cross-entropy: head, loss and their gradients in the forward pass, a few rows at a time.
 
-Source: liger_kernel/ops/fused_linear_cross_entropy.py, `fused_linear_cross_entropy_forward`.
+Source: liger_kernel/ops/fused_linear_cross_entropy.py, `fused_linear_cross_entropy_forward`; since 0.8.5 (August 2026)
+`torch.addmm(out=grad_weight)` adds a chunk's gradient of the head to the others' on GPUs of compute capability 8 and
+later, where before each was computed, cast to fp32 and added.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def chunks_recorded(rows: int, sizes: Mapping[str, int]) -> int:
     return min(-(-rows // sizes[_CHUNK]), CHUNKS)
 
 
-def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks: int) -> Tensor:
+def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks: int, *, in_place: bool) -> Tensor:
     """The loss; it keeps the gradients of hidden states and head, which the backward pass scales in place."""
     tape = hidden.tape
     labels = shifted(labels)
@@ -41,7 +43,7 @@ def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks:
         needs = tracked(weight)
         for_weight = new(tape, weight.shape, weight.dtype, "fused_loss_gradient") if needs else None
         rows = new(tape, hidden.shape[:-1], "fp32", "fused_loss_rows")
-        _run_chunks(x, weight, chunks, made=for_weight)
+        _run_chunks(x, weight, chunks, made=None if in_place else for_weight)
         loss = new(tape, (), "fp32", "fused_loss")
         del rows, labels
         results: list[Tensor] = [for_x] if for_weight is None else [for_x, for_weight]

@@ -164,6 +164,11 @@ class LatentAttention:
     softcap: ClassVar[bool] = False
     softmax_fp32: ClassVar[bool] = True
 
+    @property
+    def reuses(self) -> bool:
+        """Return whether it attends to the tokens that an earlier layer's indexer chose."""
+        return self.variant == "glm_moe_dsa" and not self.indexer
+
     def weights(self) -> Iterator[Weight]:
         """Its parameters."""
         yield from _weights((*self.queries, self.compress, self.expand, self.output), "attention")

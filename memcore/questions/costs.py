@@ -13,8 +13,9 @@ A step of training takes, on one GPU,
 - `hidden`: communication beside which every pass computes: keys and values that ranks of one sequence pass on, and with
   FSDP parameters and gradients. What an engine sends once a step is `waited` for, as far as a forward or backward
   pass of one micro-batch does not hide it, or wholly (`memcore.trace.traffic`).
-- `tensor`: four collectives for each layer and pass, which wait for each other; `expert`: the hidden states of each
-  token on their way to each of its experts and back; `pipeline`: hidden states sent on.
+- `tensor`: four collectives for each layer and pass, which wait for each other, and copies of what DTensor gathers or
+  reduces along another axis than the first; `expert`: the hidden states of each
+  token on their way to its experts and back, as the job's dispatcher sends them; `pipeline`: hidden states sent on.
 - `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
 - `update`: the optimizer's step, which reads and writes parameters, gradients and states once.
 - `slowest`: layers, with the head for some of them, of the pipeline's fullest rank over the mean.
@@ -53,10 +54,10 @@ from memcore.hardware import (
 )
 from memcore.memory.pipeline import stages_of_rank
 from memcore.messages import Message, joined
-from memcore.questions.work import ATTENTION, Work, work_for, work_of
+from memcore.questions.work import ATTENTION, Work, dispatch_of, ranks_of_token, work_for, work_of
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
-from memcore.trace.traffic import Behind, Traffic
+from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +196,10 @@ class Plan:
     """Elements of one all-gather and of one reduction; 0: those of a layer."""
     heaviest: float = 1.0
     """Work of the pipeline's slowest rank over the mean of all."""
+    regrouped: float = 0.0
+    """As `Traffic.regrouped`."""
+    dispatch: Dispatch = USUAL_DISPATCH
+    """How tokens reach their experts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +259,10 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
     gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces
     part += own
-    travels = plan.micro_batches * work.chosen / stages * local / tensor * work.hidden * size
-    expert_bytes = travels * 2 * (2 + plan.products_again) * _shared(plan.experts)
+    travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
+    sent_away, dispatching = _dispatched(work, plan, roofline)
+    travels *= 2 * (2 + plan.products_again)
+    expert_bytes, dispatching = travels * sent_away, travels * dispatching
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
@@ -267,7 +274,10 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     turning = context_bytes / _rate(roofline, tensor * context, tensor)
     gathering, summing = _sending(plan, roofline, part, passes / plan.micro_batches, gathered, reduced, spread)
     hidden, waited = _behind(plan, computing, turning, gathering, summing)
-    exposed = tensor_bytes / _rate(roofline, tensor) + expert_bytes * _all_to_all(work, plan, roofline)
+    hidden += dispatching if plan.dispatch.hidden else 0.0
+    exposed = tensor_bytes / _rate(roofline, tensor) + (0.0 if plan.dispatch.hidden else dispatching)
+    if tensor > 1:
+        exposed += plan.regrouped * tensor_bytes / shared / _kernels(roofline)
     exposed += pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
     exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
@@ -433,20 +443,23 @@ def _rate(roofline: Roofline, reach: int, stride: int = 1) -> float:
     return min(roofline.link, roofline.network * ports) * roofline.communication_efficiency
 
 
-def _all_to_all(work: Work, plan: Plan, roofline: Roofline) -> float:
-    """Seconds for each byte that goes to experts.
+def _dispatched(work: Work, plan: Plan, roofline: Roofline) -> tuple[float, float]:
+    """How many times a token leaves its rank on its way to a layer's experts, and seconds for each byte of it.
 
-    Each rank sends what leaves the node through its own port, a token once to each node that has one of its experts:
-    so do the libraries that send tokens over nodes (deepseek-ai/DeepEP; Megatron-LM, transformer/moe/fused_a2a.py).
+    Each rank sends what leaves the node through its own port. A library that sends a token once to each rank sends it
+    once to each node, whose ranks pass it on (deepseek-ai/DeepEP, csrc/kernels/internode.cu); all-to-all sends it to
+    each of its experts, and an all-gather to everyone (Megatron-LM, transformer/moe/token_dispatcher.py).
     """
     if plan.experts == 1 or not work.sparse:
-        return 0.0
-    near = min(plan.experts, max(roofline.domain // plan.tensor, 1))
-    nodes, chosen = plan.experts / near, work.chosen / work.sparse
-    once = nodes * (1 - (1 - 1 / nodes) ** chosen) / chosen
-    away = (plan.experts - near) / (plan.experts - 1)
-    slowest: float = max(away * once / roofline.network, (1 - away * once) / roofline.link)
-    return slowest / roofline.communication_efficiency
+        return 0.0, 0.0
+    ranks, chosen = plan.experts, work.chosen / work.sparse
+    near = min(ranks, max(roofline.domain // plan.tensor, 1))
+    nodes = ranks / near
+    copies = {"experts": chosen, "ranks": ranks_of_token(ranks, chosen), "all": ranks}[plan.dispatch.copies]
+    visited = {"experts": chosen, "ranks": ranks_of_token(nodes, chosen), "all": nodes}[plan.dispatch.copies]
+    leaving, far = copies * _shared(ranks), visited * (nodes - 1) / nodes
+    within = leaving - (far if plan.dispatch.copies == "experts" else 0.0)
+    return leaving, max(far / roofline.network, within / roofline.link) / roofline.communication_efficiency
 
 
 def cost_of(job: Job, roofline: Roofline) -> Cost:
@@ -519,6 +532,8 @@ def plan_of(job: Job) -> Plan:
         behind=(traffic.gathers_behind, traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
         heaviest=heaviest_of(job),
+        regrouped=traffic.regrouped,
+        dispatch=dispatch_of(job),
     )
 
 

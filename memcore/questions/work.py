@@ -12,6 +12,7 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.symbols import measure
 from memcore.trace.job import Job
+from memcore.trace.traffic import USUAL_DISPATCH, Dispatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +144,11 @@ def work_for(job: Job, sequence: int) -> Work:
     flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
     elementwise, narrow = work.elementwise, 0.0
-    own = getattr(registry.room(job.engine.name, "costs"), "HIDDEN_BYTES", _eager(model))
-    if not job.recipe.compiled:
+    elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
+    room = registry.room(job.engine.name, "costs")
+    own = getattr(room, "HIDDEN_BYTES", _eager(model))
+    fused = getattr(room, "fuses", None)
+    if not job.recipe.compiled and not (fused is not None and fused(job)):
         elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
     if job.recipe.attention == "math":
         elementwise += work.attention / _width(model) * _SCORE_BYTES
@@ -155,6 +159,31 @@ def work_for(job: Job, sequence: int) -> Work:
         narrow = max(1 - head / work.products, 0.0)
         elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
     return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+
+
+def dispatch_of(job: Job) -> Dispatch:
+    """How the job's engine sends tokens to experts."""
+    own = getattr(registry.room(job.engine.name, "costs"), "dispatch", None)
+    found: Dispatch = USUAL_DISPATCH if own is None else own(job)
+    return found
+
+
+def ranks_of_token(ranks: float, chosen: float) -> float:
+    """How many of the ranks have one of a token's experts, which are chosen at random."""
+    found: float = ranks * (1 - (1 - 1 / ranks) ** chosen)
+    return found
+
+
+def _moved(job: Job, work: Work) -> float:
+    """Hidden states that kernels read or write for a token on its way to its experts and back, over all layers."""
+    if not work.sparse:
+        return 0.0
+    found, chosen = dispatch_of(job), work.chosen / work.sparse
+    ranks = ranks_of_token(job.sizes.get("ep", 1), chosen)
+    return work.sparse * (found.moves * chosen + found.moves_of_ranks * ranks)
+
+
+_MOVES = USUAL_DISPATCH.moves
 
 
 def _with_launches(job: Job, work: Work) -> Work:
@@ -194,7 +223,7 @@ keys, values and the attention's output made contiguous (16), and an activation 
 transformers, models/gpt2/modeling_gpt2.py; PyTorch, autocast_mode.cpp, fp32 list. Composed of several kernels, as norms
 by the root mean square and rotations are, forward and backward passes move three times 114: norms 72 and 160, sums 24,
 rotations 50, a gated activation 35 and 56, copies 8, less what `_elementwise` counts (models/llama/modeling_llama.py).
-A trainer whose kernels are fused says so in its room: `HIDDEN_BYTES`."""
+A trainer whose kernels are fused says so in its room: `HIDDEN_BYTES`, or for some jobs `fuses`."""
 
 
 def _eager(model: Model) -> int:

@@ -76,8 +76,13 @@ def choose_kernel(query: Tensor, value: Tensor, heads: Heads, *, masked: bool) -
     as wide as keys; the memory-efficient kernel takes as many key heads as query heads, and in half precision widths
     that are a multiple of 8.
     """
-    half = _dtype(query) in _HALF
-    if half and not (masked or heads.wide) and value.shape[3] == query.shape[3]:
+    return kernel_for(_dtype(query), heads, masked=masked, even=value.shape[3] == query.shape[3])
+
+
+def kernel_for(dtype: str, heads: Heads, *, masked: bool, even: bool) -> str:
+    """The same from a dtype; `even`: values are as wide as keys."""
+    half = dtype in _HALF
+    if half and not (masked or heads.wide) and even:
         return "flash"
     return "math" if heads.shared or (half and heads.padded != heads.width) else "efficient"
 

@@ -50,6 +50,8 @@ class Loss:
     """It copies the logits without those of the last token instead, as transformers did before 4.49."""
     keeps_outputs: bool = False
     """The model's output object, and with it the logits, lives through the backward pass."""
+    adds_in_place: bool = False
+    """A fused linear loss adds each chunk's gradient of the head to their sum as it computes it."""
 
     @property
     def of_a_chunk(self) -> Loss:
@@ -244,6 +246,8 @@ class Recipe:
     tiles: int = 0
     """Tiles of the feed-forward layers that are recorded; 0: they run as a whole."""
     use_cache: bool = False
+    caches_results: bool = False
+    """The cache is a tuple of what layers return, which a second run of a layer does not add to."""
     offloads_activations: bool = False
     """What layers save for the backward pass goes to the host."""
     steps_in_backward: int | None = None

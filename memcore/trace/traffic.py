@@ -1,4 +1,4 @@
-"""What an engine sends in a step for parameters and gradients, and what it computes in the meantime."""
+"""What an engine sends in a step for parameters, gradients and experts, and what it computes in the meantime."""
 
 from __future__ import annotations
 
@@ -21,3 +21,22 @@ class Traffic(NamedTuple):
     """Elements that one all-gather brings; 0: those of a layer."""
     reduced: float = 0
     """Elements that one reduction takes; 0: those of a layer."""
+    regrouped: float = 0.0
+    """How often kernels read or write the whole hidden states before or after a collective of tensor parallelism."""
+
+
+class Dispatch(NamedTuple):
+    """How tokens reach their experts' ranks and come back."""
+
+    copies: Literal["experts", "ranks", "all"] = "experts"
+    """A token is sent to each of its experts, once to each rank that has some of them, or to all ranks."""
+    moves: float = 6.0
+    """How often kernels read or write a token's hidden state for each of its experts, forth and back."""
+    moves_of_ranks: float = 0.0
+    """The same for each rank that it is sent to."""
+    hidden: bool = False
+    """Passes of other micro-batches run meanwhile."""
+
+
+USUAL_DISPATCH = Dispatch()
+"""All-to-all."""

@@ -5,7 +5,6 @@ Source: torchtitan/models/llama3/model, torchtitan/models/qwen3/model.py and tor
 
 from __future__ import annotations
 
-from memcore.errors import UnsupportedError
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
 from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
@@ -71,12 +70,6 @@ def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: S
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, turns: int) -> Tensor:
     """Over a rank's tokens, or over those of all ranks of a ring."""
-    if turns and kernel == "math":
-        raise UnsupportedError(
-            "training.attention",
-            "context parallelism has no kernel for these widths and heads in this dtype; allowed: {}",
-            "cudnn",
-        )
     if turns:
         return ring_attention(query, key, value, heads.shared, turns, kernel)
     return sdpa(query, key, value, heads, kernel, None)

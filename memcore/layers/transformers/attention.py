@@ -78,11 +78,12 @@ def _after_prefix(keys: Tensor, values: Tensor, weights: Weights, part: Attentio
 def update_cache(keys: Tensor, values: Tensor, context: Context, *, fresh: bool = True) -> tuple[Tensor, Tensor]:
     """`DynamicCache.update`, if there is a cache: appended to empty tensors, both of the dtype of the keys.
 
-    What is not `fresh` has been appended already.
+    What is not `fresh` has been appended already. Before transformers 4.36 the cache was a tuple of the keys and values
+    that layers returned, without a copy (4.31, models/llama/modeling_llama.py: `past_key_value`).
     """
-    if context.cache is None:
+    if context.cache is None or (context.caches_results and keys.tape.recomputing):
         return keys, values
-    if fresh:
+    if fresh and not context.caches_results:
         keys, values = cat([keys], keys.shape), cat([values], values.shape, empty=keys.dtype)
     context.cache.setdefault(keys.tape.repeats, []).extend((keys, values))
     return keys, values

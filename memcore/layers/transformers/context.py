@@ -39,6 +39,8 @@ class Context:
     """The attention mask of this kind of layer."""
     cache: Held[list[Tensor]] | None
     """The KV cache that is filled but not used, if `use_cache` was left on."""
+    caches_results: bool = False
+    """As `Recipe.caches_results`."""
     padding: Tensor | None = None
     """The padding mask itself, as recurrent mixers see it."""
     recurrence: Recurrence = field(default_factory=Recurrence)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.errors import UnsupportedError
 from memcore.layers.transformers.attention import interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.latent import ROTATE, expand_kv, query_residual
@@ -46,10 +45,7 @@ def attend_indexed(
         key_states, value_states = expand_kv(k_pass, k_rot, weights, part)
         topk_indices = _indexer(hidden_states, q_resid, weights, part, context) if part.indexer else context.chosen
         if topk_indices is None:
-            message = (
-                "a pipeline stage cannot start with a layer that reuses the previous stage's indexer: not supported yet"
-            )
-            raise UnsupportedError("parallelism.pipeline_parallel_size", message)
+            raise TypeError(part)
         index_mask = _index_mask(topk_indices)
         sparse = replace(context, mask=_sparse_mask(context.mask, index_mask))
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, sparse)

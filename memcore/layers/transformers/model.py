@@ -55,7 +55,9 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
         return step.leave("root", loss), returned
     if recipe.loss.kind == "fused-linear":
         step.forget_cache()
-        loss = fused_linear_loss(hidden_states, _words(step), batch.labels, recipe.loss.chunks)
+        loss = fused_linear_loss(
+            hidden_states, _words(step), batch.labels, recipe.loss.chunks, in_place=recipe.loss.adds_in_place
+        )
         return step.leave("root", loss), returned
     if recipe.loss.kind == "cut-cross-entropy":
         step.forget_cache()
@@ -165,6 +167,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 rotary=table_of(layer, start.tables),
                 mask=start.masks[mask_of(layer)],
                 cache=cache,
+                caches_results=step.recipe.caches_results,
                 bias=start.bias,
                 padding=batch.mask,
                 recurrence=step.recipe.recurrence,

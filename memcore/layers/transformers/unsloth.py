@@ -22,6 +22,10 @@ def check(network: Network) -> None:
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
         )
         raise UnsupportedError("training.implementation", message)
+    if any(isinstance(layer.mixer, Attention) and layer.mixer.sinks is not None for layer in network.kinds):
+        # unsloth_zoo/flex_attention/attention_sink.py
+        message = "Unsloth runs flex attention with sinks, which is not supported yet; use 'transformers'"
+        raise UnsupportedError("training.implementation", message)
 
 
 def _linears(network: Network) -> Iterator[Linear]:

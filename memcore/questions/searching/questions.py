@@ -29,10 +29,10 @@ from memcore.questions.searching.spaces import (
     slowest_of,
     space_of,
 )
-from memcore.questions.work import Work, work_for
+from memcore.questions.work import Work, dispatch_of, work_for
 from memcore.trace.job import Job
 from memcore.trace.searching import Kind
-from memcore.trace.traffic import Traffic
+from memcore.trace.traffic import Dispatch, Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Question:
     computes: int
     sums: int
     traffic: Traffic
+    dispatch: Dispatch
     slowest: Slowest
     capacity: int | None
     outside: int
@@ -62,7 +63,7 @@ class Question:
         """What a layout costs."""
         return cost(
             self.work,
-            plan(self.space, layout, self.computes, self.sums, self.traffic, self.slowest),
+            plan(self.space, layout, self.computes, self.sums, self.traffic, self.dispatch, self.slowest),
             self.roofline,
         )
 
@@ -164,6 +165,7 @@ def _question(
         floor=floor_of(job),
         work=work,
         traffic=traffic_of(job),
+        dispatch=dispatch_of(job),
         slowest=slowest_of(work, space.layers, space.counted),
         roofline=roofline or roofline_for(config),
         computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),

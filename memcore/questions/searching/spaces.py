@@ -25,7 +25,7 @@ from memcore.questions.searching.layouts import Layout, Settings
 from memcore.questions.work import Work
 from memcore.trace.job import Job
 from memcore.trace.searching import SCHEDULE, SCHEDULES, Policy, Row
-from memcore.trace.traffic import Traffic
+from memcore.trace.traffic import Dispatch, Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,10 +249,13 @@ def sequences_of(job: Job) -> int:
     return data * job.sizes["b"] * job.micro_batches
 
 
-def plan(space: Space, layout: Layout, computes: int, sums: int, traffic: Traffic, slowest: Slowest) -> Plan:
+def plan(
+    space: Space, layout: Layout, computes: int, sums: int, traffic: Traffic, dispatch: Dispatch, slowest: Slowest
+) -> Plan:
     """Return what the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`.
 
-    `traffic`: what the engine sends, whatever the sizes; `slowest`: the pipeline's slowest rank, by stages and chunks.
+    `traffic` and `dispatch`: what the engine sends, whatever the sizes; `slowest`: the pipeline's slowest rank, by
+    stages and chunks.
     """
     policy, count = space.row.policies[layout.policy], layout.micro_batches
     sharded = space.row.sharded == "parameters"
@@ -281,6 +284,8 @@ def plan(space: Space, layout: Layout, computes: int, sums: int, traffic: Traffi
         behind=(traffic.gathers_behind, "one" if sharded and layout.stages > 1 else traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
         heaviest=slowest(layout.stages, policy.chunks),
+        regrouped=traffic.regrouped,
+        dispatch=dispatch,
     )
 
 

@@ -59,18 +59,18 @@ def perform(task: Task) -> tuple[int, list[Outcome]]:
 def _answer(
     task: Task, base: Config, policies: Sequence[Mapping[str, object]], totals: Totals | None, layout: Layout
 ) -> Outcome:
+    total = None if totals is None else totals.total(layout)
+    if isinstance(total, MemcoreError):
+        return str(total)
+    if total is not None and (answer := task.unasked(total)) is not None:
+        return answer
     try:
-        total = None if totals is None else totals.total(layout)
-        if isinstance(total, MemcoreError):
-            return str(total)
-        if total is not None and (answer := task.unasked(total)) is not None:
-            return answer
         found = estimate(config_of(base, layout, policies, task.space.divided(layout)))
-        if not isinstance(found, Estimate):
-            return "servers have no layouts to search"
-        allocated = found.allocated.expected
-    except MemcoreError as error:  # a layer may refuse what its settings allow
+    except MemcoreError as error:
         return str(error)
+    if not isinstance(found, Estimate):
+        return "servers have no layouts to search"
+    allocated = found.allocated.expected
     answer = task.unasked(allocated)
     return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])
 

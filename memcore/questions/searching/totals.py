@@ -177,12 +177,7 @@ class Totals:
                 self._growths[key] = None
             else:
                 job = structure.job
-                try:
-                    program = forward_of(job.recipe)
-                except MemcoreError:  # a layer refuses what its settings allow: nothing is known
-                    self._growths[key] = None
-                else:
-                    self._growths[key] = grown(program, {**job.sizes, **point.sizes}, job.model.network)
+                self._growths[key] = grown(forward_of(job.recipe), {**job.sizes, **point.sizes}, job.model.network)
         return self._growths[key]
 
     def _resolved(self, config: Config) -> Job | MemcoreError:

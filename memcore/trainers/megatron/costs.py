@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 
 from memcore.trace.job import Job
-from memcore.trace.traffic import Behind, Traffic
+from memcore.trace.traffic import Behind, Dispatch, Traffic
 from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.pytorch.costs import DISPATCHERS
 
 
 def _megatron(job: Job) -> Traffic:
@@ -40,6 +42,13 @@ _BUCKET = 40e6
 (core/distributed/distributed_data_parallel.py: max(40,000,000, 1,000,000 for each rank))."""
 HIDDEN_BYTES = 20
 """Bytes for each element of the residual stream that a layer's fused kernels move (Megatron-LM, fusions/)."""
+
+
+def dispatch(job: Job) -> Dispatch:
+    """How tokens reach their experts; two micro-batches' passes may run together (`--overlap-moe-...`)."""
+    plan = job.recipe.plan(MegatronPlan)
+    found = DISPATCHERS["alltoall" if plan is None or plan.experts is None else plan.experts.dispatcher]
+    return found._replace(hidden=bool(job.config.get(MegatronSettings.overlap_moe_expert_parallel_comm)))
 
 
 def layers_of_ranks(job: Job) -> Iterator[int]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.trace.job import Job
-from memcore.trace.traffic import Traffic
+from memcore.trace.traffic import USUAL_DISPATCH, Dispatch, Traffic
+from memcore.trainers.pytorch.frameworks import runs_transformer_engine
+from memcore.trainers.pytorch.settings import TorchSettings
 
 
 def _fsdp(job: Job) -> Traffic:
@@ -29,13 +33,49 @@ def _ddp(job: Job) -> Traffic:
     return Traffic(1, 0, 1, reduces_behind="one", reduced=_BUCKET)
 
 
+def _regrouping(job: Job, traffic: Traffic) -> Traffic:
+    """Sequences are divided along the second axis: what is gathered or reduced along the first is copied by parts.
+
+    Source: torch/distributed/_functional_collectives.py (`all_gather_tensor`, `reduce_scatter_tensor`: chunk and cat).
+    """
+    whole = job.config.get(Parallelism.sequence_parallel) is False
+    return traffic._replace(regrouped=0.0 if whole else 2.0)
+
+
 _BUCKET = 25 * 2**20 / 4
 """Elements of a bucket of DistributedDataParallel with gradients in fp32 (bucket_cap_mb)."""
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
-    "none": lambda job: Traffic(1, 0, 0),
+    "none": lambda job: _regrouping(job, Traffic(1, 0, 0)),
     "ddp": _ddp,
-    "fsdp": _fsdp,
+    "fsdp": lambda job: _regrouping(job, _fsdp(job)),
     "fsdp1": _fsdp,
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""
+
+
+DISPATCHERS: Mapping[str, Dispatch] = {
+    "alltoall": USUAL_DISPATCH,
+    "allgather": Dispatch("all", 4.0),
+    "deepep": Dispatch("ranks", 2.0, 2.0),
+    "hybridep": Dispatch("ranks", 2.0),
+}
+"""By the dispatcher: what is sent, and what kernels move besides. All-to-all: rows are sorted before they are sent and
+when they have arrived, and back: six times read or written (Megatron-LM, transformer/moe/token_dispatcher.py: permute,
+sort_chunks_by_idxs). An all-gather: sorted once, and back.
+DeepEP: what has arrived is sorted by expert, and summed by token on the way back (fused_a2a.py, moe_utils.py: permute).
+HybridEP does both itself (fused_a2a.py, dispatch_with_permute)."""
+
+
+def dispatch(job: Job) -> Dispatch:
+    """How tokens reach their experts."""
+    given = str(job.config.get(TorchSettings.moe_token_dispatcher))
+    return DISPATCHERS.get(given if job.recipe.dispatcher == "local" else job.recipe.dispatcher, USUAL_DISPATCH)
+
+
+def fuses(job: Job) -> bool:
+    """Whether norms, rotations and activations are fused: NeMo AutoModel's networks run TransformerEngine's kernels.
+
+    Source: nemo_automodel/components/models/common/utils.py (BackendConfig); norms as in examples/llm_benchmark.
+    """
+    return job.recipe.implementation == "torchtitan" and runs_transformer_engine(job.config[EngineSettings.framework])

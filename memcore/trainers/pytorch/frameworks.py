@@ -3,6 +3,7 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
+meta-llama/llama-cookbook utils/train_utils.py and policies/activation_checkpointing_functions.py,
 AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
 mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`).
 """
@@ -64,6 +65,9 @@ class Framework:
     """The tokens of a tile of tiled feed-forward layers, if not as many as the hidden size."""
     partition: Partition | None = None
     """How it shares layers among a pipeline's stages."""
+    wraps_layers: bool = False
+    """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
+    llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
 
 TRAINER = Framework(brings=frozenset({"adafactor"}))
@@ -96,6 +100,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
+    "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "axolotl": Framework(tile=32768),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
@@ -106,6 +111,11 @@ def framework_of(read: Defaults) -> Framework:
     """The row of the framework that a config names."""
     name = read.given(EngineSettings.framework)
     return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
+
+
+def runs_transformer_engine(name: object) -> bool:
+    """Return whether a framework's own networks run TransformerEngine's kernels."""
+    return str(name).lower() == "nemo-automodel"
 
 
 def keeps_outputs(read: Defaults) -> bool:

@@ -11,10 +11,12 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.layers.transformers.attention import heads_of
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
-from memcore.networks.parts import Attention, LatentAttention
-from memcore.networks.stages import Listed, Partition, sparing_the_first, weighing_ends
+from memcore.networks.parts import Attention, LatentAttention, Mixer
+from memcore.networks.stages import Listed, Partition, layers_of, sparing_the_first, stage_of, weighing_ends
+from memcore.tensors.attention import kernel_for
 from memcore.tensors.ring import TURNS
 from memcore.trace.code import LayerCode
 from memcore.trace.engine import Engine
@@ -49,8 +51,11 @@ def ulysses_ranks(read: Defaults) -> int:
     return int(read.given(ULYSSES) or 1)
 
 
-def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
-    """Return how many turns of ring attention are recorded."""
+def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: str) -> int:
+    """Return how many turns of ring attention are recorded; `dtype` is that of the queries.
+
+    Raises UnsupportedError for layers that no kernel with a ring takes.
+    """
     path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
     if contexts == 1:
@@ -63,7 +68,24 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str) -> int:
     if implementation != "torchtitan" or kernel not in kernels:
         among = ", ".join(kernels)
         read.refuse(path, "found {}; supported only for torchtitan's layers with attention {}", contexts, among)
+    elif any(_kernel_of(layer.mixer, kernel, dtype) == "math" for layer in model.network.kinds):
+        raise UnsupportedError(
+            Training.precision if dtype == "fp32" else Training.attention,
+            "context parallelism has no kernel for these widths and heads in this dtype; allowed: {}",
+            "bf16-mixed" if dtype == "fp32" else "cudnn",
+        )
     return min(contexts, TURNS)
+
+
+def _kernel_of(part: Mixer | None, kernel: str, dtype: str) -> str:
+    """What torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
+    if isinstance(part, Attention) and kernel == "sdpa":
+        heads = heads_of(part)
+        return kernel_for(dtype, heads.repeated() if part.repeats_heads else heads, masked=False, even=True)
+    if isinstance(part, LatentAttention) and kernel in ("sdpa", "flash"):
+        even = part.heads.value == part.heads.width
+        return kernel_for(dtype, heads_of(part), masked=False, even=even)
+    return kernel
 
 
 def ulysses(
@@ -200,7 +222,18 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
         path = STAGES if given is None else _LAYOUT
         shares = list(found(model.num_layers, total))
         read.refuse(path, "found {}; {} layers would leave a stage empty", read.given(path), shares)
+    elif any(_reuses(stage_of(model, number, total, found or layers_of)) for number in range(total)):
+        raise UnsupportedError(
+            STAGES,
+            "a pipeline stage cannot start with a layer that reuses the previous stage's indexer: not supported yet",
+        )
     return found
+
+
+def _reuses(stage: Model) -> bool:
+    """Whether the first layer of a stage attends to the tokens that an earlier layer chose."""
+    first = next((run[0].mixer for run in stage.network.runs), None)
+    return isinstance(first, LatentAttention) and first.reuses
 
 
 def _partition(read: Defaults, engine: Engine) -> Partition | None:

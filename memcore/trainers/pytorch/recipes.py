@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.hardware import find_accelerator
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layers.transformers.liger import KERNELS as KERNELS_OF_LIGER
@@ -38,12 +40,13 @@ from memcore.trainers.pytorch.frameworks import (
     fuses_head,
     is_early_titan,
     keeps_outputs,
+    runs_transformer_engine,
     upcasts_logits,
 )
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
 from memcore.trainers.pytorch.settings import TorchSettings
-from memcore.trainers.pytorch.transformers_releases import causal_loss
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, causal_loss
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -144,7 +147,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
     )
 
 
-def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str) -> Loss:
+def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str, *, fake: bool) -> Loss:
     history = causal_loss(read, family) if code.title == "transformers" else None
     own: str | None = None
     if history is not None and history.kind != code.loss:
@@ -169,7 +172,18 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         slices_logits=shift == "model" and bool(history and history.slices_logits),
         shifts_labels=shift == "model",
         keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
+        adds_in_place=word == "fused-linear" and not fake and _adds_in_place(read),
     )
+
+
+def _adds_in_place(read: Defaults) -> bool:
+    """Return whether Liger adds gradients of the head in place; releases that go with transformers 4 do not."""
+    given = read.given(Hardware.accelerator)
+    major = _AMPERE if given is None else find_accelerator(given).major or 0
+    return major >= _AMPERE and not before(read, STARTS_NEW)
+
+
+_AMPERE = 8
 
 
 def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: str) -> tuple[str, str]:
@@ -240,7 +254,10 @@ def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
 def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precision) -> str:
     supported = code.has_sdpa(model.network)
     reason = None if supported else Message("{} has no SDPA for {}", code.title, model.network.family)
-    kernel = str(read.take(Training.attention, "sdpa" if supported else "math", reason))
+    usual = "sdpa" if supported else "math"
+    if supported and code.title == "torchtitan" and _prefers_cudnn(read, precision):
+        usual, reason = "cudnn", Message("TransformerEngine's choice since Hopper")
+    kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
     if kernel not in offered:
         allowed = ", ".join(offered)
@@ -259,6 +276,18 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     if kernel in ("flash", "cudnn") and compute == "fp32":
         read.refuse(Training.attention, "{!r} has no fp32 kernel; allowed: {}", kernel, "sdpa, efficient, math")
     return kernel
+
+
+_HOPPER = 9
+
+
+def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
+    """Return whether TransformerEngine runs attention, on a GPU and in a dtype for which it prefers cuDNN's kernel."""
+    given = read.given(Hardware.accelerator)
+    if given is None or not runs_transformer_engine(read.given(EngineSettings.framework)):
+        return False
+    major = find_accelerator(given).major
+    return (precision.autocast or precision.compute) != "fp32" and major is not None and major >= _HOPPER
 
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
@@ -354,7 +383,7 @@ def recipe_of(
         padded=padded,
         windowed=model.window is not None and sizes["sq"] >= model.window,
         precision=precision,
-        loss=_loss(read, code, sizes, model.network.family),
+        loss=_loss(read, code, sizes, model.network.family, fake=fake),
         liger=_liger(read, model, code, implementation),
         sharding=_sharding(read, engine, code, sizes, data_ranks),
         checkpoints=checkpoints,
@@ -363,11 +392,12 @@ def recipe_of(
         units=frozenset(unit_axes(sizes)),
         tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
+        caches_results=framework_of(read).wraps_layers,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
         offloads_activations=read.given(Training.offload.activations) is not None,
         steps_in_backward=_steps_in_backward(read, micro_batches),
-        ring_turns=ring(read, model, implementation, kernel),
+        ring_turns=ring(read, model, implementation, kernel, precision.autocast or precision.compute),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),
         pictures=pictures(model, sizes),
@@ -473,7 +503,8 @@ def _use_cache(read: Defaults, code: LayerCode) -> bool:
     used = bool(read.take(Training.use_cache, False))
     if used and not code.has_cache:
         read.refuse(Training.use_cache, "{} has no KV cache in training; allowed: {}", code.title, "false")
-    if used and read.given(Training.activation_checkpointing.policy) not in (None, "none"):
+    checkpoints = read.given(Training.activation_checkpointing.policy) not in (None, "none")
+    if used and checkpoints and not framework_of(read).wraps_layers:
         read.refuse(Training.use_cache, "found {}; transformers turns the cache off under checkpointing", "true")
     return used
 
