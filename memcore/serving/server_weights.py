@@ -166,7 +166,7 @@ def _tables(job: ServingJob, stage: Stage, dtype: str, times: int) -> Iterator[E
         yield tensor("cosines and sines", CATEGORY, ("P", "r"), BYTES[dtype], sizes, _ROPE, module=name)
 
 
-_STRETCHED = frozenset({"linear", "dynamic"})
+_STRETCHED = ("linear", "dynamic")
 """Scalings whose tables are longer by their factor (vllm, rotary_embedding/linear_scaling_rope.py and
 dynamic_ntk_scaling_rope.py); others keep the positions that the model names."""
 
