@@ -19,6 +19,8 @@ from memcore.limits import NESTING
 
 _MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Lines of a notebook that are commands of the shell or of IPython."""
+_ENV_MAGIC = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+(\w{1,80})(?:=|[ \t]+)([^\n]{1,400}?)[ \t]*$", re.MULTILINE)
+"""A line of a notebook that sets a variable of the environment."""
 _IMPORTS = re.compile(r"^[ \t]*(?:import|from) [a-zA-Z_]\w*", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 """What begins code in a page of Markdown, which is none itself."""
@@ -84,9 +86,15 @@ def _cells(cells: Iterable[Any]) -> Iterator[str]:
         if not isinstance(each, dict) or each.get("cell_type") != "code":
             continue
         source = each.get("source", "")
-        code = _MAGIC.sub(r"\1pass", "".join(map(str, source)) if isinstance(source, list) else str(source))
+        whole = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        code = _MAGIC.sub(r"\1pass", _ENV_MAGIC.sub(_assigning, whole))
         if _SAYS.search(code) or _parses(code):
             yield code
+
+
+def _assigning(magic: re.Match[str]) -> str:
+    """IPython's `%env NAME=value` as Python."""
+    return f"{magic[1]}os.environ[{magic[2]!r}] = {magic[3]!r}"
 
 
 def _parses(code: str) -> bool:
@@ -116,6 +124,45 @@ def calls(code: str) -> list[Call]:
     except (ValueError, RecursionError, MemoryError):
         raise ConfigError.at("the file", "is nested too deeply to be read") from None
     return sorted(found, key=lambda each: each.line)
+
+
+_PUT = ("setdefault", "putenv")
+
+
+def environment(code: str) -> dict[str, str]:
+    """Variables of the environment that a script sets to texts that are known.
+
+    >>> environment("import os\nos.environ['A'] = 'b:' + 'c'\nos.environ.setdefault('A', 'd')")
+    {'A': 'b:c'}
+    """
+    found: dict[str, str] = {}
+    if len(code) > _LONGEST or "environ" not in code and "putenv" not in code:
+        return found
+    try:
+        tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        known = _Known(tree)
+        for node in _alive(tree, 0):
+            for name, value, more in _set_in(node):
+                said = known.value(name, 0), known.value(value, 0)
+                if all(isinstance(each, str) and not _open(each) for each in said) and not (more and said[0] in found):
+                    found[said[0]] = said[1]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    return found
+
+
+def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
+    """Names and values that a statement puts into the environment, and whether only where nothing is there."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Subscript) and _last(target.value) == "environ":
+                yield target.slice, node.value, False
+    elif isinstance(node, ast.Call) and _last(node.func) in _PUT and len(node.args) == 2:
+        yield node.args[0], node.args[1], _last(node.func) == "setdefault"
+    elif isinstance(node, ast.Call) and _last(node.func) == "update" and "environ" in ast.dump(node.func):
+        for each in node.args:
+            if isinstance(each, ast.Dict):
+                yield from ((name, value, False) for name, value in zip(each.keys, each.values, strict=True) if name)
 
 
 def _alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:

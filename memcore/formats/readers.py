@@ -96,7 +96,7 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
     if script is not None:
         return of_command(read_command(script))
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
-        return "argv", _tested(content["MODEL_ARGS"])
+        return "argv", {**_tested(content["MODEL_ARGS"]), **_around(content.get("ENV_VARS"))}
     if not isinstance(content, Mapping):
         raise ConfigError.at("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", flat(content)
@@ -237,6 +237,12 @@ def _tested(arguments: Mapping[Any, Any]) -> dict[str, Any]:
     """The flags of one of Megatron-LM's functional tests, which are keys there."""
     found = {str(name): _listed(value) for name, value in arguments.items() if value is not None and value is not False}
     return {**found, "": "pretrain_gpt.py"}
+
+
+def _around(variables: object) -> dict[str, Any]:
+    """The environment that such a test runs in."""
+    pairs = variables.items() if isinstance(variables, Mapping) else ()
+    return {f"{ENVIRONMENT}{name}": value for name, value in pairs}
 
 
 def _listed(value: Any) -> Any:

@@ -421,6 +421,8 @@ class _Script:
         if given and given[0] in ("if", "elif", "else", "fi"):
             self._branch(given[0], given[1:])
             return
+        if len(given) > 1 and given[0] == "env" and _NAME.match(given[1]):
+            given = given[1:]
         exports = bool(given) and given[0] == "export"
         if exports:
             given = given[1:]

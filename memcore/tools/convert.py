@@ -28,6 +28,7 @@ from memcore.formats.writing import argument, as_command, as_json, as_toml, as_y
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, full_name
 from memcore.tools.accounts import Accounts, accounted
+from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
@@ -193,6 +194,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         flat[path] = value
         read[name] = path
     notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
+    memory = allocator(keys, str(flat.get(EngineSettings.type, tool.engines[0])))
+    flat |= memory.settings
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine: Mapping[str, Any] = {} if tool.engines[0] == "none" else {EngineSettings.type: tool.engines[0]}
     config = nested({**engine, **assumed, **_unscaled(tool, flat)})
@@ -200,12 +203,14 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes += folder
     if model is not None:
         config = {"model": model, **config}
-    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
+    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     silent = [name for name in rest if _ignored(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
     _whose(tool, len(read), sorted_out)
-    unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
+    unread_keys = Accounts(
+        (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
+    )
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.python import Call, calls
+from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
+from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
 from memcore.tools.methods import METHOD
@@ -63,11 +64,14 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
     """
     found = calls(code)
+    around = {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
-        return ("yaml", *_training(found))
+        keys, notes = _training(found)
+        return "yaml", {**keys, **around}, notes
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
     if serves and "vllm" in code:
-        return ("argv", *_serving(_one(serves)))
+        keys, notes = _serving(_one(serves))
+        return "argv", {**keys, **around}, notes
     return None
 
 
