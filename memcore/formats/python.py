@@ -130,13 +130,13 @@ _PUT = ("setdefault", "putenv")
 
 
 def environment(code: str) -> dict[str, str]:
-    """Variables of the environment that a script sets to texts that are known.
+    r"""Variables of the environment that a script sets to texts that are known.
 
     >>> environment("import os\nos.environ['A'] = 'b:' + 'c'\nos.environ.setdefault('A', 'd')")
     {'A': 'b:c'}
     """
     found: dict[str, str] = {}
-    if len(code) > _LONGEST or "environ" not in code and "putenv" not in code:
+    if len(code) > _LONGEST or ("environ" not in code and "putenv" not in code):
         return found
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
