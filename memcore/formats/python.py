@@ -88,8 +88,35 @@ def _cells(cells: Iterable[Any]) -> Iterator[str]:
         source = each.get("source", "")
         whole = "".join(map(str, source)) if isinstance(source, list) else str(source)
         code = _MAGIC.sub(r"\1pass", _ENV_MAGIC.sub(_assigning, whole))
-        if _SAYS.search(code) or _parses(code):
+        if _parses(code):
             yield code
+        elif _SAYS.search(code):
+            yield _without_faults(code)
+
+
+_FILLED = re.compile(r"""\b[rR]?[fF]("|').*\1""")
+"""An f-string, to the last such quote of its line."""
+_FAULTS = 8
+"""Lines of a cell that are left out, at most: those of newer Pythons, as quotes in the braces of an f-string."""
+
+
+def _without_faults(code: str) -> str:
+    """A cell without lines that are no Python of this release; as it is, if more than a few are none."""
+    lines = code.split("\n")
+    for _ in range(_FAULTS):
+        try:
+            ast.parse("\n".join(lines))
+        except SyntaxError as error:
+            at = (error.lineno or 0) - 1
+            if not 0 <= at < len(lines) or _SAYS.search(lines[at]):
+                return code
+            texts = _FILLED.sub("''", lines[at])
+            lines[at] = re.sub(r"\S.*", "pass", lines[at]) if texts == lines[at] else texts
+        except (ValueError, RecursionError, MemoryError):
+            return code
+        else:
+            return "\n".join(lines)
+    return code
 
 
 def _assigning(magic: re.Match[str]) -> str:

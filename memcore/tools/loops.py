@@ -566,6 +566,8 @@ _ALIASES: Mapping[str, str] = {
     "use_peft_lora": "use_peft", "lora_enable": "use_peft", "use_4bit_quantization": "load_in_4bit",
     "use_8bit_quantization": "load_in_8bit", "use_nested_quant": "use_bnb_nested_quant",
     "model_max_length": "max_length", "max_seq_len": "max_length", "use_lora": "use_peft", "lora_rank": "lora_r",
+    "block_size": "max_length", "model_id": "model_name_or_path", "model_name": "model_name_or_path",
+    "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
     "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
 }  # fmt: skip
@@ -579,7 +581,11 @@ _PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_
 
 def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     """Keys of widespread scripts by TRL's names."""
-    renamed = {_ALIASES.get(name, name): value for name, value in found.items()}
+    renamed = {
+        name if _ALIASES.get(name) in found else _ALIASES.get(name, name): value for name, value in found.items()
+    }
+    if "lora_rank" in found and not _SWITCHES & set(found):
+        renamed |= _always_adapted(found)
     if _set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if found.get("bits") in (4, 8):
@@ -589,6 +595,23 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(renamed.get("lora_target_modules"), str | list):
         renamed["lora_target_modules"] = targets(renamed["lora_target_modules"])
     return renamed
+
+
+_OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
+_SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"}
+"""Keys of scripts that adapt where they are asked to."""
+
+
+def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of scripts that know nothing but LoRA (Chinese-LLaMA-Alpaca-3, scripts/training/run_clm_*_with_peft.py)."""
+    listed = {"trainable": "lora_target_modules", "modules_to_save": "lora_modules_to_save"}
+    told: dict[str, Any] = {"use_peft": True}
+    for name, ours in listed.items():
+        if isinstance(found.get(name), str):
+            told[ours] = [each.strip() for each in found[name].split(",")]
+    if found.get("load_in_kbits") in (4, 8):
+        told[f"load_in_{found['load_in_kbits']}bit"] = True
+    return told
 
 
 def _zero_dtype(settled: dict[str, Any], of_trl: bool) -> None:
@@ -640,6 +663,9 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     own, first = launched(found)
     settled, notes = of_trl(_renamed(own))
     settled, notes = dict(settled), (*first, *notes, *learnt)
+    if "lora_rank" in own and not _SWITCHES & set(own):
+        settled = {name: value for name, value in settled.items() if name not in _OF_ADAPTED}
+        notes = (*notes, "lora_rank is given without a switch: an adapter is assumed")
     if method:
         settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
     _attention(settled, "attn_implementation")

@@ -196,7 +196,10 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of LoRA by TRL's names; what is none of them keeps its own."""
     if given.get("bias", "none") != "none":
         raise UnsupportedError("LoraConfig(bias=)", "found {!r}; supported: 'none'", given["bias"])
-    chosen = {name: value for name, value in given.items() if name not in (*_NO_LORA, *_PARTS[2:])}
+    if given.get(_PARTS[1], True) is False:
+        raise UnsupportedError(_PARTS[1], "found {!r}; supported: {!r}", False, True)
+    silent = (*_NO_LORA, *_PARTS[1:], *(() if given.get(_PARTS[0]) is True else _PARTS[:1]))
+    chosen = {name: value for name, value in given.items() if name not in silent}
     named = {_LORA.get(name, name): value for name, value in chosen.items()}
     return {"use_peft": True, **named}
 

@@ -54,6 +54,8 @@ def sharded(found: Mapping[str, Any]) -> Settled:
         plain, more = _fsdp({**({"sharding_strategy": strategy} if strategy else {}), **given}, "offload" in words)
         settled |= plain
         notes += more
+    if isinstance(found.get("fsdp_config"), str) and (words or given):
+        notes.append(Message("fsdp_config: {} is another file; it was not imported", found["fsdp_config"]))
     other = found.get("deepspeed")
     if isinstance(other, str):
         plain, more = _zero(other)
