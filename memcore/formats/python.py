@@ -104,19 +104,25 @@ def _without_faults(code: str) -> str:
     """A cell without lines that are no Python of this release; as it is, if more than a few are none."""
     lines = code.split("\n")
     for _ in range(_FAULTS):
-        try:
-            ast.parse("\n".join(lines))
-        except SyntaxError as error:
-            at = (error.lineno or 0) - 1
-            if not 0 <= at < len(lines) or _SAYS.search(lines[at]):
-                return code
-            texts = _FILLED.sub("''", lines[at])
-            lines[at] = re.sub(r"\S.*", "pass", lines[at]) if texts == lines[at] else texts
-        except (ValueError, RecursionError, MemoryError):
-            return code
-        else:
+        at = _fault("\n".join(lines))
+        if at is None:
             return "\n".join(lines)
+        if not 0 <= at < len(lines) or _SAYS.search(lines[at]):
+            return code
+        texts = _FILLED.sub("''", lines[at])
+        lines[at] = re.sub(r"\S.*", "pass", lines[at]) if texts == lines[at] else texts
     return code
+
+
+def _fault(code: str) -> int | None:
+    """The line that is no Python, from 0; None if all are."""
+    try:
+        ast.parse(code)
+    except SyntaxError as error:
+        return (error.lineno or 0) - 1
+    except (ValueError, RecursionError, MemoryError):
+        return -1
+    return None
 
 
 def _assigning(magic: re.Match[str]) -> str:

@@ -225,8 +225,23 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     if _overridden(found):  # whatever else stands there is the launcher's
         named = {name: value for name, value in named.items() if f"--{name}" not in found or name in _OF_CONFIG}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
+    keys = _opened(keys)
     keys[""] = found.get("", "")
     return keys if gpus is None else {**keys, GPUS: gpus}
+
+
+def _opened(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that are texts of JSON as what they hold: `--gradient_checkpointing_kwargs '{"use_reentrant": 0}'`."""
+    opened: dict[str, Any] = {}
+    for name, value in keys.items():
+        held: Any = None
+        if isinstance(value, str) and value.startswith("{"):
+            try:
+                held = parse_json(value)
+            except ValueError:
+                held = None
+        opened |= flat(held, name) if isinstance(held, dict) else {name: value}
+    return opened
 
 
 _OF_CONFIG = ("config-name", "recipe", "mode")

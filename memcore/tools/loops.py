@@ -5,12 +5,14 @@ Each reads its own keys to plain ones that begin with `*`, or to those of its ta
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.settled import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Settled
+from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
@@ -196,6 +198,13 @@ _LAUNCHER = frozenset(
         "use_deepspeed",
         "use_fsdp",
         "zero_stage",
+        "deepspeed_config_file",
+        "deepspeed_multinode_launcher",
+        "deepspeed_hostfile",
+        "offload_optimizer_device",
+        "offload_param_device",
+        "zero3_init_flag",
+        "zero3_save_16bit_model",
         "gpu_ids",
         "offload",
         "module",
@@ -237,8 +246,13 @@ def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
         offloads = _set(found.get("offload"))
         said |= {ENGINE: "deepspeed", STAGE: stage} | ({OPTIMIZER: "cpu"} if offloads else {})
         said |= {PARAMETERS: "cpu"} if offloads and stage == _SHARDED_WEIGHTS else {}
+    elif _set(found.get("use_deepspeed")) and "deepspeed" not in found:
+        said["deepspeed"] = str(found.get("deepspeed_config_file", "zero2"))
     elif _set(found.get("use_fsdp")):
         said["fsdp"] = "full_shard"
+    for name, ours in (("offload_optimizer_device", OPTIMIZER), ("offload_param_device", PARAMETERS)):
+        if found.get(name) == "cpu":
+            said[ours] = "cpu"
     if word in ("bf16", "fp16") and not found.keys() & {"bf16", "fp16"}:
         said[word] = True
     return said
@@ -263,7 +277,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py.
     """
     method, learnt = of_axolotl_method(found)
-    plain, notes = sharded(found)
+    plain, notes = sharded(_axolotl_ranks(found))
     settled, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
     settled |= method
     spread = settled.get(ENGINE) in _SHARDED
@@ -287,6 +301,20 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
         settled[TRAINABLE] = _parts(settled.pop("unfrozen_parameters"))
     _axolotl_targets(settled, found.get("base_model"))
     return settled, tuple(said)
+
+
+_RANKS = ("dp_shard_size", "dp_replicate_size", "tensor_parallel_size", "context_parallel_size")
+
+
+def _axolotl_ranks(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys with the number of GPUs, which is the product of all groups.
+
+    Source: axolotl 0.18, utils/distributed.py (`build_parallelism_config`).
+    """
+    sizes = [found.get(name) or 1 for name in _RANKS]
+    if not isinstance(found.get(_RANKS[0]), int) or GPUS in found or not all(isinstance(each, int) for each in sizes):
+        return found
+    return {**found, GPUS: math.prod(sizes)}
 
 
 def _axolotl_targets(settled: dict[str, Any], model: object) -> None:
@@ -498,6 +526,18 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
         raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
 
 
+_DEVICES = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
+
+
+def _swift_alone(found: Mapping[str, Any]) -> None:
+    """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
+    devices, processes = str(found.get(_DEVICES, "")), found.get(GPUS, 1)
+    seen = len(devices.split(",")) if re.fullmatch(r"\d+(?:,\d+)*", devices) else 0
+    if found.get("deepspeed") is None and isinstance(processes, int) and seen > processes:
+        message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
+        raise _refuse("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
+
+
 def _swift_zero(name: object) -> Settled:
     """DeepSpeed by the name of ms-swift's own file for it, or of another file."""
     if name is None:
@@ -509,6 +549,12 @@ def _swift_zero(name: object) -> Settled:
     return plain | ({"*parameters": "cpu"} if offloads and stage == 3 else {}), ()
 
 
+_SWIFT_BITS: Mapping[str, object] = {
+    "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True,
+}  # fmt: skip
+"""What 4 bits are where nothing is said (arguments/base_args/quant_args.py)."""
+
+
 def of_swift(found: Mapping[str, Any]) -> Settled:
     """ms-swift's keys: LoRA of rank 8 on all linear layers, with reentrant checkpoints, if nothing else is said.
 
@@ -517,6 +563,7 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     trainers/arguments.py (`gradient_accumulation_steps`), trainers/mixin.py (`_fix_gradient_checkpointing`), config/.
     """
     _swift_trains(found)
+    _swift_alone(found)
     method, learnt = of_swift_method(found)
     found = {name: value for name, value in found.items() if not method or name not in SWIFT_KEYS} | method
     kind = found.get("tuner_type", found.get("train_type", "lora"))
@@ -530,6 +577,9 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     if more:
         notes = tuple(note for note in notes if note != SEVERAL)
     notes = (*notes, *also)
+    for name, usual in _SWIFT_BITS.items():
+        if name in settled and settled[name] == usual:
+            del settled[name]
     _attention(settled, "attn_impl")
     _trainer_liger(settled, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))

@@ -119,7 +119,11 @@ def _training(found: Sequence[Call]) -> Script:
             keys |= _of_trainer(call)
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told)
-    return {name: value for name, value in keys.items() if value is not None}, tuple(_hidden(told))
+    more: tuple[str, ...] = ()
+    if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
+        keys["use_vllm"] = False
+        more = ("fast_inference: vLLM's cache is not counted",)
+    return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
 
 
 def _hidden(told: Sequence[Call]) -> Iterator[str]:
@@ -133,6 +137,8 @@ def _hidden(told: Sequence[Call]) -> Iterator[str]:
 def _of_arguments(call: Call) -> dict[str, Any]:
     """The arguments of the loop; TRL's class has other defaults than transformers'."""
     keys = flat(call.arguments)
+    if call.name in (*_LEARNT, "SFTConfig") and call.arguments.get("max_length", 0) is None:
+        keys["max_length"] = "$max_length"  # as long as the data's
     if call.name in _LEARNT:
         return {"use_peft": False, METHOD: _LEARNT[call.name], **keys}
     if call.name == "SFTConfig":
@@ -204,6 +210,8 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"use_peft": True, **named}
 
 
+_CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")
+"""Classes of transformers whose models are trained."""
 _LOADED = ("torch_dtype", "dtype", "attn_implementation", "load_in_4bit", "load_in_8bit")
 
 
@@ -215,7 +223,7 @@ def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
         adapted = any(each.name == "get_peft_model" for each in found)
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
-    loads = [each for each in found if each.name == "from_pretrained" and each.of.startswith("AutoModel")]
+    loads = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
     keys: dict[str, Any] = {}
     if loads:
         told.append(loads[0])

@@ -56,6 +56,8 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
+_COMPLETION = 512
+"""Tokens of a completion where nothing is said (arguments/megatron_args.py)."""
 _BETA = 0.04
 """The weight of the distance from a reference model (arguments/rlhf_args.py)."""
 
@@ -96,14 +98,14 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         settled["recompute_granularity"] = None
     if settled.get("optimizer") == "dist_muon":
         settled |= {"optimizer": "muon", "use_distributed_optimizer": True}
-    settled["max_length"] = found.get("packing_length", found.get("max_length"))
+    settled["max_length"] = _length(found)
     if found.get("packing") is True:
         settled[_PACKED] = True
     else:
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
     if settled["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
-    settled |= {**_adapter(found), **_towers(found)}
+    settled |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
     for name, path in _OFF.items():
         if found.get(name) is not None:
             settled[f"*{path}"] = not found[name]
@@ -111,6 +113,23 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         settled["moe_flex_dispatcher_backend"] = "deepep"
     _unevenly(settled)
     return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _length(found: Mapping[str, Any]) -> object:
+    """The tokens of a sequence; of GRPO those of a prompt with its completion."""
+    said = found.get("packing_length", found.get("max_length"))
+    if found.get("rlhf_type") != "grpo" or not isinstance(said, int):
+        return said
+    return said + int(found.get("max_completion_length", _COMPLETION))
+
+
+def _dequantized(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The model whose published weights are in FP8, which mcore-bridge makes those of the job (`Fp8Dequantizer`)."""
+    model = str(found.get("model", ""))
+    if not model.endswith("-FP8"):
+        return {}
+    notes.append("model: weights in FP8 become those of the job's own precision when they are loaded")
+    return {"model": model.removesuffix("-FP8")}
 
 
 def _precision(found: Mapping[str, Any]) -> str:
@@ -206,7 +225,8 @@ MEGATRON_SWIFT = Tool(
     defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
              "packing_length", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
-             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_OFF),
+             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", "max_completion_length",
+             *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),
     closed=True,
