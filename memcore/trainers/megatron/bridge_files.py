@@ -13,14 +13,14 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
-from memcore.errors import UnsupportedError
+from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.builders import CALLED, ON, built
 from memcore.formats.readers import flat
 from memcore.formats.settled import GPUS, MODEL, Settled
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, full_name
+from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import MEGATRON_SWIFT
 
@@ -102,7 +102,15 @@ def _of_hub(model: str) -> str:
     plain = re.sub(r"-(\d)00m\b", r"-0.\1b", model.replace("_", "-"))
     pointed = re.sub(r"(?<=[a-z])(\d)(\d)(?=-)", r"\1.\2", plain)
     spelled = [each for name in (plain, pointed) for each in (name, name.replace("-vl-", "-"))]
-    return next((each for each in spelled if full_name(each) in catalog()), plain)
+    return next((each for each in spelled if _is_known(each)), plain)
+
+
+def _is_known(model: str) -> bool:
+    try:
+        find_model(model)
+    except MemcoreError:
+        return False
+    return True
 
 
 def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
