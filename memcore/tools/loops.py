@@ -504,6 +504,9 @@ def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
         return notes
     elif backend is not None:
         raise _refuse("dist_config.name", backend, "supported: 'fsdp2' and 'deepspeed'")
+    elif settled.get(GPUS, 1) != 1:
+        settled[ENGINE] = "ddp"  # v1/core/base_trainer.py, `_shard_model`
+        return (SEVERAL,)
     return ()
 
 
