@@ -81,6 +81,8 @@ class Tool:
     syntax: Syntax
     engines: tuple[str, ...]
     """Engines of configs that it runs; the first one is what its files are read as."""
+    framework: str = ""
+    """The training loop that it is, and that a config has to name (`engine.framework`) to be written so."""
     implementations: tuple[str, ...] | None = None
     """Whose layers it runs; None is any."""
     keys: tuple[Key, ...]

@@ -21,7 +21,7 @@ from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.files import MEGATRON, uneven
 from memcore.trainers.megatron.settings import MegatronSettings
 
-_ADAPTER, _TARGETS, _RANK, _DROPOUT = "*adapter", "*targets", "*rank", "*dropout"
+_ADAPTER = "*adapter"
 _FRAMEWORK, _PRECISION, _PACKED, _TRAINABLE = "*framework", "*precision", "*packed", "*trainable"
 _OFF: Mapping[str, str] = {
     "masked_softmax_fusion": MegatronSettings.no_masked_softmax_fusion,
@@ -94,8 +94,6 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     if settled["attention_backend"] == "auto":
         del settled["attention_backend"]
     settled[_PRECISION] = _precision(found)
-    if settled.get("recompute_granularity") == "none":
-        settled["recompute_granularity"] = None
     if settled.get("optimizer") == "dist_muon":
         settled |= {"optimizer": "muon", "use_distributed_optimizer": True}
     settled["max_length"] = _length(found)
@@ -149,9 +147,9 @@ def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
     listed = targets if isinstance(targets, list) else [targets]
     return {
         _ADAPTER: "lora",
-        _RANK: found.get("lora_rank", 8),
-        _DROPOUT: found.get("lora_dropout", 0.05),
-        _TARGETS: "all-linear" if "all-linear" in listed else listed,
+        "lora_rank": found.get("lora_rank", 8),
+        "lora_dropout": found.get("lora_dropout", 0.05),
+        "target_modules": "all-linear" if "all-linear" in listed else listed,
     }
 
 
@@ -203,16 +201,27 @@ MEGATRON_SWIFT = Tool(
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.trainable, name=_TRAINABLE),
         Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.rank, name=_RANK),
-        Key(path=Training.adapter.dropout, name=_DROPOUT),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.rank, name="lora_rank"),
+        Key(path=Training.adapter.dropout, name="lora_dropout"),
+        Key(path=Training.adapter.target_modules, name="target_modules"),
         Key(path=Parallelism.virtual_pipeline_parallel_size, name="virtual_pipeline_model_parallel_size"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=Hardware.gpus_per_node, name=PER_NODE),
         *(Key(path=path, name=f"*{path}") for path in _OFF.values()),
     ),
+    launch="NNODES={nodes} NPROC_PER_NODE={each} megatron sft --config {file}",
+    always={"save_safetensors": True},
     meanings=(
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
+        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"torch_dtype": "float16"}),
+        Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
+        Meaning(sets={Training.trainable: "all"}, keys={"freeze_vit": False, "freeze_aligner": False}),
+        Meaning(sets={Training.adapter.type: "lora"}, keys={"tuner_type": "lora"}),
+        *(
+            Meaning(sets={path: ours}, keys={name: not ours})
+            for name, path in _OFF.items() for ours in (True, False)
+        ),
         *(
             Meaning(sets=each.sets, keys={_plain(name): value for name, value in each.keys.items()})
             for each in MEGATRON.meanings
@@ -230,7 +239,8 @@ MEGATRON_SWIFT = Tool(
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),
     closed=True,
-    read_only=True,
+    framework="ms-swift",
+    unsaid={Training.attention: None, Training.micro_batch_size: None},
     source="ms-swift, swift/megatron/arguments/",
 )  # fmt: skip
 TOOLS = (MEGATRON_SWIFT,)
