@@ -486,3 +486,27 @@ def test_recipes_are_called_after_models():
     for recipe, model in (("qwen35_vl_35b_a3b", "qwen3.5-35b-a3b"), ("llama32_1b", "llama3.2-1b")):
         text = BRIDGE_RECIPE.replace("qwen3_8b", recipe)
         assert imported(text, 8).config["model"] == model
+
+
+def test_a_script_that_writes_python_is_one_of_a_shell():
+    """verl, examples/grpo_trainer/run_gptoss_20b.sh, whose model is a folder called after a re-upload."""
+    text = "#!/bin/bash\ncat > get_model.py << EOF\nimport torch\nmodel_id = 'openai/gpt-oss-20b'\nEOF\npython get_model.py\n"
+    text += "model_dir=$HOME/models/gpt-oss-20b-bf16\n"
+    found = imported(text + VERL_ULYSSES.replace("${MODEL_PATH:-Qwen/Qwen3-0.6B}", "$model_dir"))
+    assert found.config["model"] == "gpt-oss-20b-bf16"
+    assert any("taken for openai/gpt-oss-20b" in note for note in found.notes)
+
+
+def test_muon_of_axolotl():
+    """axolotl, examples/pretrain/muon-pretrain-fsdp2.yaml."""
+    found = flat(imported("base_model: Qwen/Qwen2.5-0.5B\nsequence_len: 2048\noptimizer: muon\n").config)
+    assert found["training.optimizer.name"] == "muon"
+
+
+def test_no_recomputation_of_megatron_swift():
+    said = "megatron sft --model Qwen/Qwen3-4B --micro_batch_size 1"
+    policies = [
+        flat(imported(said + more, 8).config)["training.activation_checkpointing.policy"]
+        for more in ("", " --recompute_granularity none")
+    ]
+    assert policies == ["selective", "none"]

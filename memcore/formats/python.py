@@ -24,6 +24,8 @@ _ENV_MAGIC = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+(\w{1,80})(?:=|[ \t]+)([^\
 _IMPORTS = re.compile(r"^[ \t]*(?:import|from) [a-zA-Z_]\w*", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 """What begins code in a page of Markdown, which is none itself."""
+_HEREDOC = re.compile(r"^[^#\n]*<<-?[ \t]*[\"']?[A-Z_]+[\"']?[ \t]*$", re.MULTILINE)
+"""What begins a document within a script of a shell, which may be Python."""
 _SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
 """What a cell has to have for the whole to be of any use without it."""
 _BF16 = ("is_bfloat16_supported", "is_bf16_supported")
@@ -66,7 +68,7 @@ def code_of(text: str) -> str | None:
         except (ValueError, RecursionError, AttributeError):
             return None
         return "\n".join(_cells(cells if isinstance(cells, list) else []))
-    page = _FENCE.search(text) is not None and not _parses(text)
+    page = (_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text)
     return text if _IMPORTS.search(text) and not page else None
 
 

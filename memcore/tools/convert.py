@@ -26,7 +26,7 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, full_name
+from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
@@ -382,9 +382,14 @@ def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
     """The model of the catalog that a folder on a disk is called after, and a note on it."""
     if not isinstance(model, str) or not _FOLDER.match(model):
         return model, ()
-    known = full_name(model.rstrip("/").rpartition("/")[2])
+    last = model.rstrip("/").rpartition("/")[2]
+    known = full_name(last)
     if known not in catalog():
-        return model, ()
+        try:
+            known = find_model(last).name
+        except MemcoreError:
+            return model, ()
+        return last, (Message("{} is taken for {}, by the folder's name", model, known),)
     return known, (Message("{} is taken for {}, by the folder's name", model, known),)
 
 

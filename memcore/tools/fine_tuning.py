@@ -379,6 +379,7 @@ AXOLOTL = Tool(
         *(
             Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
+        Meaning(sets={Training.optimizer.name: "muon"}, keys={"optimizer": "muon"}),
     ),
     defaults={
         Training.sequence_length: 512, Training.micro_batch_size: 1,
