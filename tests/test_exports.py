@@ -89,8 +89,9 @@ def jobs(draw, engine):
 
 def of_loop(name, config):
     """The job of a tool that is a training loop of its own."""
-    loop = TOOLS[name].framework
-    return config.replaced("engine.framework", loop) if loop else config
+    for path, value in TOOLS[name].needs.items():
+        config = config.replaced(path, value)
+    return config
 
 
 def is_default(path, value):

@@ -65,6 +65,7 @@ def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
         keys |= absent if config.get(path) is None else {}
     keys |= dict(needed for name, needed in tool.alongside.items() if name in keys)
     keys |= _in_all(tool, config, keys)
+    keys |= tool.written(config) if tool.written is not None else {}
     command, started = _command(tool, config, keys)
     in_command = tool.world if started else ()
     return Said(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)

@@ -31,7 +31,7 @@ def runs(tool: Tool, config: Config) -> bool:
 
 def _is_loop(tool: Tool, config: Config) -> bool:
     """Whether a tool that is a training loop of its own is the one that a config names."""
-    return not tool.framework or str(config.get(EngineSettings.framework)).lower() == tool.framework
+    return all(config.get(path) == value for path, value in tool.needs.items())
 
 
 def tool_of(config: Config) -> Tool:

@@ -239,7 +239,7 @@ MEGATRON_SWIFT = Tool(
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),
     closed=True,
-    framework="ms-swift",
+    needs={EngineSettings.framework: "ms-swift"},
     unsaid={Training.attention: None, Training.micro_batch_size: None},
     source="ms-swift, swift/megatron/arguments/",
 )  # fmt: skip
