@@ -510,3 +510,51 @@ def test_no_recomputation_of_megatron_swift():
         for more in ("", " --recompute_granularity none")
     ]
     assert policies == ["selective", "none"]
+
+
+MEGATRON_YAML = """\
+language_model:
+  num_layers: 2
+  hidden_size: 64
+  num_attention_heads: 4
+  ffn_hidden_size: null
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  layernorm_zero_centered_gamma: True
+  add_bias_linear: False
+  activation_func: swiglu
+  bias_swiglu_fusion: True
+  apply_rope_fusion: False
+  layernorm_epsilon: 1.e-5
+model_parallel:
+  tensor_model_parallel_size: 2
+  sequence_parallel: True
+  bf16: True
+  gradient_accumulation_fusion: True
+micro_batch_size: 2
+global_batch_size: 32
+seq_length: 64
+max_position_embeddings: 64
+untie_embeddings_and_output_weights: True
+position_embedding_type: rope
+transformer_impl: local
+vocab_size: 512
+use_distributed_optimizer: False
+"""
+"""Megatron-LM, examples/gpt3/gpt_config.yaml (`--yaml-cfg`), smaller."""
+
+
+def test_megatrons_yaml_is_its_command_line():
+    found = imported(MEGATRON_YAML, 8)
+    flags = imported(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+        "--hidden-dropout 0 --attention-dropout 0 --apply-layernorm-1p --disable-bias-linear --swiglu --no-rope-fusion "
+        "--tensor-model-parallel-size 2 --sequence-parallel --bf16 --micro-batch-size 2 --global-batch-size 32 "
+        "--seq-length 64 --max-position-embeddings 64 --untie-embeddings-and-output-weights "
+        "--position-embedding-type rope --transformer-impl local --vocab-size 512"
+    )
+    assert found.unknown == ()
+    left, right = flat(found.config), flat(flags.config)
+    assert {path: left[path] for path in left} == {path: right.get(path) for path in left}
+    assert right.keys() - left.keys() <= {"hardware.num_gpus", "hardware.gpus_per_node"}
+    assert answered(MEGATRON_YAML, hardware__num_gpus=8, hardware__accelerator="h100-sxm-80gb").peak.peak > 0

@@ -446,7 +446,9 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
     lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
     if lacking is not None and engine in tool.engines:
-        return ConfigError.at(lacking, "found {!r}; {} is for {}", config.get(lacking), tool.title, tool.needs[lacking])
+        return ConfigError.at(
+            lacking, "found {!r}; a file of {} needs {!r}", config.get(lacking), tool.title, tool.needs[lacking]
+        )
     if to is not None:
         return ConfigError.at(
             EngineSettings.type, "found {!r}; {} is for {}", engine, tool.title, joined(", ", tool.engines)
