@@ -1,5 +1,7 @@
 """Files as their repositories have them, which nobody had read when the readers were written: their deciding keys."""
 
+import json
+
 import pytest
 
 from memcore import Config, estimate
@@ -558,3 +560,10 @@ def test_megatrons_yaml_is_its_command_line():
     assert {path: left[path] for path in left} == {path: right.get(path) for path in left}
     assert right.keys() - left.keys() <= {"hardware.num_gpus", "hardware.gpus_per_node"}
     assert answered(MEGATRON_YAML, hardware__num_gpus=8, hardware__accelerator="h100-sxm-80gb").peak.peak > 0
+
+
+@pytest.mark.parametrize("name", ["quantization", "quantization_config"])
+def test_files_of_mlx(name):
+    text = json.dumps({"model_type": "llama", name: {"group_size": 64, "bits": 4}})
+    with pytest.raises(MemcoreError, match="is MLX's"):
+        read_sources([Source("config.json", text)])

@@ -119,6 +119,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
     "config_file: {name} is another file": "config_file：{name} 是另一个文件",
+    "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
+    "give the original model": "请给出原模型",
     "a file of {tool} needs {value}": "{tool} 的文件需要 {value}",
     "fsdp_config: {name} is another file": "fsdp_config：{name} 是另一个文件",
     "what it says is not read": "未读取其内容",
