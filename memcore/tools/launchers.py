@@ -26,6 +26,10 @@ _LAUNCHER = frozenset({
 """Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
 
 
+_OF_FSDP, _OF_ZERO = re.compile("fsdp"), re.compile("zero|deepspeed|^ds")
+"""What the name of a launcher's file says of the engine."""
+
+
 def launched(found: Mapping[str, Any]) -> Settled:
     """The script's own arguments, with what the name of the launcher's file says of the engine."""
     settled = {name: value for name, value in found.items() if name not in _LAUNCHER}
@@ -35,10 +39,10 @@ def launched(found: Mapping[str, Any]) -> Settled:
     if not name or given or "program" in name:
         return settled, ()
     note = Message("config_file: {} is another file", found["config_file"])
-    if "fsdp" in name:
+    if _OF_FSDP.search(name):
         settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
         return settled, (Message("{}; its name suggests FSDP {}", note, settled["fsdp_config.version"]),)
-    if "zero" in name or "deepspeed" in name or name.startswith("ds"):
+    if _OF_ZERO.search(name):
         settled["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
         stage = re.search("[0-3]", settled["deepspeed"])
         return settled, (Message("{}; its name suggests ZeRO stage {}", note, stage[0] if stage else 2),)
@@ -57,7 +61,7 @@ def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
         offloads = is_set(found.get("offload"))
         said |= {ENGINE: "deepspeed", STAGE: stage} | ({OPTIMIZER: "cpu"} if offloads else {})
         said |= {PARAMETERS: "cpu"} if offloads and stage == _SHARDED_WEIGHTS else {}
-    elif is_set(found.get("use_deepspeed")) and "deepspeed" not in found:
+    elif is_set(found.get("use_deepspeed")) and not found.get("deepspeed"):
         said["deepspeed"] = str(found.get("deepspeed_config_file", "zero2"))
     elif is_set(found.get("use_fsdp")):
         said["fsdp"] = "full_shard"
