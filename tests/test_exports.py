@@ -481,7 +481,15 @@ def test_the_dialog_of_every_task_opens(task):
 @pytest.mark.parametrize(
     ("link", "tools"),
     [
-        ("", {"axolotl": "axolotl.yaml", "ms-swift": "ms-swift.yaml", "llama-factory": "llama-factory.yaml"}),
+        (
+            "",
+            {
+                "llama-factory-v1": "llama-factory-v1.yaml",
+                "axolotl": "axolotl.yaml",
+                "ms-swift": "ms-swift.yaml",
+                "llama-factory": "llama-factory.yaml",
+            },
+        ),
         ("#v1&model=llama-3.1-8b&seq=128&engine=megatron&accelerator=h100-sxm-80gb&gpus=8", {}),
         ("#v1&model=llama-3.1-8b&max-len=1024&engine=vllm&accelerator=h100-sxm-80gb&gpus=1", {}),
     ],
