@@ -130,7 +130,8 @@ def of_exports(given: Any) -> None:
     taken = {each.path: each.value for each in found.assumptions}
     engine = found.job.engine.name if isinstance(found, ServingEstimate) else config[EngineSettings.type] or "none"
     for name, tool in TOOLS.items():
-        if engine not in tool.engines or tool.read_only:
+        lacking = any(config.get(path) != value for path, value in tool.needs.items())
+        if engine not in tool.engines or tool.read_only or lacking:
             continue
         with never_refused(f"convert --to {name}"):
             written = exported(config, name, taken)

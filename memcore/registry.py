@@ -72,6 +72,7 @@ FILES = (
     "memcore.servers.llamacpp.ollama",
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
+    "memcore.trainers.megatron.configured",
     "memcore.trainers.megatron.bridge_files",
     "memcore.trainers.megatron.verl",
     "memcore.trainers.nanotron.files",

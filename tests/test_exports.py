@@ -87,6 +87,13 @@ def jobs(draw, engine):
     return config
 
 
+def of_loop(name, config):
+    """The job of a tool that is a training loop of its own."""
+    for path, value in TOOLS[name].needs.items():
+        config = config.replaced(path, value)
+    return config
+
+
 def is_default(path, value):
     """Whether a value is what the schema's words for a missing setting begin with."""
     setting = SETTINGS[path]
@@ -103,6 +110,7 @@ def test_there_and_back(name, engine):
     @settings(max_examples=25)
     @given(jobs(engine))
     def check(config):
+        config = of_loop(name, config)
         assume(prod(config.get(size) or 1 for size in SIZES) <= GPUS)  # a file says them as one number
         found = exported(config, name)
         back = Config.from_dict({"model": "gpt2", **imported(found.text).config})
@@ -127,7 +135,7 @@ def test_their_own_parsers_read_it(name, engine):
     @settings(max_examples=10)
     @given(jobs(engine))
     def check(config):
-        text = exported(config, name).text
+        text = exported(of_loop(name, config), name).text
         if tool.syntax == "argv":
             assert text.startswith(tool.program.split()[0])
             arguments_of(tool, text)
@@ -202,7 +210,7 @@ def runs(draw, engine, name):
     config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)
-    return config
+    return of_loop(name, config)
 
 
 LENGTHS = ("training.sequence_length", "inference.max_model_len")
@@ -473,7 +481,15 @@ def test_the_dialog_of_every_task_opens(task):
 @pytest.mark.parametrize(
     ("link", "tools"),
     [
-        ("", {"axolotl": "axolotl.yaml", "ms-swift": "ms-swift.yaml", "llama-factory": "llama-factory.yaml"}),
+        (
+            "",
+            {
+                "llama-factory-v1": "llama-factory-v1.yaml",
+                "axolotl": "axolotl.yaml",
+                "ms-swift": "ms-swift.yaml",
+                "llama-factory": "llama-factory.yaml",
+            },
+        ),
         ("#v1&model=llama-3.1-8b&seq=128&engine=megatron&accelerator=h100-sxm-80gb&gpus=8", {}),
         ("#v1&model=llama-3.1-8b&max-len=1024&engine=vllm&accelerator=h100-sxm-80gb&gpus=1", {}),
     ],

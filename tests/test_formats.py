@@ -167,6 +167,7 @@ READ = {
         "gradient_checkpointing: true\ndatasets:\n  - path: org/data  # any\n    type: alpaca\n",
         {
             "model": "org/model",
+            "engine": {"expandable_segments": True},
             "training": {
                 "micro_batch_size": 1,
                 "adapter": {"type": "lora", "target_modules": "all-linear", "rank": 32},

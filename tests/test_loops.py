@@ -93,7 +93,7 @@ READ = {
     "model_name_or_path: a/b\ndataset_name: c/d\n": {
         P: "bf16-autocast", POLICY: "full", "training.sequence_length": 1024},
     "torchrun --nproc_per_node 1 run_clm.py --model_name_or_path a/b --dataset_name c/d --do_train --block_size 8": {
-        POLICY: None, "training.sequence_length": None},
+        POLICY: None, "training.sequence_length": 8},
     "model_name_or_path: a/b\nbf16: true\nper_device_train_batch_size: 1\n": {P: "bf16-mixed", POLICY: None},
     "accelerate launch --config_file x/fsdp_config.yaml t.py --model_name_or_path a/b --use_peft_lora True --lora_r 4": {
         "engine.type": "fsdp", "training.adapter.type": "lora", "training.adapter.rank": 4},

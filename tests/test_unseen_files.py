@@ -1,5 +1,7 @@
 """Files as their repositories have them, which nobody had read when the readers were written: their deciding keys."""
 
+import json
+
 import pytest
 
 from memcore import Config, estimate
@@ -348,3 +350,220 @@ def test_ligers_loss_comes_with_its_kernels(text, loss):
     """Logits are never made: `apply_liger_kernel_to_llama(fused_linear_cross_entropy=True)`."""
     said = flat({**imported(text).config, "model": ""})
     assert (said["training.implementation"], said.get("training.loss")) == ("liger", loss)
+
+
+SIMPO = """\
+model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
+torch_dtype: null
+bf16: true
+beta: 2.5
+gamma_beta_ratio: 0.55
+max_length: 2048
+per_device_train_batch_size: 2
+"""
+"""SimPO, training_configs/llama-3-8b-instruct-simpo.yaml."""
+ALPACA = """\
+lora_trainable="q_proj,v_proj,k_proj,o_proj,gate_proj,down_proj,up_proj"
+modules_to_save="embed_tokens,lm_head"
+torchrun --nnodes 1 --nproc_per_node 1 run_clm_pt_with_peft.py \\
+    --model_name_or_path meta-llama/Meta-Llama-3-8B --block_size 1024 --bf16 --torch_dtype bfloat16 \\
+    --lora_rank 64 --trainable ${lora_trainable} --modules_to_save ${modules_to_save} --load_in_kbits 4
+"""
+"""Chinese-LLaMA-Alpaca-3, scripts/training/run_pt.sh, with 4 bits."""
+VISION = """\
+GLOBAL_BATCH_SIZE=128
+BATCH_PER_DEVICE=4
+NUM_DEVICES=8
+GRAD_ACCUM_STEPS=$((GLOBAL_BATCH_SIZE / (BATCH_PER_DEVICE * NUM_DEVICES)))
+deepspeed src/train/train_sft.py --deepspeed scripts/zero3_offload.json --model_id Qwen/Qwen3-VL-4B-Instruct \\
+    --bf16 True --per_device_train_batch_size $BATCH_PER_DEVICE --gradient_accumulation_steps $GRAD_ACCUM_STEPS
+"""
+"""Qwen-VL-Series-Finetune, scripts/finetune.sh."""
+LAUNCHED = """\
+accelerate launch --mixed_precision bf16 --num_processes 8 --use_deepspeed \\
+    --deepspeed_config_file configs/ds_configs/stage3_no_offloading_accelerate.conf open_instruct/dpo_tune.py \\
+    --model_name_or_path allenai/tulu-2-7b --gradient_checkpointing --max_seq_length 2048 \\
+    --per_device_train_batch_size 1
+"""
+"""open-instruct, scripts/dpo_train_with_accelerate.sh."""
+KWARGS = """\
+NPROC_PER_NODE=2 swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type lora --deepspeed zero2 \\
+    --gradient_checkpointing_kwargs '{"use_reentrant": false}' --quant_method bnb --quant_bits 4
+"""
+"""ms-swift, examples/train/multi-gpu/ddp_device_map/train.sh, with ZeRO and 4 bits."""
+MEGATRON_GRPO = """\
+NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-30B-A3B-FP8 --tuner_type lora --micro_batch_size 1 \\
+    --tensor_model_parallel_size 4 --max_length 8192 --max_completion_length 8192
+"""
+"""ms-swift, examples/megatron/grpo/moe_colocate_full.sh, with adapters."""
+HYBRID = """\
+base_model: meta-llama/Llama-3.1-8B
+dp_shard_size: 4
+dp_replicate_size: 2
+tensor_parallel_size: 2
+fsdp_version: 2
+fsdp_config:
+  offload_params: false
+sequence_len: 2048
+"""
+"""axolotl, examples/distributed-parallel/llama-3_1-8b-hsdp-tp.yaml."""
+BENCH = "tp_size: 1\npp_size: 1\nbackend: pytorch\nkv_cache_free_gpu_mem_fraction: 0.90\n"
+"""gpu-recipes, src/frameworks/a4x/trtllm-configs/qwen3-4b.yaml."""
+EARLIER = """\
+step_scheduler: {local_batch_size: 4}
+parallelizer: {activation_checkpointing: true}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config
+  config: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}
+"""
+"""NeMo Automodel, examples/llm_benchmark/qwen/qwen3_moe_30b_te_fp8.yaml, without FP8."""
+SECOND = {
+    SIMPO: {"training.method.name": "simpo"},
+    ALPACA: {
+        "training.adapter.type": "lora",
+        "training.adapter.rank": 64,
+        "training.adapter.modules_to_save": ["embed_tokens", "lm_head"],
+        "training.quantization": "nf4",
+        "training.sequence_length": 1024,
+    },
+    VISION: {
+        "model": "Qwen/Qwen3-VL-4B-Instruct",
+        "training.gradient_accumulation_steps": 4,
+        "engine.zero_stage": 3,
+        "engine.offload_optimizer": "cpu",
+    },
+    LAUNCHED: {
+        "engine.type": "deepspeed",
+        "engine.zero_stage": 3,
+        "engine.offload_optimizer": None,
+        "training.method.name": "dpo",
+    },
+    KWARGS: {"training.activation_checkpointing.use_reentrant": False, "training.quantization": "nf4-double"},
+    MEGATRON_GRPO: {"training.sequence_length": 16384, "model": "Qwen/Qwen3-30B-A3B"},
+    HYBRID: {"hardware.num_gpus": 16},
+    BENCH: {"engine.type": "tensorrt-llm", "engine.free_gpu_memory_fraction": 0.9},
+    EARLIER: {"training.activation_checkpointing.policy": "full"},
+}
+
+
+@pytest.mark.parametrize("text", SECOND, ids=range(len(SECOND)))
+def test_what_is_read_of_widespread_scripts(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in SECOND[text]} == SECOND[text]
+
+
+def test_sub_groups_are_of_stage_3_alone():
+    """Qwen-VL-Series-Finetune, scripts/zero2.json."""
+    text = '{{"zero_optimization": {{"stage": {}, "sub_group_size": 1e9}}, "bf16": {{"enabled": true}}}}'
+    assert "engine.sub_group_size" not in flat(imported(text.format(2)).config)
+    assert "engine.sub_group_size" in flat(imported(text.format(3)).config)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1 swift sft --model Qwen/Qwen2.5-7B --tuner_type lora", "set NPROC_PER_NODE to 2"),
+        ("base_model: gpt2\nsequence_len: 8\nqat:\n  weight_dtype: int4\n", "not supported yet"),
+        ("base_model: gpt2\nsequence_len: 8\nquantize_moe_experts: true\n", "not supported yet"),
+        (EARLIER + "  backend: {te_fp8: {recipe: block}}\n", "not supported yet"),
+    ],
+)
+def test_what_would_be_another_number_is_refused(text, words):
+    with pytest.raises(MemcoreError, match=words):
+        imported(text, None)
+
+
+def test_positional_arguments_are_asked_for():
+    """Pai-Megatron-Patch, examples/qwen3/run_mcore_qwen3.sh, takes all of its sizes so."""
+    text = f"{MEGATRON_WORDS.replace('--micro-batch-size 1', '--micro-batch-size $3')} --vocab-size 512"
+    with pytest.raises(ConfigError, match=r"--micro-batch-size: found \$3"):
+        read_sources([Source("run.sh", text)])
+    config, _ = read_sources([Source("run.sh", text)], variables={"3": "2"})
+    assert config["training"]["micro_batch_size"] == 2
+
+
+def test_recipes_are_called_after_models():
+    """Megatron Bridge, examples/models/qwen/qwen35_vl/slurm_sft_fsdp.sh."""
+    for recipe, model in (("qwen35_vl_35b_a3b", "qwen3.5-35b-a3b"), ("llama32_1b", "llama3.2-1b")):
+        text = BRIDGE_RECIPE.replace("qwen3_8b", recipe)
+        assert imported(text, 8).config["model"] == model
+
+
+def test_a_script_that_writes_python_is_one_of_a_shell():
+    """verl, examples/grpo_trainer/run_gptoss_20b.sh, whose model is a folder called after a re-upload."""
+    text = "#!/bin/bash\ncat > get_model.py << EOF\nimport torch\nmodel_id = 'openai/gpt-oss-20b'\nEOF\npython get_model.py\n"
+    text += "model_dir=$HOME/models/gpt-oss-20b-bf16\n"
+    found = imported(text + VERL_ULYSSES.replace("${MODEL_PATH:-Qwen/Qwen3-0.6B}", "$model_dir"))
+    assert found.config["model"] == "gpt-oss-20b-bf16"
+    assert any("taken for openai/gpt-oss-20b" in note for note in found.notes)
+
+
+def test_muon_of_axolotl():
+    """axolotl, examples/pretrain/muon-pretrain-fsdp2.yaml."""
+    found = flat(imported("base_model: Qwen/Qwen2.5-0.5B\nsequence_len: 2048\noptimizer: muon\n").config)
+    assert found["training.optimizer.name"] == "muon"
+
+
+def test_no_recomputation_of_megatron_swift():
+    said = "megatron sft --model Qwen/Qwen3-4B --micro_batch_size 1"
+    policies = [
+        flat(imported(said + more, 8).config)["training.activation_checkpointing.policy"]
+        for more in ("", " --recompute_granularity none")
+    ]
+    assert policies == ["selective", "none"]
+
+
+MEGATRON_YAML = """\
+language_model:
+  num_layers: 2
+  hidden_size: 64
+  num_attention_heads: 4
+  ffn_hidden_size: null
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  layernorm_zero_centered_gamma: True
+  add_bias_linear: False
+  activation_func: swiglu
+  bias_swiglu_fusion: True
+  apply_rope_fusion: False
+  layernorm_epsilon: 1.e-5
+model_parallel:
+  tensor_model_parallel_size: 2
+  sequence_parallel: True
+  bf16: True
+  gradient_accumulation_fusion: True
+micro_batch_size: 2
+global_batch_size: 32
+seq_length: 64
+max_position_embeddings: 64
+untie_embeddings_and_output_weights: True
+position_embedding_type: rope
+transformer_impl: local
+vocab_size: 512
+use_distributed_optimizer: False
+"""
+"""Megatron-LM, examples/gpt3/gpt_config.yaml (`--yaml-cfg`), smaller."""
+
+
+def test_megatrons_yaml_is_its_command_line():
+    found = imported(MEGATRON_YAML, 8)
+    flags = imported(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+        "--hidden-dropout 0 --attention-dropout 0 --apply-layernorm-1p --disable-bias-linear --swiglu --no-rope-fusion "
+        "--tensor-model-parallel-size 2 --sequence-parallel --bf16 --micro-batch-size 2 --global-batch-size 32 "
+        "--seq-length 64 --max-position-embeddings 64 --untie-embeddings-and-output-weights "
+        "--position-embedding-type rope --transformer-impl local --vocab-size 512"
+    )
+    assert found.unknown == ()
+    left, right = flat(found.config), flat(flags.config)
+    assert {path: left[path] for path in left} == {path: right.get(path) for path in left}
+    assert right.keys() - left.keys() <= {"hardware.num_gpus", "hardware.gpus_per_node"}
+    assert answered(MEGATRON_YAML, hardware__num_gpus=8, hardware__accelerator="h100-sxm-80gb").peak.peak > 0
+
+
+@pytest.mark.parametrize("name", ["quantization", "quantization_config"])
+def test_files_of_mlx(name):
+    text = json.dumps({"model_type": "llama", name: {"group_size": 64, "bits": 4}})
+    with pytest.raises(MemcoreError, match="is MLX's"):
+        read_sources([Source("config.json", text)])

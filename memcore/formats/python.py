@@ -19,9 +19,13 @@ from memcore.limits import NESTING
 
 _MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Lines of a notebook that are commands of the shell or of IPython."""
+_ENV_MAGIC = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+(\w{1,80})(?:=|[ \t]+)([^\n]{1,400}?)[ \t]*$", re.MULTILINE)
+"""A line of a notebook that sets a variable of the environment."""
 _IMPORTS = re.compile(r"^[ \t]*(?:import|from) [a-zA-Z_]\w*", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 """What begins code in a page of Markdown, which is none itself."""
+_HEREDOC = re.compile(r"^[^#\n]*<<-?[ \t]*[\"']?[A-Z_]+[\"']?[ \t]*$", re.MULTILINE)
+"""What begins a document within a script of a shell, which may be Python."""
 _SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
 """What a cell has to have for the whole to be of any use without it."""
 _BF16 = ("is_bfloat16_supported", "is_bf16_supported")
@@ -64,7 +68,7 @@ def code_of(text: str) -> str | None:
         except (ValueError, RecursionError, AttributeError):
             return None
         return "\n".join(_cells(cells if isinstance(cells, list) else []))
-    page = _FENCE.search(text) is not None and not _parses(text)
+    page = (_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text)
     return text if _IMPORTS.search(text) and not page else None
 
 
@@ -84,9 +88,48 @@ def _cells(cells: Iterable[Any]) -> Iterator[str]:
         if not isinstance(each, dict) or each.get("cell_type") != "code":
             continue
         source = each.get("source", "")
-        code = _MAGIC.sub(r"\1pass", "".join(map(str, source)) if isinstance(source, list) else str(source))
-        if _SAYS.search(code) or _parses(code):
+        whole = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        code = _MAGIC.sub(r"\1pass", _ENV_MAGIC.sub(_assigning, whole))
+        if _parses(code):
             yield code
+        elif _SAYS.search(code):
+            yield _without_faults(code)
+
+
+_FILLED = re.compile(r"""\b[rR]?[fF]("|').*\1""")
+"""An f-string, to the last such quote of its line."""
+_FAULTS = 8
+"""Lines of a cell that are left out, at most: those of newer Pythons, as quotes in the braces of an f-string."""
+
+
+def _without_faults(code: str) -> str:
+    """A cell without lines that are no Python of this release; as it is, if more than a few are none."""
+    lines = code.split("\n")
+    for _ in range(_FAULTS):
+        at = _fault("\n".join(lines))
+        if at is None:
+            return "\n".join(lines)
+        if not 0 <= at < len(lines) or _SAYS.search(lines[at]):
+            return code
+        texts = _FILLED.sub("''", lines[at])
+        lines[at] = re.sub(r"\S.*", "pass", lines[at]) if texts == lines[at] else texts
+    return code
+
+
+def _fault(code: str) -> int | None:
+    """The line that is no Python, from 0; None if all are."""
+    try:
+        ast.parse(code)
+    except SyntaxError as error:
+        return (error.lineno or 0) - 1
+    except (ValueError, RecursionError, MemoryError):
+        return -1
+    return None
+
+
+def _assigning(magic: re.Match[str]) -> str:
+    """IPython's `%env NAME=value` as Python."""
+    return f"{magic[1]}os.environ[{magic[2]!r}] = {magic[3]!r}"
 
 
 def _parses(code: str) -> bool:
@@ -116,6 +159,45 @@ def calls(code: str) -> list[Call]:
     except (ValueError, RecursionError, MemoryError):
         raise ConfigError.at("the file", "is nested too deeply to be read") from None
     return sorted(found, key=lambda each: each.line)
+
+
+_PUT = ("setdefault", "putenv")
+
+
+def environment(code: str) -> dict[str, str]:
+    r"""Variables of the environment that a script sets to texts that are known.
+
+    >>> environment("import os\nos.environ['A'] = 'b:' + 'c'\nos.environ.setdefault('A', 'd')")
+    {'A': 'b:c'}
+    """
+    found: dict[str, str] = {}
+    if len(code) > _LONGEST or ("environ" not in code and "putenv" not in code):
+        return found
+    try:
+        tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        known = _Known(tree)
+        for node in _alive(tree, 0):
+            for name, value, more in _set_in(node):
+                said = known.value(name, 0), known.value(value, 0)
+                if all(isinstance(each, str) and not _open(each) for each in said) and not (more and said[0] in found):
+                    found[said[0]] = said[1]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    return found
+
+
+def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
+    """Names and values that a statement puts into the environment, and whether only where nothing is there."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Subscript) and _last(target.value) == "environ":
+                yield target.slice, node.value, False
+    elif isinstance(node, ast.Call) and _last(node.func) in _PUT and len(node.args) == 2:
+        yield node.args[0], node.args[1], _last(node.func) == "setdefault"
+    elif isinstance(node, ast.Call) and _last(node.func) == "update" and "environ" in ast.dump(node.func):
+        for each in node.args:
+            if isinstance(each, ast.Dict):
+                yield from ((name, value, False) for name, value in zip(each.keys, each.values, strict=True) if name)
 
 
 def _alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:

@@ -96,7 +96,7 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
     if script is not None:
         return of_command(read_command(script))
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
-        return "argv", _tested(content["MODEL_ARGS"])
+        return "argv", {**_tested(content["MODEL_ARGS"]), **_around(content.get("ENV_VARS"))}
     if not isinstance(content, Mapping):
         raise ConfigError.at("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", flat(content)
@@ -225,8 +225,23 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     if _overridden(found):  # whatever else stands there is the launcher's
         named = {name: value for name, value in named.items() if f"--{name}" not in found or name in _OF_CONFIG}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
+    keys = _opened(keys)
     keys[""] = found.get("", "")
     return keys if gpus is None else {**keys, GPUS: gpus}
+
+
+def _opened(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that are texts of JSON as what they hold: `--gradient_checkpointing_kwargs '{"use_reentrant": 0}'`."""
+    opened: dict[str, Any] = {}
+    for name, value in keys.items():
+        held: Any = None
+        if isinstance(value, str) and value.startswith("{"):
+            try:
+                held = parse_json(value)
+            except ValueError:
+                held = None
+        opened |= flat(held, name) if isinstance(held, dict) else {name: value}
+    return opened
 
 
 _OF_CONFIG = ("config-name", "recipe", "mode")
@@ -237,6 +252,12 @@ def _tested(arguments: Mapping[Any, Any]) -> dict[str, Any]:
     """The flags of one of Megatron-LM's functional tests, which are keys there."""
     found = {str(name): _listed(value) for name, value in arguments.items() if value is not None and value is not False}
     return {**found, "": "pretrain_gpt.py"}
+
+
+def _around(variables: object) -> dict[str, Any]:
+    """The environment that such a test runs in."""
+    pairs = variables.items() if isinstance(variables, Mapping) else ()
+    return {f"{ENVIRONMENT}{name}": value for name, value in pairs}
 
 
 def _listed(value: Any) -> Any:

@@ -25,6 +25,8 @@ END = ";"
 """The word that ends a command."""
 OUTSIDE = re.compile(r"\$\w{1,200}")
 """A variable that the script does not set, or the output of a command."""
+_POSITION = re.compile(r"\$\d{1,2}\b")
+"""An argument of the script, which is empty until somebody gives it."""
 ENVIRONMENT, FILE = "*env.", "*file."
 """How words begin that stand for a variable of the environment, and for a file that the script writes."""
 _WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)[ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s<>|&;]{1,200})")
@@ -238,7 +240,7 @@ class _Script:
     def _branch_begins(self) -> None:
         """A branch of `case` is taken if a pattern fits what it chooses by; nobody knows where that is from outside."""
         self._pattern()
-        word, before = self.choices[-1], self.open[-1][0] or self.open[-1][1] is True
+        word, before = _POSITION.sub("", self.choices[-1]), self.open[-1][0] or self.open[-1][1] is True
         fits = any(fnmatchcase(word[:_WORD], each[:_WORD]) for each in self.patterns or ())
         outcome = None if OUTSIDE.search(word) else fits
         self.open[-1], self.patterns = (before, False if before else outcome), None
@@ -329,7 +331,7 @@ class _Script:
         self.at += 1
         rest = self.text[self.at : self.at + 2]
         if rest == "((":
-            return self._calculation(self._inside("(", ")").strip("()"))
+            return self._calculation(self._inside("(", ")")[1:-1])
         if rest[:1] == "(":
             inside = self._inside("(", ")").strip()
             calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
@@ -352,7 +354,7 @@ class _Script:
     def _of(self, name: str) -> str:
         """The value of a variable; of one that comes from outside its name."""
         self.used.add(name)
-        return self.variables.get(name, "" if name.isdigit() else f"${name}")
+        return self.variables.get(name, "" if name == "0" else f"${name}")
 
     def _inside(self, opens: str, closes: str) -> str:
         """What stands between brackets."""
@@ -421,6 +423,8 @@ class _Script:
         if given and given[0] in ("if", "elif", "else", "fi"):
             self._branch(given[0], given[1:])
             return
+        if len(given) > 1 and given[0] == "env" and _NAME.match(given[1]):
+            given = given[1:]
         exports = bool(given) and given[0] == "export"
         if exports:
             given = given[1:]

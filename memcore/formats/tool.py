@@ -81,6 +81,10 @@ class Tool:
     syntax: Syntax
     engines: tuple[str, ...]
     """Engines of configs that it runs; the first one is what its files are read as."""
+    needs: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that a config has to have to be written so, as those that name a training loop of its own."""
+    written: Callable[[Any], Mapping[str, Any]] | None = None
+    """Keys that several settings of a config give together."""
     implementations: tuple[str, ...] | None = None
     """Whose layers it runs; None is any."""
     keys: tuple[Key, ...]

@@ -26,8 +26,9 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, full_name
+from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.tools.accounts import Accounts, accounted
+from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
@@ -193,6 +194,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         flat[path] = value
         read[name] = path
     notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
+    memory = allocator(keys, str(flat.get(EngineSettings.type, tool.engines[0])))
+    flat |= memory.settings
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
     engine: Mapping[str, Any] = {} if tool.engines[0] == "none" else {EngineSettings.type: tool.engines[0]}
     config = nested({**engine, **assumed, **_unscaled(tool, flat)})
@@ -200,12 +203,14 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes += folder
     if model is not None:
         config = {"model": model, **config}
-    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, *_told(tool, found)}
+    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     silent = [name for name in rest if _ignored(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
     _whose(tool, len(read), sorted_out)
-    unread_keys = Accounts((*silent, *sorted_out.of_no_account), sorted_out.left_out, sorted_out.unknown)
+    unread_keys = Accounts(
+        (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
+    )
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
 
 
@@ -377,9 +382,14 @@ def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
     """The model of the catalog that a folder on a disk is called after, and a note on it."""
     if not isinstance(model, str) or not _FOLDER.match(model):
         return model, ()
-    known = full_name(model.rstrip("/").rpartition("/")[2])
+    last = model.rstrip("/").rpartition("/")[2]
+    known = full_name(last)
     if known not in catalog():
-        return model, ()
+        try:
+            known = find_model(last).name
+        except MemcoreError:
+            return model, ()
+        return last, (Message("{} is taken for {}, by the folder's name", model, known),)
     return known, (Message("{} is taken for {}, by the folder's name", model, known),)
 
 
@@ -434,6 +444,11 @@ def _named(to: str) -> Tool:
 
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
+    lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
+    if lacking is not None and engine in tool.engines:
+        return ConfigError.at(
+            lacking, "found {!r}; a file of {} needs {!r}", config.get(lacking), tool.title, tool.needs[lacking]
+        )
     if to is not None:
         return ConfigError.at(
             EngineSettings.type, "found {!r}; {} is for {}", engine, tool.title, joined(", ", tool.engines)

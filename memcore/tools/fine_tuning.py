@@ -379,8 +379,12 @@ AXOLOTL = Tool(
         *(
             Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
+        Meaning(sets={Training.optimizer.name: "muon"}, keys={"optimizer": "muon"}),
     ),
-    defaults={Training.sequence_length: 512, Training.micro_batch_size: 1},
+    defaults={
+        Training.sequence_length: 512, Training.micro_batch_size: 1,
+        EngineSettings.expandable_segments: True,  # utils/__init__.py, `set_pytorch_cuda_alloc_conf`
+    },
     unsaid={**UNSAID, Training.micro_batch_size: None},
     ignored=(*LOOPS.ignored, "dp_replicate_size", "max_grad_norm",
              "datasets", "dataset_prepared_path", "val_set_size", "output_dir", "wandb_*", "learning_rate",

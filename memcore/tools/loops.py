@@ -5,16 +5,19 @@ Each reads its own keys to plain ones that begin with `*`, or to those of its ta
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Settled
+from memcore.formats.settled import ENGINE, GPUS, Settled
+from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.separate_experts import experts_of
+from memcore.tools.launchers import is_set, launched
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
@@ -45,11 +48,6 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """What absent keys mean in the newest release of each table that was harvested (`harvest/tables/`)."""
 _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, value in DEFAULTS["trl"].items()}
-
-
-def _set(value: object) -> bool:
-    """Return whether a key says yes."""
-    return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
 
 
 def _refuse(key: str, value: object, why: str) -> UnsupportedError:
@@ -170,88 +168,10 @@ def _attention(settled: dict[str, Any], key: str) -> None:
         settled[key] = "flash_attention_2"
 
 
-_LAUNCHER = frozenset(
-    [
-        "config_file",
-        "master_port",
-        "master_addr",
-        "hostfile",
-        "num_machines",
-        "machine_rank",
-        "num_nodes",
-        "nnodes",
-        "node_rank",
-        "main_process_port",
-        "main_process_ip",
-        "rdzv_backend",
-        "rdzv_endpoint",
-        "rdzv_id",
-        "include",
-        "exclude",
-        "standalone",
-        "local_rank",
-        "multi_gpu",
-        "mixed_precision",
-        "dynamo_backend",
-        "use_deepspeed",
-        "use_fsdp",
-        "zero_stage",
-        "gpu_ids",
-        "offload",
-        "module",
-        "no_python",
-        "max_restarts",
-    ]
-)
-"""Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
-
-
-def launched(found: Mapping[str, Any]) -> Settled:
-    """The script's own arguments, with what the name of the launcher's file says of the engine."""
-    settled = {name: value for name, value in found.items() if name not in _LAUNCHER}
-    settled |= _said_to_launcher(found)
-    name = str(found.get("config_file", "")).rpartition("/")[2].lower()
-    given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
-    if not name or given or "program" in name:
-        return settled, ()
-    note = Message("config_file: {} is another file", found["config_file"])
-    if "fsdp" in name:
-        settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
-        return settled, (Message("{}; its name suggests FSDP {}", note, settled["fsdp_config.version"]),)
-    if "zero" in name or "deepspeed" in name or name.startswith("ds"):
-        settled["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
-        stage = re.search("[0-3]", settled["deepspeed"])
-        return settled, (Message("{}; its name suggests ZeRO stage {}", note, stage[0] if stage else 2),)
-    return settled, (Message("{}; how it splits work across GPUs is unknown", note),)
-
-
-def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
-    """ZeRO, FSDP and the precision as accelerate's launcher takes them, or scripts of DeepSpeed's.
-
-    Source: accelerate, commands/launch.py; transformers, training_args.py (`ACCELERATE_MIXED_PRECISION`);
-    DeepSpeedExamples, applications/DeepSpeed-Chat/training/*/main.py (`--zero_stage`, `--offload`).
-    """
-    said: dict[str, Any] = {}
-    stage, word = found.get("zero_stage"), found.get("mixed_precision")
-    if isinstance(stage, int) and not isinstance(stage, bool) and "deepspeed_config_file" not in found:
-        offloads = _set(found.get("offload"))
-        said |= {ENGINE: "deepspeed", STAGE: stage} | ({OPTIMIZER: "cpu"} if offloads else {})
-        said |= {PARAMETERS: "cpu"} if offloads and stage == _SHARDED_WEIGHTS else {}
-    elif _set(found.get("use_fsdp")):
-        said["fsdp"] = "full_shard"
-    if word in ("bf16", "fp16") and not found.keys() & {"bf16", "fp16"}:
-        said[word] = True
-    return said
-
-
-_SHARDED_WEIGHTS = 3
-"""The stage of ZeRO that shards weights."""
-
-
 def _bf16(found: Mapping[str, Any]) -> bool:
     """Return whether axolotl computes in bf16, which it does where nothing is said (config.py: `bf16` is "auto")."""
     said = next((found[name] for name in ("bf16", "bfloat16") if name in found), None)
-    if said is None and any(_set(found.get(name)) for name in ("fp16", "float16", "float32")):
+    if said is None and any(is_set(found.get(name)) for name in ("fp16", "float16", "float32")):
         return False
     return (DEFAULTS["axolotl"]["bf16"] if said is None else said) not in _FALSE
 
@@ -263,23 +183,23 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py.
     """
     method, learnt = of_axolotl_method(found)
-    plain, notes = sharded(found)
+    plain, notes = sharded(_axolotl_ranks(found))
     settled, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
     settled |= method
     spread = settled.get(ENGINE) in _SHARDED
     if _bf16(found):
         settled[PRECISION] = "bf16-mixed" if spread else "bf16"
-    elif any(_set(found.get(name)) for name in ("fp16", "float16")):
+    elif any(is_set(found.get(name)) for name in ("fp16", "float16")):
         settled[PRECISION] = "fp16-mixed" if spread else "fp16"
     else:
         settled[PRECISION] = "fp32"
     for name in ("bf16", "bfloat16", "fp16", "float16", "float32"):
         settled.pop(name, None)
-    if _set(found.get("load_in_4bit")):
+    if is_set(found.get("load_in_4bit")):
         settled.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
     _axolotl_checkpoints(settled)
     for name, kernel in _KERNELS.items():
-        if _set(settled.pop(name, None)):
+        if is_set(settled.pop(name, None)):
             settled.setdefault("attn_implementation", kernel)
     _attention(settled, "attn_implementation")
     _axolotl_plugins(settled)
@@ -287,6 +207,20 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
         settled[TRAINABLE] = _parts(settled.pop("unfrozen_parameters"))
     _axolotl_targets(settled, found.get("base_model"))
     return settled, tuple(said)
+
+
+_RANKS = ("dp_shard_size", "dp_replicate_size", "tensor_parallel_size", "context_parallel_size")
+
+
+def _axolotl_ranks(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys with the number of GPUs, which is the product of all groups.
+
+    Source: axolotl 0.18, utils/distributed.py (`build_parallelism_config`).
+    """
+    sizes = [found.get(name) or 1 for name in _RANKS]
+    if not isinstance(found.get(_RANKS[0]), int) or GPUS in found or not all(isinstance(each, int) for each in sizes):
+        return found
+    return {**found, GPUS: math.prod(sizes)}
 
 
 def _axolotl_targets(settled: dict[str, Any], model: object) -> None:
@@ -327,12 +261,12 @@ _OFFLOADING = ("offload", "unsloth", "offload_disk", "legacy", "disk", "hidden_s
 def _axolotl_checkpoints(settled: dict[str, Any]) -> None:
     """Checkpoints, and the inputs of layers that go to host memory with them."""
     said, offloads = settled.get("gradient_checkpointing"), settled.get("activation_offloading")
-    if said in _OFFLOADING or offloads in _OFFLOADING or _set(offloads):
+    if said in _OFFLOADING or offloads in _OFFLOADING or is_set(offloads):
         settled["gradient_checkpointing"] = True
         settled["activation_offloading"] = True
     reentrant = "gradient_checkpointing_kwargs.use_reentrant"
     if settled.get("gradient_checkpointing") is True and reentrant not in settled:
-        settled[REENTRANT] = not _set(settled.get("activation_offloading"))
+        settled[REENTRANT] = not is_set(settled.get("activation_offloading"))
 
 
 _LIGER = {
@@ -358,8 +292,8 @@ def _axolotl_plugins(settled: dict[str, Any]) -> None:
     listed = settled.pop("plugins", None)
     plugins = " ".join(map(str, listed)) if isinstance(listed, list) else str(listed or "")
     liger = "liger" in plugins.lower()
-    fused = _set(settled.pop("liger_fused_linear_cross_entropy", False)) and liger
-    kernels = {ours for name, ours in _LIGER.items() if _set(settled.pop(name, False)) and liger}
+    fused = is_set(settled.pop("liger_fused_linear_cross_entropy", False)) and liger
+    kernels = {ours for name, ours in _LIGER.items() if is_set(settled.pop(name, False)) and liger}
     if "CutCrossEntropy" in plugins and settled.pop("cut_cross_entropy", True) is not False:
         settled[LOSS] = "cut-cross-entropy"
     elif fused:
@@ -391,9 +325,9 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
         settled = {"lora_target" if kind == "lora" else "oft_target": "all", **settled}
     settled[PRECISION] = _factory_precision(settled, kind)
     _trainer_liger(settled, "enable_liger_kernel", fuses=not method)
-    if not _set(found.get("disable_gradient_checkpointing")):
+    if not is_set(found.get("disable_gradient_checkpointing")):
         settled.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
-    if _set(found.get("use_unsloth_gc")):
+    if is_set(found.get("use_unsloth_gc")):
         settled |= {OFFLOADED: "cpu"}
     for name in ("lora_target", "oft_target"):
         if name in settled and settled[name] != "all":
@@ -420,8 +354,8 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
 
 def _factory_precision(settled: dict[str, Any], kind: object) -> str:
     """The precision of the weights: an adapter's base in the dtype of the job, what is trained itself in fp32."""
-    word = next((name for name in ("bf16", "fp16") if _set(settled.pop(name, False))), None)
-    if _set(settled.pop("pure_bf16", False)):
+    word = next((name for name in ("bf16", "fp16") if is_set(settled.pop(name, False))), None)
+    if is_set(settled.pop("pure_bf16", False)):
         return "bf16"
     if kind == "full":
         return f"{word}-mixed" if word else "fp32"
@@ -476,6 +410,9 @@ def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
         return notes
     elif backend is not None:
         raise _refuse("dist_config.name", backend, "supported: 'fsdp2' and 'deepspeed'")
+    elif settled.get(GPUS, 1) != 1:
+        settled[ENGINE] = "ddp"  # v1/core/base_trainer.py, `_shard_model`
+        return (SEVERAL,)
     return ()
 
 
@@ -498,6 +435,18 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
         raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
 
 
+_DEVICES = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
+
+
+def _swift_alone(found: Mapping[str, Any]) -> None:
+    """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
+    devices, processes = str(found.get(_DEVICES, "")), found.get(GPUS, 1)
+    seen = len(devices.split(",")) if re.fullmatch(r"\d+(?:,\d+)*", devices) else 0
+    if found.get("deepspeed") is None and isinstance(processes, int) and seen > processes:
+        message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
+        raise _refuse("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
+
+
 def _swift_zero(name: object) -> Settled:
     """DeepSpeed by the name of ms-swift's own file for it, or of another file."""
     if name is None:
@@ -509,6 +458,12 @@ def _swift_zero(name: object) -> Settled:
     return plain | ({"*parameters": "cpu"} if offloads and stage == 3 else {}), ()
 
 
+_SWIFT_BITS: Mapping[str, object] = {
+    "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True,
+}  # fmt: skip
+"""What 4 bits are where nothing is said (arguments/base_args/quant_args.py)."""
+
+
 def of_swift(found: Mapping[str, Any]) -> Settled:
     """ms-swift's keys: LoRA of rank 8 on all linear layers, with reentrant checkpoints, if nothing else is said.
 
@@ -517,6 +472,7 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     trainers/arguments.py (`gradient_accumulation_steps`), trainers/mixin.py (`_fix_gradient_checkpointing`), config/.
     """
     _swift_trains(found)
+    _swift_alone(found)
     method, learnt = of_swift_method(found)
     found = {name: value for name, value in found.items() if not method or name not in SWIFT_KEYS} | method
     kind = found.get("tuner_type", found.get("train_type", "lora"))
@@ -530,6 +486,9 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     if more:
         notes = tuple(note for note in notes if note != SEVERAL)
     notes = (*notes, *also)
+    for name, usual in _SWIFT_BITS.items():
+        if name in settled and settled[name] == usual:
+            del settled[name]
     _attention(settled, "attn_impl")
     _trainer_liger(settled, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))
@@ -566,6 +525,8 @@ _ALIASES: Mapping[str, str] = {
     "use_peft_lora": "use_peft", "lora_enable": "use_peft", "use_4bit_quantization": "load_in_4bit",
     "use_8bit_quantization": "load_in_8bit", "use_nested_quant": "use_bnb_nested_quant",
     "model_max_length": "max_length", "max_seq_len": "max_length", "use_lora": "use_peft", "lora_rank": "lora_r",
+    "block_size": "max_length", "model_id": "model_name_or_path", "model_name": "model_name_or_path",
+    "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
     "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
 }  # fmt: skip
@@ -579,22 +540,43 @@ _PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_
 
 def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     """Keys of widespread scripts by TRL's names."""
-    renamed = {_ALIASES.get(name, name): value for name, value in found.items()}
-    if _set(renamed.pop("use_qlora", False)):
+    renamed = {
+        name if _ALIASES.get(name) in found else _ALIASES.get(name, name): value for name, value in found.items()
+    }
+    if "lora_rank" in found and not _SWITCHES & set(found):
+        renamed |= _always_adapted(found)
+    if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if found.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
-    if _set(found.get("use_flash_attn")):
+    if is_set(found.get("use_flash_attn")):
         renamed["attn_implementation"] = "flash_attention_2"
     if isinstance(renamed.get("lora_target_modules"), str | list):
         renamed["lora_target_modules"] = targets(renamed["lora_target_modules"])
     return renamed
 
 
+_OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
+_SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"}
+"""Keys of scripts that adapt where they are asked to."""
+
+
+def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of scripts that know nothing but LoRA (Chinese-LLaMA-Alpaca-3, scripts/training/run_clm_*_with_peft.py)."""
+    listed = {"trainable": "lora_target_modules", "modules_to_save": "lora_modules_to_save"}
+    told: dict[str, Any] = {"use_peft": True}
+    for name, ours in listed.items():
+        if isinstance(found.get(name), str):
+            told[ours] = [each.strip() for each in found[name].split(",")]
+    if found.get("load_in_kbits") in (4, 8):
+        told[f"load_in_{found['load_in_kbits']}bit"] = True
+    return told
+
+
 def _zero_dtype(settled: dict[str, Any], of_trl: bool) -> None:
     """Leave out the dtype of loading where DeepSpeed casts the weights: with bf16 said, or TRL's default."""
     said = [name for name in ("torch_dtype", "dtype") if str(settled.get(name)).endswith("bfloat16")]
-    if settled.get(ENGINE) != "deepspeed" or not (_set(settled.get("bf16")) or (of_trl and said)):
+    if settled.get(ENGINE) != "deepspeed" or not (is_set(settled.get("bf16")) or (of_trl and said)):
         return
     for name in ("torch_dtype", "dtype"):
         settled.pop(name, None)
@@ -607,7 +589,7 @@ def _plain_dtype(settled: dict[str, Any]) -> None:
     if "float32" in dtypes and settled.get("tf32") is not True:
         for name in ("dtype", "torch_dtype"):
             settled.pop(name, None)
-        if not any(_set(settled.get(name)) for name in ("bf16", "fp16")):
+        if not any(is_set(settled.get(name)) for name in ("bf16", "fp16")):
             settled[PRECISION] = "fp32"
 
 
@@ -621,7 +603,7 @@ def _trainer_liger(settled: dict[str, Any], name: str = "use_liger_kernel", *, f
     start, fused = "liger_kernel_config.", "fused_linear_cross_entropy"
     known = {fused, "swiglu", "rope", "rms_norm"}
     said = {each: settled.pop(start + each) for each in sorted(known) if start + each in settled}
-    if not _set(settled.get(name)):
+    if not is_set(settled.get(name)):
         return
     del settled[name]
     settled[IMPLEMENTATION] = "liger"
@@ -640,13 +622,16 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     own, first = launched(found)
     settled, notes = of_trl(_renamed(own))
     settled, notes = dict(settled), (*first, *notes, *learnt)
+    if "lora_rank" in own and not _SWITCHES & set(own):
+        settled = {name: value for name, value in settled.items() if name not in _OF_ADAPTED}
+        notes = (*notes, "lora_rank is given without a switch: an adapter is assumed")
     if method:
         settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
     _attention(settled, "attn_implementation")
     _trainer_liger(settled, fuses=not method)
-    if _set(found.get("use_unsloth")):
+    if is_set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
-    if _set(found.get("tune_mm_mlp_adapter")):
+    if is_set(found.get("tune_mm_mlp_adapter")):
         raise _refuse("tune_mm_mlp_adapter", True, "training towers alone is not supported yet")
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))

@@ -43,7 +43,7 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
              "scale_rewards", "vllm_mode", "use_vllm"),
     "kto": ("desirable_weight", "undesirable_weight"),
     "reward": ("center_rewards_coefficient", "num_padding_at_beginning"),
-    "simpo": ("simpo_gamma",),
+    "simpo": ("simpo_gamma", "gamma_beta_ratio"),
     "cpo": ("cpo_alpha",),
     "dpo": ("precompute_ref_log_probs", "ref_model_init_kwargs", "rpo_alpha", "loss_weights", "reference_free",
             "sync_ref_model", "use_weighting", "beta", "max_prompt_length"),
@@ -62,7 +62,7 @@ _SCRIPTS: Mapping[str, str] = {
 }  # fmt: skip
 _CONSUMED = ("beta", "precompute_ref_log_probs", "max_prompt_length", "max_completion_length", "num_generations",
              "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "reward_funcs",
-             "steps_per_generation", "generation_batch_size", "loss_type")  # fmt: skip
+             "steps_per_generation", "generation_batch_size", "loss_type", "gamma_beta_ratio")  # fmt: skip
 """Keys that are read here, or say what does not last through the update."""
 TRL_KEYS = _CONSUMED
 

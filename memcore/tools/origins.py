@@ -16,7 +16,7 @@ from memcore.config.imported import imported as of_calculator
 from memcore.errors import MemcoreError
 from memcore.formats.readers import flat, parsed
 from memcore.formats.settled import GPUS, MODEL, PER_NODE
-from memcore.formats.shell import variables_given
+from memcore.formats.shell import ENVIRONMENT, variables_given
 from memcore.messages import Message
 from memcore.tools.convert import Imported, of_keys
 from memcore.tools.sources import Source, read_part
@@ -205,6 +205,10 @@ def _weighed(
         if own is not None and own not in paths and (own in whole or own.startswith("model")):
             paths.append(own)
     lone = whole.keys() - {path for paths in decided.values() for path in paths}
+    for key, path in _together(keys, whole, again) if len(keys) <= _MOST else ():
+        if path in lone:
+            decided[key].append(path)
+            lone.discard(path)
     read: list[Read] = []
     silent: list[Unread] = []
     for key, changed in decided.items():
@@ -215,7 +219,7 @@ def _weighed(
             continue  # no key of the text
         line = _line(source.text, name)
         read += (Read(source.name, name, line, path, whole.get(path, keys[key])) for path in paths)
-        if not paths:
+        if not paths and not key.startswith(ENVIRONMENT):
             silent.append(Unread(source.name, name, _SAME))
     return replace(rest, read=tuple(read), of_no_account=(*silent, *rest.of_no_account))
 
@@ -237,6 +241,23 @@ def _decided(
         if changed:
             yield from changed
             return
+
+
+def _together(
+    keys: Mapping[str, Any], whole: Mapping[str, Any], again: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """The first key of a section, and settings that are others without the whole section: any key of it says them."""
+    sections: dict[str, list[str]] = {}
+    for key in keys:
+        sections.setdefault(re.split(r"[._]", key)[0], []).append(key)
+    for section in sections.values():
+        if len(section) < 2:
+            continue
+        try:
+            found = again({key: value for key, value in keys.items() if key not in section})
+        except MemcoreError:
+            continue
+        yield from ((section[0], path) for path in whole if whole[path] != found.get(path))
 
 
 def _needed(keys: Mapping[str, Any], key: str, again: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
@@ -266,6 +287,8 @@ def _spoken(other: Imported, key: str, text: str) -> str:
     """A key as the text has it."""
     if key == MODEL:
         return "model"
+    if key.startswith(ENVIRONMENT):
+        return key.removeprefix(ENVIRONMENT)
     if key in (GPUS, PER_NODE):
         found = _LAUNCHERS.search(text)
         return found[0] if found else key

@@ -31,6 +31,11 @@ _OURS: Mapping[str, Any] = {
 }
 """What a missing setting means here, where nothing is noted of it."""
 _GPUS, _DATA = Hardware.num_gpus, Parallelism.data_parallel_size
+_RANKS = (
+    Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size,
+    Parallelism.ulysses_parallel_size,
+)  # fmt: skip
+"""Ranks that work on the same sequences."""
 _HIDDEN, _SCORES = Training.dropout.hidden, Training.dropout.attention
 
 
@@ -60,6 +65,7 @@ def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
         keys |= absent if config.get(path) is None else {}
     keys |= dict(needed for name, needed in tool.alongside.items() if name in keys)
     keys |= _in_all(tool, config, keys)
+    keys |= tool.written(config) if tool.written is not None else {}
     command, started = _command(tool, config, keys)
     in_command = tool.world if started else ()
     return Said(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)
@@ -149,7 +155,8 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
 def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The sequences of a whole step, and how many groups hold all shards: what follows from several settings."""
     whole = whole_batch(config)
-    if tool.batch and whole is not None:
+    carried = all((config.get(path) or 1) == 1 or path in tool.named for path in _RANKS)
+    if tool.batch and whole is not None and carried:
         yield tool.batch, whole
     ranks, shards = data_ranks(config), config.get(Parallelism.data_parallel_shard_size)
     if tool.copies and ranks and shards and ranks > shards and ranks % shards == 0:

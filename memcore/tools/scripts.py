@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.python import Call, calls
+from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
+from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
 from memcore.tools.methods import METHOD
@@ -63,11 +64,14 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
     """
     found = calls(code)
+    around = {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
-        return ("yaml", *_training(found))
+        keys, notes = _training(found)
+        return "yaml", {**keys, **around}, notes
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
     if serves and "vllm" in code:
-        return ("argv", *_serving(_one(serves)))
+        keys, notes = _serving(_one(serves))
+        return "argv", {**keys, **around}, notes
     return None
 
 
@@ -115,7 +119,11 @@ def _training(found: Sequence[Call]) -> Script:
             keys |= _of_trainer(call)
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told)
-    return {name: value for name, value in keys.items() if value is not None}, tuple(_hidden(told))
+    more: tuple[str, ...] = ()
+    if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
+        keys["use_vllm"] = False
+        more = ("fast_inference: vLLM's cache is not counted",)
+    return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
 
 
 def _hidden(told: Sequence[Call]) -> Iterator[str]:
@@ -129,6 +137,8 @@ def _hidden(told: Sequence[Call]) -> Iterator[str]:
 def _of_arguments(call: Call) -> dict[str, Any]:
     """The arguments of the loop; TRL's class has other defaults than transformers'."""
     keys = flat(call.arguments)
+    if call.name in (*_LEARNT, "SFTConfig") and call.arguments.get("max_length", 0) is None:
+        keys["max_length"] = "$max_length"  # as long as the data's
     if call.name in _LEARNT:
         return {"use_peft": False, METHOD: _LEARNT[call.name], **keys}
     if call.name == "SFTConfig":
@@ -192,11 +202,16 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of LoRA by TRL's names; what is none of them keeps its own."""
     if given.get("bias", "none") != "none":
         raise UnsupportedError("LoraConfig(bias=)", "found {!r}; supported: 'none'", given["bias"])
-    chosen = {name: value for name, value in given.items() if name not in (*_NO_LORA, *_PARTS[2:])}
+    if given.get(_PARTS[1], True) is False:
+        raise UnsupportedError(_PARTS[1], "found {!r}; supported: {!r}", False, True)
+    silent = (*_NO_LORA, *_PARTS[1:], *(() if given.get(_PARTS[0]) is True else _PARTS[:1]))
+    chosen = {name: value for name, value in given.items() if name not in silent}
     named = {_LORA.get(name, name): value for name, value in chosen.items()}
     return {"use_peft": True, **named}
 
 
+_CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")
+"""Classes of transformers whose models are trained."""
 _LOADED = ("torch_dtype", "dtype", "attn_implementation", "load_in_4bit", "load_in_8bit")
 
 
@@ -208,7 +223,7 @@ def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
         adapted = any(each.name == "get_peft_model" for each in found)
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
-    loads = [each for each in found if each.name == "from_pretrained" and each.of.startswith("AutoModel")]
+    loads = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
     keys: dict[str, Any] = {}
     if loads:
         told.append(loads[0])

@@ -29,7 +29,8 @@ _STRATEGIES: Mapping[object, bool] = {
 }  # fmt: skip
 """FSDP's strategies by name and by number, and whether parameters are resharded after the forward pass."""
 _REPLICATED, _HYBRID = ("NO_SHARD", "3"), ("HYBRID_SHARD", "4", "HYBRID_SHARD_ZERO2", "5")
-_ZERO = re.compile(r"z(?:ero)?_?([0-3])")
+_ZERO = re.compile(r"(?:z(?:ero)?|stage)_?([0-3])")
+_OFFLOADS = re.compile(r"(?<!no_)(?<!no-)(?<!without_)offload")
 _NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_states", "transformer_layer_cls_to_wrap",
               "min_num_params", "use_orig_params", "limit_all_gathers", "forward_prefetch", "xla", "xla_fsdp_v2",
               "final_state_dict_type")  # fmt: skip
@@ -54,6 +55,8 @@ def sharded(found: Mapping[str, Any]) -> Settled:
         plain, more = _fsdp({**({"sharding_strategy": strategy} if strategy else {}), **given}, "offload" in words)
         settled |= plain
         notes += more
+    if isinstance(found.get("fsdp_config"), str) and (words or given):
+        notes.append(Message("fsdp_config: {} is another file; what it says is not read", found["fsdp_config"]))
     other = found.get("deepspeed")
     if isinstance(other, str):
         plain, more = _zero(other)
@@ -165,6 +168,6 @@ def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
             Message("deepspeed: {} is another file; it was not imported, so its ZeRO stage is unknown", path)
         ]
     plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
-    if "offload" in path:
+    if _OFFLOADS.search(path):
         plain |= {OPTIMIZER: "cpu"} | ({PARAMETERS: "cpu"} if stage[1] == "3" else {})
     return plain, [Message("deepspeed: {} is another file; its name suggests ZeRO stage {}", path, stage[1])]

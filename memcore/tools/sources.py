@@ -11,7 +11,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
-from memcore.errors import ConfigError, Problem
+from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
@@ -165,6 +165,16 @@ def _stored(
     return ({"model": base} if alone else {}), None, (same,)
 
 
+def _raise_of_mlx(config: Mapping[str, object]) -> None:
+    """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
+    for name in ("quantization", "quantization_config"):
+        found = config.get(name)
+        if isinstance(found, Mapping) and {"bits", "group_size"} <= found.keys() and not found.get("quant_method"):
+            raise UnsupportedError(
+                name, "is MLX's, which no supported server or trainer loads; give the original model"
+            )
+
+
 def read_part(
     source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
@@ -174,6 +184,7 @@ def read_part(
         notes: list[str] = []
         found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
+            _raise_of_mlx(found)
             return {"model": found}, None, tuple(notes)
         listed = checkpoint_of(found)
         if listed is not None:

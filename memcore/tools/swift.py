@@ -6,7 +6,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import GPUS
+from memcore.formats.settled import GPUS, OFFLOAD, RESHARD
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
@@ -89,6 +89,12 @@ MS_SWIFT = Tool(
     source="ms-swift, arguments/",
 )  # fmt: skip
 
+
+def _of(name: str) -> str:
+    """The setting behind a key of ours."""
+    return next(each.path for each in SHARDS if each.name == name)
+
+
 LLAMA_FACTORY_V1 = Tool(
     name="llama-factory-v1",
     title="LLaMA-Factory v1",
@@ -96,10 +102,11 @@ LLAMA_FACTORY_V1 = Tool(
     engines=("none", "ddp", "fsdp"),
     implementations=("transformers", "liger"),
     always={"model_class": "llm", "train_dataset": "data/v1_sft_demo.yaml"},
+    without={Training.activation_checkpointing.policy: {"enable_activation_checkpointing": False}},
     tells=("model_class", "dist_config", "peft_config", "kernel_config", "init_config", "train_dataset",
            "sample_backend"),
     model="model",
-    launch="USE_V1=1 llamafactory-cli sft {file}",
+    launch="USE_V1=1 NNODES={nodes} NPROC_PER_NODE={each} llamafactory-cli sft {file}",
     keys=(
         Key(path=Training.micro_batch_size, name="micro_batch_size"),
         Key(path=Training.sequence_length, name="cutoff_len"),
@@ -122,6 +129,23 @@ LLAMA_FACTORY_V1 = Tool(
         ),
         Meaning(sets={Training.adapter.type: "lora"}, keys={"peft_config.name": "lora"}),
         Meaning(sets={EngineSettings.type: "fsdp"}, keys={"dist_config.name": "fsdp2"}),
+        *(
+            Meaning(sets={_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
+            for name, key, value in ((OFFLOAD, "dist_config.offload_params", True),
+                                     (RESHARD, "dist_config.reshard_after_forward", False))
+        ),
+        *(
+            Meaning(
+                sets={Training.quantization: f"{kind}-double" if double else kind},
+                keys={"quant_config.name": "bnb", "quant_config.quantization_bit": 4,
+                      "quant_config.quantization_type": kind, "quant_config.double_quantization": double},
+            )
+            for kind in ("nf4", "fp4") for double in (True, False)
+        ),
+        Meaning(
+            sets={Training.quantization: "int8"}, keys={"quant_config.name": "bnb", "quant_config.quantization_bit": 8}
+        ),
+        Meaning(sets={Training.optimizer.name: "muon"}, keys={"optim_config.name": "muon"}),
         Meaning(
             sets={Training.activation_checkpointing.policy: "none"}, keys={"enable_activation_checkpointing": False}
         ),
@@ -132,12 +156,11 @@ LLAMA_FACTORY_V1 = Tool(
     ),
     batch="global_batch_size",
     defaults={Training.micro_batch_size: 1, Training.sequence_length: 2048},
-    unsaid=UNSAID,
+    unsaid={**UNSAID, Training.precision: "bf16"},
     ignored=("output_dir", "learning_rate", "max_steps", "train_dataset", "eval_dataset", "sample_backend",
              "max_new_tokens", "model_class", "trust_remote_code", "dist_config.dcp_path", "peft_config.lora_alpha"),
     settles=("quant_config*", "dist_config", "peft_config", "kernel_config", "optim_config", "bf16", "cp_mode",
              "enable_activation_checkpointing"),
     vocabulary=("llama-factory-v1",),
-    read_only=True,
     source="LLaMA-Factory, v1/config/",
 )  # fmt: skip

@@ -25,7 +25,13 @@ TOOLS: Mapping[str, Tool] = {
 
 def runs(tool: Tool, config: Config) -> bool:
     """Return whether a tool runs the engine of a config."""
-    return not tool.read_only and (config[EngineSettings.type] or "none") in tool.engines
+    fits = (config[EngineSettings.type] or "none") in tool.engines
+    return fits and not tool.read_only and _is_loop(tool, config)
+
+
+def _is_loop(tool: Tool, config: Config) -> bool:
+    """Whether a tool that is a training loop of its own is the one that a config names."""
+    return all(config.get(path) == value for path, value in tool.needs.items())
 
 
 def tool_of(config: Config) -> Tool:
@@ -33,7 +39,7 @@ def tool_of(config: Config) -> Tool:
     engine = config[EngineSettings.type] or "none"
     implementation = config[Training.implementation] or "transformers"
     for tool in (*TOOLS.values(), TRAINER):
-        fits = tool.implementations is None or implementation in tool.implementations
+        fits = _is_loop(tool, config) and (tool.implementations is None or implementation in tool.implementations)
         if (
             engine in tool.engines
             and fits

@@ -119,6 +119,18 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
     "config_file: {name} is another file": "config_file：{name} 是另一个文件",
+    "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
+    "give the original model": "请给出原模型",
+    "a file of {tool} needs {value}": "{tool} 的文件需要 {value}",
+    "fsdp_config: {name} is another file": "fsdp_config：{name} 是另一个文件",
+    "what it says is not read": "未读取其内容",
+    "found {option}:{value}, which PyTorch does not take": "值为 {option}:{value}，PyTorch 不接受",
+    "layers are spread over the GPUs of a process, which is not supported yet": (
+        "各层分布在同一进程的多个 GPU 上，暂不支持"
+    ),
+    "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
+    "lora_rank is given without a switch: an adapter is assumed": "给出了 lora_rank 而没有开关：视为使用适配器",
+    "fast_inference: vLLM's cache is not counted": "fast_inference：不计 vLLM 的缓存",
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",
     "a file that merges an adapter, not a training job": "这是合并适配器的文件，不是训练任务",

@@ -9,6 +9,9 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "the framework's default": "框架的默认值",
     "that of parameters": "与参数相同",
     "language model": "语言模型",
+    "model: weights in FP8 become those of the job's own precision when they are loaded": (
+        "model：FP8 权重在加载时转换为任务自身的精度"
+    ),
     "ms-swift freezes towers and projectors": "ms-swift 冻结视觉塔和投影器",
     "a text-only step uses no trainable parameters": "纯文本训练步不涉及可训练参数",
     "adapters on Mamba layers are not supported yet": "暂不支持 Mamba 层的适配器",

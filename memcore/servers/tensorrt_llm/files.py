@@ -83,9 +83,16 @@ def _with_underscores(name: str) -> str:
     return f"--{name[2:].replace('-', '_')}" if name.startswith("--") and name != "--generation-config" else name
 
 
+_OF_BENCH: Mapping[str, str] = {
+    "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size",
+    "kv_cache_free_gpu_mem_fraction": f"{_CACHE}.free_gpu_memory_fraction",
+}  # fmt: skip
+"""Options of trtllm-bench (commands/bench.py, bench/benchmark/throughput.py) as keys of a file."""
+
+
 def _of_file(found: Mapping[str, Any]) -> Settled:
     """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
-    settled = dict(found)
+    settled = {_OF_BENCH.get(name, name): value for name, value in found.items()}
     notes: list[Message] = []
     if settled.get(_METHOD) in (None, "None", "none"):
         settled.pop(_METHOD, None)
@@ -126,6 +133,7 @@ OPTIONS = Tool(
     engines=("tensorrt-llm",),
     tells=(
         _CACHE,
+        "kv_cache_free_gpu_mem_fraction",
         "cuda_graph_config",
         "moe_config",
         "enable_attention_dp",
@@ -136,7 +144,7 @@ OPTIONS = Tool(
     always={"print_iter_log": False},  # a key of its own, by which the file is known
     keys=tuple(_keys(flags=False)),
     settled=_of_file,
-    settles=(_LAYERS,),
+    settles=(_LAYERS, *_OF_BENCH),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
     source="TensorRT-LLM, llmapi/llm_args.py",

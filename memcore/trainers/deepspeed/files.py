@@ -42,6 +42,8 @@ def automatic(found: Mapping[str, Any]) -> Settled:
     for name, (today, value) in _DEPRECATED.items():
         if settled.get(name) is not None and settled.pop(name) is True:
             settled.setdefault(today, value)
+    if settled.get(f"{_SECTION}.stage") in (0, 1, 2):
+        settled.pop(f"{_SECTION}.sub_group_size", None)  # of stage 3 alone (runtime/zero/config.py)
     left = [name for name in WIDTHS if found.get(f"{_SECTION}.{name}") == "auto"]
     if left:
         settled[BY_WIDTH] = True

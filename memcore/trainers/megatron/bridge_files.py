@@ -13,13 +13,14 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
-from memcore.errors import UnsupportedError
+from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.builders import CALLED, ON, built
 from memcore.formats.readers import flat
 from memcore.formats.settled import GPUS, MODEL, Settled
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
+from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import MEGATRON_SWIFT
 
@@ -96,6 +97,22 @@ _SHORT: Mapping[str, str] = {
 _LONG: Mapping[str, str] = {each.rpartition(".")[2]: each for each in _SHORT.values()}
 
 
+def _of_hub(model: str) -> str:
+    """The hub's spelling of a model that a recipe is called after: `qwen35_vl_35b_a3b` is Qwen3.5-35B-A3B."""
+    plain = re.sub(r"-(\d)00m\b", r"-0.\1b", model.replace("_", "-"))
+    pointed = re.sub(r"(?<=[a-z])(\d)(\d)(?=-)", r"\1.\2", plain)
+    spelled = [each for name in (plain, pointed) for each in (name, name.replace("-vl-", "-"))]
+    return next((each for each in spelled if _is_known(each)), plain)
+
+
+def _is_known(model: str) -> bool:
+    try:
+        find_model(model)
+    except MemcoreError:
+        return False
+    return True
+
+
 def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what a command of run_recipe.py overrides, on what the recipe's name says; other configs as they are."""
     said = next((found[name] for name in ("recipe", "model") if isinstance(found.get(name), str)), None)
@@ -105,7 +122,7 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     model, mode = (named[1], named[2]) if named else (said, "pretrain")
     mode = str(found.get("mode", mode))
     base = "_peft_common" if mode in _ADAPTERS else f"_{mode}_common"
-    plain = {_MODULE: said, MODEL: model if OUTSIDE.search(model) else model.replace("_", "-"), **_COMMON.get(base, {})}
+    plain = {_MODULE: said, MODEL: model if OUTSIDE.search(model) else _of_hub(model), **_COMMON.get(base, {})}
     plain |= (
         {"peft.dim": 32, "peft._target_": f"megatron.bridge.peft.lora.{_ADAPTERS[mode]}"} if mode in _ADAPTERS else {}
     )

@@ -98,7 +98,7 @@ def _flag(name: str) -> str:
     return _USED.get(name) or f"--{name.replace('_', '-')}"
 
 
-def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The arguments with what Megatron makes of them together, and notes.
 
     Groups of heads count with their switch alone, and the vocabulary is the tokenizer's.
@@ -235,7 +235,7 @@ MEGATRON = Tool(
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
     alongside={"--num-query-groups": (_GROUPS, True)},
-    settled=_settled,
+    settled=arguments,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",
     per_chunk="--num-layers-per-virtual-pipeline-stage",

@@ -21,7 +21,7 @@ from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.files import MEGATRON, uneven
 from memcore.trainers.megatron.settings import MegatronSettings
 
-_ADAPTER, _TARGETS, _RANK, _DROPOUT = "*adapter", "*targets", "*rank", "*dropout"
+_ADAPTER = "*adapter"
 _FRAMEWORK, _PRECISION, _PACKED, _TRAINABLE = "*framework", "*precision", "*packed", "*trainable"
 _OFF: Mapping[str, str] = {
     "masked_softmax_fusion": MegatronSettings.no_masked_softmax_fusion,
@@ -56,6 +56,8 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
+_COMPLETION = 512
+"""Tokens of a completion where nothing is said (arguments/megatron_args.py)."""
 _BETA = 0.04
 """The weight of the distance from a reference model (arguments/rlhf_args.py)."""
 
@@ -92,18 +94,16 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     if settled["attention_backend"] == "auto":
         del settled["attention_backend"]
     settled[_PRECISION] = _precision(found)
-    if settled.get("recompute_granularity") == "none":
-        settled["recompute_granularity"] = None
     if settled.get("optimizer") == "dist_muon":
         settled |= {"optimizer": "muon", "use_distributed_optimizer": True}
-    settled["max_length"] = found.get("packing_length", found.get("max_length"))
+    settled["max_length"] = _length(found)
     if found.get("packing") is True:
         settled[_PACKED] = True
     else:
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
     if settled["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
-    settled |= {**_adapter(found), **_towers(found)}
+    settled |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
     for name, path in _OFF.items():
         if found.get(name) is not None:
             settled[f"*{path}"] = not found[name]
@@ -111,6 +111,23 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
         settled["moe_flex_dispatcher_backend"] = "deepep"
     _unevenly(settled)
     return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+
+
+def _length(found: Mapping[str, Any]) -> object:
+    """The tokens of a sequence; of GRPO those of a prompt with its completion."""
+    said = found.get("packing_length", found.get("max_length"))
+    if found.get("rlhf_type") != "grpo" or not isinstance(said, int):
+        return said
+    return said + int(found.get("max_completion_length", _COMPLETION))
+
+
+def _dequantized(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The model whose published weights are in FP8, which mcore-bridge makes those of the job (`Fp8Dequantizer`)."""
+    model = str(found.get("model", ""))
+    if not model.endswith("-FP8"):
+        return {}
+    notes.append("model: weights in FP8 become those of the job's own precision when they are loaded")
+    return {"model": model.removesuffix("-FP8")}
 
 
 def _precision(found: Mapping[str, Any]) -> str:
@@ -130,9 +147,9 @@ def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
     listed = targets if isinstance(targets, list) else [targets]
     return {
         _ADAPTER: "lora",
-        _RANK: found.get("lora_rank", 8),
-        _DROPOUT: found.get("lora_dropout", 0.05),
-        _TARGETS: "all-linear" if "all-linear" in listed else listed,
+        "lora_rank": found.get("lora_rank", 8),
+        "lora_dropout": found.get("lora_dropout", 0.05),
+        "target_modules": "all-linear" if "all-linear" in listed else listed,
     }
 
 
@@ -184,16 +201,27 @@ MEGATRON_SWIFT = Tool(
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.trainable, name=_TRAINABLE),
         Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.rank, name=_RANK),
-        Key(path=Training.adapter.dropout, name=_DROPOUT),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.rank, name="lora_rank"),
+        Key(path=Training.adapter.dropout, name="lora_dropout"),
+        Key(path=Training.adapter.target_modules, name="target_modules"),
         Key(path=Parallelism.virtual_pipeline_parallel_size, name="virtual_pipeline_model_parallel_size"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=Hardware.gpus_per_node, name=PER_NODE),
         *(Key(path=path, name=f"*{path}") for path in _OFF.values()),
     ),
+    launch="NNODES={nodes} NPROC_PER_NODE={each} megatron sft --config {file}",
+    always={"save_safetensors": True},
     meanings=(
+        Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
+        Meaning(sets={Training.precision: "fp16-mixed"}, keys={"torch_dtype": "float16"}),
+        Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
+        Meaning(sets={Training.trainable: "all"}, keys={"freeze_vit": False, "freeze_aligner": False}),
+        Meaning(sets={Training.adapter.type: "lora"}, keys={"tuner_type": "lora"}),
+        *(
+            Meaning(sets={path: ours}, keys={name: not ours})
+            for name, path in _OFF.items() for ours in (True, False)
+        ),
         *(
             Meaning(sets=each.sets, keys={_plain(name): value for name, value in each.keys.items()})
             for each in MEGATRON.meanings
@@ -206,11 +234,13 @@ MEGATRON_SWIFT = Tool(
     defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
              "packing_length", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
-             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_OFF),
+             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", "max_completion_length",
+             *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),
     closed=True,
-    read_only=True,
+    needs={EngineSettings.framework: "ms-swift"},
+    unsaid={Training.attention: None, Training.micro_batch_size: None},
     source="ms-swift, swift/megatron/arguments/",
 )  # fmt: skip
 TOOLS = (MEGATRON_SWIFT,)

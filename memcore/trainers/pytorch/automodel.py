@@ -201,7 +201,8 @@ def _checkpoints(settled: dict[str, Any], notes: list[str]) -> None:
     Source: components/distributed/activation_checkpointing.py, `apply_submodule_checkpointing`; components/moe/
     parallelizer.py, `apply_ac`.
     """
-    said = settled.pop("distributed.activation_checkpointing", False)
+    earlier = settled.pop("parallelizer.activation_checkpointing", False)  # before distributed had it
+    said = settled.pop("distributed.activation_checkpointing", earlier)
     if said in (True, "full"):
         settled[_POLICY] = "full"
         if "distributed.ep_size" not in settled:
@@ -263,8 +264,8 @@ AUTOMODEL = Tool(
     ),
     settled=_settled,
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
-             "loss_fn*", "optimizer*", "peft*", "quantization*", "packed_sequence*",
-             "clip_grad_norm*", *_LENGTHS),
+             "parallelizer.activation_checkpointing", "loss_fn*", "optimizer*", "peft*", "quantization*",
+             "packed_sequence*", "clip_grad_norm*", *_LENGTHS),
     batch="step_scheduler.global_batch_size",
     defaults={Training.micro_batch_size: 1},
     vocabulary=("nemo-automodel",),

@@ -65,6 +65,9 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     found = list(experts_of(model.network))
     if not found:
         return model
+    if layer_code(read) == "unsloth" and any(feed.variant == "gpt_oss" for feed in found):
+        # unsloth_zoo, temporary_patches/gpt_oss.py (`GptOssExperts`: an nn.Linear for each expert)
+        raise UnsupportedError(path, "Unsloth splits gpt-oss's experts to quantize them, which is not supported yet")
     if before(read, STARTS_NEW):
         separate = all(feed.gated and len(feed.experts) == 2 and not feed.adapters for feed in found)
         if not separate or any(feed.variant in ("llama4", "dbrx", "gpt_oss") for feed in found):

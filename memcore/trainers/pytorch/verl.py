@@ -8,11 +8,13 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.settled import GPUS, PER_NODE, Settled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.tools.derived import gpus_of
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _ACTOR, _MODEL, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
@@ -170,6 +172,47 @@ def batch(settled: dict[str, Any], ranks: object) -> None:
         settled[_STEPS] = max(1, -(-mine // each))
 
 
+def _written(config: Config) -> dict[str, Any]:
+    """The GPUs, the sequences of a mini-batch and what else several settings of a run give together."""
+    given = config.get
+    gpus = gpus_of(config) or 1
+    most = given(Hardware.gpus_per_node) or _NODE
+    node = max(size for size in range(1, min(most, gpus) + 1) if gpus % size == 0)
+    each, steps = given(Training.micro_batch_size) or 1, given(Training.gradient_accumulation_steps) or 1
+    ranks = given(Parallelism.ulysses_parallel_size) or 1
+    whole = given(Training.sequence_length)
+    answer = max(whole // 2, 1) if whole else None
+    reduced = given(Training.reduce_dtype)
+    rank = given(Training.adapter.rank) or _LORA if given(Training.adapter.type) == "lora" else 0
+    keys = {
+        "trainer.n_gpus_per_node": node, "trainer.nnodes": gpus // node,
+        "algorithm.adv_estimator": "gae" if given(Training.method.critic) else "grpo",
+        "data.max_prompt_length": whole - answer if whole and answer else None, "data.max_response_length": answer,
+        f"{_ACTOR}strategy": "fsdp" if given(EngineSettings.version) == 1 else "fsdp2",
+        f"{_ACTOR}ppo_micro_batch_size_per_gpu": each,
+        f"{_ACTOR}ppo_mini_batch_size": max(steps * each * gpus // ranks, 1),
+        f"{_FSDP}model_dtype": "bf16" if given(Training.precision) == "bf16" else "fp32",
+        f"{_FSDP}mixed_precision.reduce_dtype": reduced,
+        f"{_MODEL}override_config.attn_implementation": _KERNELS.get(str(given(Training.attention))),
+        f"{_MODEL}use_remove_padding": given(Training.packed_sequences) is True,
+        f"{_MODEL}use_fused_kernels": given(Training.loss) == "fused-linear",
+        f"{_MODEL}enable_gradient_checkpointing": given(Training.activation_checkpointing.policy) != "none",
+        f"{_MODEL}lora_rank": rank,
+    }  # fmt: skip
+    return {name: value for name, value in keys.items() if value is not None}
+
+
+_NODE, _LORA = 8, 8
+"""GPUs of a node, and the rank of adapters, where nothing is said."""
+_MADE_PLAIN = (
+    Training.micro_batch_size, Training.gradient_accumulation_steps, Training.sequence_length,
+    Training.packed_sequences, Training.attention, Training.activation_checkpointing.policy,
+    Training.activation_checkpointing.use_reentrant, Training.method.completion_length, Training.reduce_dtype,
+    Training.precision, Training.loss, EngineSettings.version, Training.adapter.rank, Training.adapter.target_modules,
+    Training.adapter.dropout,
+)  # fmt: skip
+"""Settings whose defaults are others here."""
+
 VERL = Tool(
     name="verl",
     title="verl",
@@ -224,8 +267,12 @@ VERL = Tool(
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
              "global_profiler*", "reward_manager*", f"{_ROLLOUT}*", "actor_rollout_ref.ref.*", f"{_ACTOR}optim.*",
              f"{_FSDP}param_offload", f"{_FSDP}optimizer_offload", f"{_FSDP}mixed_precision*",
-             "config-path", "config-name", "hydra*", "transfer_queue*", "reward.*"),
-    read_only=True,
+             "config-path", "config-name", "hydra*", "transfer_queue*", "reward.*", "defaults"),
+    always={"hydra.searchpath": ["pkg://verl.trainer.config"], "defaults": ["ppo_trainer", "_self_"]},
+    launch="python3 -m verl.trainer.main_ppo --config-path=$PWD --config-name={file}",
+    needs={EngineSettings.framework: "verl", Training.method.name: "grpo"},
+    written=_written,
+    unsaid=dict.fromkeys(_MADE_PLAIN),
     source="verl, trainer/config/",
 )  # fmt: skip
 

@@ -1,0 +1,98 @@
+"""PyTorch's caching allocator as a job's environment sets it: `PYTORCH_ALLOC_CONF` and its older names.
+
+Sources: pytorch, c10/core/AllocatorConfig.cpp (the first of three names that is set is read; a text without an option
+has its default; limits of the values), c10/cuda/CUDAAllocatorConfig.h (`backend`, `expandable_segments`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from memcore.config.engine import EngineSettings
+from memcore.config.settings import SETTINGS
+from memcore.errors import ConfigError
+from memcore.formats.shell import ENVIRONMENT, OUTSIDE
+
+NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""In the order in which PyTorch looks for them."""
+_OPTION = re.compile(r"(?:^|,)\s*(\w{1,80})\s*:\s*(\[[^\]]{0,400}\]|[^,\[\]]{1,80})")
+_TRUTH: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": False}
+_SMALLEST_SPLIT = 20
+"""MiB of `kLargeBuffer`: no smaller `max_split_size_mb` is taken."""
+_USUAL: Mapping[str, str] = {"backend": "native"}
+_WITHOUT_MEMORY = re.compile(r"release_lock_on_\w+|pinned_\w+|throw_on_cudamalloc_oom")
+"""Options that only threads, host memory and errors depend on."""
+
+
+class Allocator(NamedTuple):
+    """What an environment says of the allocator."""
+
+    key: str
+    """The key of the text that says it; empty if nothing does."""
+    settings: Mapping[str, Any]
+    """By path."""
+    left_out: tuple[str, ...]
+    """Options that may change memory and are not supported."""
+
+
+def allocator(found: Mapping[str, Any], engine: str) -> Allocator:
+    """What keys of a text say of the allocator of an engine's processes.
+
+    >>> allocator({"*env.PYTORCH_ALLOC_CONF": "expandable_segments:True"}, "fsdp").settings
+    {'engine.expandable_segments': True}
+
+    Raises ConfigError for values that PyTorch rejects.
+    """
+    key = next((each for name in NAMES for each in found if each.rpartition(".")[2] == name), "")
+    text = re.sub(r"[\"'\s]", "", str(found.get(key, "")))
+    if not key or OUTSIDE.search(text):
+        return Allocator(key, {}, ())
+    settings: dict[str, Any] = {}
+    left: list[str] = []
+    for option, value in _OPTION.findall(text):
+        path = f"engine.{option}"
+        if option in _READ and not value.startswith("[") and _takes(path, engine):
+            settings[path] = _read(key, option, value)
+        elif _USUAL.get(option) != value and not _WITHOUT_MEMORY.fullmatch(option):
+            left.append(f"{key.removeprefix(ENVIRONMENT)}={option}")
+    return Allocator(key, settings, tuple(left))
+
+
+def _takes(path: str, engine: str) -> bool:
+    engines = SETTINGS[path].engines
+    return engines is None or engine in engines
+
+
+_READ = tuple(
+    path.rpartition(".")[2]
+    for path in (
+        EngineSettings.expandable_segments, EngineSettings.max_split_size_mb,
+        EngineSettings.garbage_collection_threshold, EngineSettings.roundup_power2_divisions,
+    )
+)  # fmt: skip
+
+
+def _read(key: str, option: str, value: str) -> Any:
+    """An option's value, within PyTorch's own limits."""
+    name = key.removeprefix(ENVIRONMENT)
+    try:
+        if option == "expandable_segments":
+            return _TRUTH[value.lower()]
+        if option == "garbage_collection_threshold":
+            return _between(float(value))
+        number = int(value)
+    except (KeyError, ValueError):
+        raise ConfigError.at(name, "found {}:{}, which PyTorch does not take", option, value) from None
+    too_small = option == "max_split_size_mb" and number < _SMALLEST_SPLIT
+    if too_small or (option == "roundup_power2_divisions" and (number < 1 or number & (number - 1))):
+        raise ConfigError.at(name, "found {}:{}, which PyTorch does not take", option, value)
+    return number
+
+
+def _between(number: float) -> float:
+    """A fraction, neither 0 nor 1."""
+    if not 0 < number < 1:
+        raise ValueError
+    return number

@@ -1,0 +1,77 @@
+"""What stands before a script's own arguments: those of accelerate launch, torchrun and deepspeed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.formats.settled import ENGINE, OPTIMIZER, PARAMETERS, STAGE, Settled
+from memcore.messages import Message
+
+
+def is_set(value: object) -> bool:
+    """Return whether a key says yes."""
+    return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
+
+
+_LAUNCHER = frozenset({
+    "config_file", "master_port", "master_addr", "hostfile", "num_machines", "machine_rank", "num_nodes", "nnodes",
+    "node_rank", "main_process_port", "main_process_ip", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "include",
+    "exclude", "standalone", "local_rank", "multi_gpu", "mixed_precision", "dynamo_backend", "use_deepspeed",
+    "use_fsdp", "zero_stage", "deepspeed_config_file", "deepspeed_multinode_launcher", "deepspeed_hostfile",
+    "offload_optimizer_device", "offload_param_device", "zero3_init_flag", "zero3_save_16bit_model", "gpu_ids",
+    "offload", "module", "no_python", "max_restarts",
+})  # fmt: skip
+"""Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
+
+
+_OF_FSDP, _OF_ZERO = re.compile("fsdp"), re.compile("zero|deepspeed|^ds")
+"""What the name of a launcher's file says of the engine."""
+
+
+def launched(found: Mapping[str, Any]) -> Settled:
+    """The script's own arguments, with what the name of the launcher's file says of the engine."""
+    settled = {name: value for name, value in found.items() if name not in _LAUNCHER}
+    settled |= _said_to_launcher(found)
+    name = str(found.get("config_file", "")).rpartition("/")[2].lower()
+    given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
+    if not name or given or "program" in name:
+        return settled, ()
+    note = Message("config_file: {} is another file", found["config_file"])
+    if _OF_FSDP.search(name):
+        settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
+        return settled, (Message("{}; its name suggests FSDP {}", note, settled["fsdp_config.version"]),)
+    if _OF_ZERO.search(name):
+        settled["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
+        stage = re.search("[0-3]", settled["deepspeed"])
+        return settled, (Message("{}; its name suggests ZeRO stage {}", note, stage[0] if stage else 2),)
+    return settled, (Message("{}; how it splits work across GPUs is unknown", note),)
+
+
+def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
+    """ZeRO, FSDP and the precision as accelerate's launcher takes them, or scripts of DeepSpeed's.
+
+    Source: accelerate, commands/launch.py; transformers, training_args.py (`ACCELERATE_MIXED_PRECISION`);
+    DeepSpeedExamples, applications/DeepSpeed-Chat/training/*/main.py (`--zero_stage`, `--offload`).
+    """
+    said: dict[str, Any] = {}
+    stage, word = found.get("zero_stage"), found.get("mixed_precision")
+    if isinstance(stage, int) and not isinstance(stage, bool) and "deepspeed_config_file" not in found:
+        offloads = is_set(found.get("offload"))
+        said |= {ENGINE: "deepspeed", STAGE: stage} | ({OPTIMIZER: "cpu"} if offloads else {})
+        said |= {PARAMETERS: "cpu"} if offloads and stage == _SHARDED_WEIGHTS else {}
+    elif is_set(found.get("use_deepspeed")) and not found.get("deepspeed"):
+        said["deepspeed"] = str(found.get("deepspeed_config_file", "zero2"))
+    elif is_set(found.get("use_fsdp")):
+        said["fsdp"] = "full_shard"
+    for name, ours in (("offload_optimizer_device", OPTIMIZER), ("offload_param_device", PARAMETERS)):
+        if found.get(name) == "cpu":
+            said[ours] = "cpu"
+    if word in ("bf16", "fp16") and not found.keys() & {"bf16", "fp16"}:
+        said[word] = True
+    return said
+
+
+_SHARDED_WEIGHTS = 3
+"""The stage of ZeRO that shards weights."""
