@@ -70,11 +70,11 @@ _WEIGHTS = ("adapter", "draft")
 
 
 def as_modelfile(content: Mapping[str, Any]) -> str:
-    r"""A Modelfile of a model, under `*`, and of parameters.
+    r"""A Modelfile of a model, under `*`, and of parameters; Ollama takes none without a model.
 
     >>> as_modelfile({"*": "qwen3:8b", "num_ctx": 4096})
     'FROM qwen3:8b\nPARAMETER num_ctx 4096\n'
     """
-    lines = [f"FROM {content['*']}"] if "*" in content else []
+    lines = [f"FROM {content.get('*', './model.gguf')}"]
     lines += [f"PARAMETER {name} {value}" for name, value in content.items() if name != "*"]
     return "\n".join(lines) + "\n"
