@@ -237,6 +237,8 @@ class KimiDelta:
     """Kimi delta attention: a gate for every channel of a key."""
 
     module: str = "self_attn"
+    full_rank: bool = False
+    """What gates the results is one matrix (Kimi-K3)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
@@ -246,6 +248,14 @@ class KimiDelta:
         reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
         reader.symbol("X", 3 * heads * width)
         whole: Shape = ("B", "dk")
+        gate = (
+            _matrix("g_proj", whole, ("h",), split="outer")
+            if self.full_rank
+            else [
+                *_matrix("g_a_proj", ("dk",), ("h",)),
+                *_matrix("g_b_proj", whole, ("dk",), split="outer"),
+            ]
+        )
         weights = [
             *(each for name in "qkv" for each in _matrix(f"{name}_proj", whole, ("h",), split="outer")),
             *_convolution("conv1d", ("X",), bias=False),
@@ -254,8 +264,7 @@ class KimiDelta:
             *_matrix("forget_gate.f_a_proj", ("dk",), ("h",)),
             *_matrix("forget_gate.f_b_proj", whole, ("dk",), split="outer"),
             *_matrix("b_proj", ("B",), ("h",), split="outer"),
-            *_matrix("g_a_proj", ("dk",), ("h",)),
-            *_matrix("g_b_proj", whole, ("dk",), split="outer"),
+            *gate,
             Weight("o_norm.weight", (("dk",),), "norm"),
             *_matrix("o_proj", ("h",), whole, split="inner"),
         ]

@@ -1,8 +1,9 @@
 """Networks outside of transformers whose towers are only counted: a language model that has a row, and the rest.
 
-Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`), and the code in
-the repositories of Qwen/Qwen-VL-Chat (`visual.py`), Qwen/Qwen-Audio-Chat (`audio.py`), openbmb/MiniCPM-V
-(`resampler.py`) and nvidia/LocateAnything-3B; tests/truth/published.json holds files and published totals.
+Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`, `ovis2_5`,
+`kimi_k25_vit`), and the code in the repositories of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`),
+Qwen/Qwen-Audio-Chat (`audio.py`), openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B;
+tests/truth/published.json holds files and published totals.
 """
 
 from __future__ import annotations
@@ -321,6 +322,26 @@ def _ovis(config: Config) -> Iterator[Weight]:
     yield part("vte", words * hidden)
 
 
+def _k3(config: Config) -> Config:
+    """The configuration of its language model."""
+    found = within(config, "text_config")
+    return {**(found if isinstance(found, Mapping) else {}), "model_type": "kimi_k3_text"}
+
+
+def _k3_towers(config: Config) -> Iterator[Weight]:
+    """Kimi-K3's vision transformer without biases, and a projector of four patches (`kimi_k25_vit.py`)."""
+    vision, hidden = config.get("vision_config"), whole(within(config, "text_config", "hidden_size"))
+    usual = {
+        "vt_hidden_size": 1024, "vt_num_hidden_layers": 27, "vt_intermediate_size": 4096, "qkv_hidden_size": 1536,
+        "patch_size": 14, "init_pos_emb_height": 64, "init_pos_emb_width": 64,
+    }  # fmt: skip
+    width, layers, wide, inner, patch, high, broad = (whole(within(vision, key), value) for key, value in usual.items())
+    layer = 4 * width * inner + 2 * width * wide + 2 * width
+    ends = matrix(width, 3 * patch * patch, 0) + high * broad * width + width
+    yield part("vision_tower", layers * layer, ends)
+    yield part("mm_projector", 16 * width * width, 4 * width * hidden, hidden)
+
+
 _MOONDREAM = {"dim": 2048, "ff_dim": 8192, "n_layers": 24, "vocab_size": 51_200, "max_context": 2048, "n_heads": 32}
 _MOON_KEYS = (
     "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "max_position_embeddings",
@@ -417,6 +438,7 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
     "molmo": (Counted(_molmo, _molmo_towers),),
     "Keye": (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),),
+    "kimi_k3": (Counted(_k3, _k3_towers),),
     "ovis2_5": (Counted(lambda config: _inside(config, "llm_config"), _ovis),),
     "moondream1": (
         Counted(_moondream, _moondream_towers, when=lambda config: config.get("architectures") == ["HfMoondream"]),

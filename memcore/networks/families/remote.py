@@ -17,6 +17,7 @@ from memcore.networks import patterns
 from memcore.networks.families.counted import clips, counted, gemma4, paddle
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
+from memcore.networks.families.kimi_k3 import KIMI_K3
 from memcore.networks.families.sparse import UNGROUPED
 from memcore.networks.patterns import Place, first_dense, typed
 from memcore.networks.reader import Reader
@@ -156,6 +157,7 @@ _ROWS: Mapping[str, Family] = {
         norm="layer",
         norm_bias=True,
     ),
+    "kimi_k3_text": KIMI_K3,
     "xverse": DECODERS["llama"],
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
