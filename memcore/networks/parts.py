@@ -271,6 +271,11 @@ class Experts:
     """Low-rank matrices next to those of the experts, two for each."""
 
     @property
+    def reads(self) -> Axis:
+        """The width of what experts read and write: the decoder's, or a smaller one."""
+        return self.latent[0].outer[0] if self.latent else "h"
+
+    @property
     def stacked(self) -> tuple[str, ...]:
         """Names of the matrices that a grouped product takes, each of all experts in one tensor."""
         ready = self.variant not in ("llama4", "dbrx") and not self.loops

@@ -183,7 +183,7 @@ def expert_workspace(step: Step, stage: Stage) -> list[Entry]:
         own: Shape = sharded(("m",), EXPERT_TENSOR)
         wide: Shape = (2 if feed.gated else 1, *own)
         for title, width in (("input or product", own), ("gate and up", wide)):
-            shape = max((width, ("h",)), key=lambda each: product(each, step.sizes))
+            shape = max((width, (feed.reads,)), key=lambda each: product(each, step.sizes))
             found.append(
                 tensor(
                     Message("experts' workspace: {}", title),
