@@ -2,8 +2,9 @@
 
 `from` is the public repository and the path that hold a file, verbatim; a row with `recalled` instead has keys of a file
 that was not found again. `by` says what the number is: `index` the total of the weight map beside the file (less buffers,
-and parts in fp32 counted once), `transformers` what its class builds of the file, `card` what the makers publish, with
-layers that predict several tokens where a file has them. That of InternVL3 is its converted checkpoint's.
+and parts in fp32 counted once), `transformers` what its class builds of the file, `code` what the checkpoint's own code
+or vLLM's makes of it, `card` what the makers publish, with layers that predict several tokens where a file has them.
+That of InternVL3 is its converted checkpoint's.
 """
 
 import json
@@ -18,7 +19,7 @@ from memcore.networks.read import read_model
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
-UNTRAINED = {"albert": "derived-repeated"}
+UNTRAINED = {"albert": "derived-repeated", "kimi_k3": "kimi-k3"}
 """Types that are refused for training by the part that lacks."""
 KINDS = {row["config"].get("model_type"): name for name, row in reversed(PUBLISHED.items())}
 """A file of each type."""
