@@ -88,3 +88,42 @@ def test_modelopt_may_leave_out_its_method():
     job = {"model": config, "engine": {"type": "vllm"}, "hardware": {"accelerator": "h200-sxm-141gb", "num_gpus": 4}}
     found = estimate_serving({**job, "parallelism": {"tensor_parallel_size": 4}})
     assert found.fits
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}, "a draft"),
+        ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "a draft"),
+        (
+            {
+                "model_type": "bert",
+                "architectures": ["JinaBertForMaskedLM"],
+                "auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertForMaskedLM"},
+            },
+            "another network than transformers' 'bert'",
+        ),
+        ({"model_type": "internlm2", "n_embd": 4096}, "model.hidden_size: missing"),
+    ],
+)
+def test_other_code_under_a_known_type_is_refused(config, said):
+    """The class that a file names counts, and so do sizes that no class of transformers has a default for."""
+    with pytest.raises(ConfigError, match=said):
+        read_model(config)
+
+
+def test_a_file_without_a_type_has_that_of_its_class():
+    """MiniCPM3's first file has none."""
+    whole = PUBLISHED["openbmb/MiniCPM3-4B"]["config"]
+    found = read_model({key: value for key, value in whole.items() if key != "model_type"})
+    assert found.parameters == read_model(whole).parameters
+    assert "is taken from architectures" in str(found.warnings[0])
+
+
+def test_experts_are_packed_in_the_width_that_they_read():
+    """Kimi-K3's experts work in half of the decoder's width; each GPU of 16 has 256 of their padded rows."""
+    job = {"model": PUBLISHED["moonshotai/Kimi-K3"]["config"], "engine": {"type": "vllm"}}
+    job = {**job, "hardware": {"accelerator": "b300", "num_gpus": 16}}
+    found = estimate_serving({**job, "parallelism": {"tensor_parallel_size": 16}}).budget
+    shapes = {entry.shape for entry in found.ranks[0].ledger.entries if entry.module == "experts"}
+    assert {(896, 512, 1792), (896, 512, 112)} <= shapes

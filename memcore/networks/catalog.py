@@ -12,7 +12,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
-from memcore.networks.named import Named, plain
+from memcore.networks.named import Named, for_mlx, plain
 from memcore.networks.named import named as named_by
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
@@ -126,7 +126,23 @@ def named(name: str) -> Named | None:
     >>> named("somebody/something-else") is None
     True
     """
-    return named_by(name, lambda last: _names().get(last.lower()) or _plain_names().get(plain(last)))
+    found = named_by(name, _found)
+    return None if found is not None and _another(name, found.base) else found
+
+
+def _found(last: str) -> str | None:
+    return _names().get(last.lower()) or _plain_names().get(plain(last))
+
+
+_OWN_WORDS = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "deberta-v2", "mpnet"})
+"""Types whose plain names, such as roberta-base, several makers gave to networks with words of their own."""
+
+
+def _another(name: str, base: str) -> bool:
+    """Whether a maker's model only has the name of another's."""
+    maker = name.strip().rpartition("/")[0].lower()
+    own = catalog()[base]["config"].get("model_type") in _OWN_WORDS
+    return own and maker not in ("", base.partition("/")[0].lower(), "xenova", "onnx-community")
 
 
 def identified(name: str) -> Named:
@@ -138,6 +154,9 @@ def identified(name: str) -> Named:
     found = Named(hub_id, None, "") if hub_id is not None else named(name)
     if found is not None:
         return found
+    mlx = for_mlx(name, _found)
+    if mlx is not None:
+        raise ConfigError.at("model", "found {!r:.80}, whose weights only MLX loads; its model is {}", name, mlx)
     meant = meaning(name, map(nickname, catalog()))
     several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
     message = Message("found {!r:.80}, not one of the {} models of the catalog{}", name, len(catalog()), several)

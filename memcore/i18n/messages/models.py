@@ -92,6 +92,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "该系列的代码随 checkpoint 发布，这个键应由其 config.json 给出"
     ),
     "found no model_type": "未给出 model_type",
+    "found {value}, whose weights only MLX loads": "值为 {value}，其权重只能由 MLX 加载",
+    "its model is {value}": "对应的模型是 {value:s}",
     "{value} is taken from architectures": "按 architectures 取 {value}",
     "found {value}, a draft for another model's tokens": "值为 {value}，这是为另一个模型起草 token 的草稿模型",
     "give that model, and the draft as speculative decoding": "请填写目标模型，并把草稿模型设为投机解码",

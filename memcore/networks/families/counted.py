@@ -279,7 +279,7 @@ def _siglip(vision: object, **usual: int) -> tuple[int, int, int]:
 
 
 _PACKED = 32_768
-"""Positions of patches in a row of images, beside those in an image (`packing_position_embedding`)."""
+"""Positions of patches in a row of several images (`packing_position_embedding`)."""
 
 
 def _pooling_head(vision: object) -> int:
