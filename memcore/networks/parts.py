@@ -195,10 +195,19 @@ class SpecialMixer:
     """How often its loop over tokens or chunks runs."""
     constants: tuple[Weight, ...] = ()
     """Buffers that the module holds, in the dtype of stored parameters."""
+    linears: tuple[Linear, ...] = ()
+    """Those of its matrices that are linear layers, which adapters may stand next to."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters."""
-        yield from self.parameters
+        """Its parameters, and those of adapters."""
+        changed = {
+            f"{part.name}.weight": part
+            for part in self.linears
+            if part.adapter_dtype is not None or part.quantized is not None
+        }
+        for weight in self.parameters:
+            part = changed.get(weight.name)
+            yield from (weight,) if part is None else part.weights(weight.kind)
 
 
 @dataclass(frozen=True, slots=True)
