@@ -7,7 +7,8 @@ import pytest
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.networks.adapter_shapes import Numbers, factorization, tensors
-from memcore.networks.adapters import trainable
+from memcore.networks.adapters import Adapter, adapted, trainable
+from memcore.networks.catalog import find_model
 
 MODEL = {
     "model_type": "llama",
@@ -135,7 +136,7 @@ def test_what_adapters_do_not_have():
         rank("oft", decompose_factor=4)
     with pytest.raises(UnsupportedError, match="not supported yet for oft"):
         rank("oft", dropout=0.1)
-    mamba = {"model_type": "mamba2", "hidden_size": 256, "num_hidden_layers": 2, "num_heads": 8, "vocab_size": 4096}
+    mamba = {"model_type": "mamba", "hidden_size": 256, "num_hidden_layers": 2, "vocab_size": 4096}
     with pytest.raises(UnsupportedError, match="has no linear layers"):
         memcore.estimate({"model": mamba, "training": {"adapter": "lora"}})
 
@@ -488,3 +489,36 @@ def test_beside_checkpoints_the_first_layer_learns_too(changes, layers):
     entries = found.ledger(next(each for each in found.moments if each.phase == "loss")).entries
     copies = [each.copies for each in entries if each.module.endswith("input_layernorm") and each.rule == "to"]
     assert sum(copies) == layers
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        ("Qwen/Qwen3.5-0.8B", 10_822_656),
+        ("LiquidAI/LFM2-350M", 5_996_544),
+        ("google/recurrentgemma-2b", 19_234_816),
+        ("ibm-granite/granite-4.0-h-micro", 28_823_552),
+    ],
+)
+def test_linear_layers_of_recurrent_mixers_learn_too(model, count):
+    """PEFT 0.21.2 on transformers 5.23: all-linear at rank 16, counted on the meta device."""
+    adapter = Adapter(rank=16, targets=("all-linear",), dtype="fp32")
+    assert trainable(adapted(find_model(model), adapter)) == count
+
+
+@pytest.mark.parametrize("model", ["AntonV/mamba2-130m-hf", "nvidia/NVIDIA-Nemotron-Nano-9B-v2"])
+def test_what_peft_refuses_next_to_mamba_is_no_layer_for_adapters(model):
+    """`_check_lora_target_modules_mamba` of peft/tuners/tuners_utils.py."""
+    adapter = {"type": "lora", "target_modules": ["out_proj"]}
+    with pytest.raises((ConfigError, UnsupportedError), match="out_proj"):
+        memcore.estimate({"model": model, "training": {"sequence_length": 64, "adapter": adapter}})
+
+
+def test_recurrent_mixers_matrices_are_stored_in_four_bits():
+    """As bitsandbytes converts every `nn.Linear`: 3,072 rows of in_proj and the like in each of 18 layers."""
+    settings = {"sequence_length": 64, "quantization": "nf4-double", "adapter": {"type": "lora", "rank": 4}}
+    entries = memcore.estimate({"model": "Qwen/Qwen3.5-0.8B", "training": settings}).ranks[0]
+    plain = memcore.estimate({"model": "Qwen/Qwen3.5-0.8B", "training": {**settings, "quantization": None}}).ranks[0]
+    fewer = plain.persistent.parameters - entries.persistent.parameters
+    matrices = 18 * (6144 + 2048 + 16 + 16 + 2048) * 1024
+    assert fewer > 1.4 * matrices

@@ -25,6 +25,16 @@ NAMES = [
     ("alignment-handbook/zephyr-7b-sft-full", "HuggingFaceH4/zephyr-7b-beta", None, ""),
     ("HuggingFaceTB/SmolLM3-3B-checkpoints", "HuggingFaceTB/SmolLM3-3B", None, ""),
     ("open-r1/Qwen2.5-Math-7B-RoPE-300k", "Qwen/Qwen2.5-Math-7B", None, ""),
+    ("bartowski/mistralai_Mistral-Small-3.2-24B-Instruct-2506-GGUF", "mistralai/Mistral-Small-3.2-24B-Instruct-2506", "gguf", None),
+    ("google/gemma-3-27b-it-qat-q4_0-gguf", "google/gemma-3-27b-it", "gguf", None),
+    ("google/gemma-3-12b-it-qat-q4_0-unquantized", "google/gemma-3-12b-it", "bf16", ""),
+    ("hugging-quants/Llama-3.2-1B-Instruct-Q8_0-GGUF", "meta-llama/Llama-3.2-1B-Instruct", "gguf", None),
+    ("ISTA-DASLab/gemma-3-27b-it-GPTQ-4b-128g", "google/gemma-3-27b-it", "gptq", "gptq"),
+    ("gaunernst/gemma-3-27b-it-int4-awq", "google/gemma-3-27b-it", "awq", "gptq"),
+    ("amd/DeepSeek-R1-MXFP4-Preview", "deepseek-ai/DeepSeek-R1", "mxfp4", None),
+    ("cyankiwi/GLM-4.6-AWQ-8bit", "zai-org/GLM-4.6", "w8a16", None),
+    ("deepseek-ai/DeepSeek-V3.1-Terminus", "deepseek-ai/DeepSeek-V3.1", None, ""),
+    ("openai/gpt-oss-safeguard-20b", "openai/gpt-oss-20b", None, ""),
     ("deepseek-ai/deepseek-coder-6.7b-instruct", "deepseek-ai/deepseek-coder-6.7b-base", None, ""),
 ]  # fmt: skip
 
@@ -37,11 +47,18 @@ def test_a_name_says_model_and_recipe(name, base, stored, frozen):
 
 
 @pytest.mark.parametrize(
-    "name", ["moonshotai/Kimi-K2-Thinking", "somebody/llama-of-mine", "mistral-7b", "Qwen/Qwen9-8B-AWQ"]
+    "name",
+    ["moonshotai/Kimi-K2-Thinking", "somebody/llama-of-mine", "mistral-7b", "Qwen/Qwen9-8B-AWQ", "klue/roberta-base"],
 )
 def test_what_may_have_another_shape_is_asked_for(name):
     assert named(name) is None
     with pytest.raises(ConfigError, match="not one of the"):
+        find_model(name)
+
+
+@pytest.mark.parametrize("name", ["mlx-community/Qwen3-8B-4bit", "lmstudio-community/Qwen3-8B-MLX-4bit"])
+def test_weights_that_only_mlx_loads_are_refused_with_their_model(name):
+    with pytest.raises(ConfigError, match="only MLX loads; its model is Qwen/Qwen3-8B"):
         find_model(name)
 
 

@@ -253,6 +253,10 @@ def test_layers_may_differ_in_size():
         ("GPT2-XL", {"openai-community/gpt2-xl"}),
         ("gpt-oss >100b", {"openai/gpt-oss-120b"}),
         ("no-such-model", set()),
+        ("qwen2.5-vl context>=128k", {"Qwen/Qwen2.5-VL-7B-Instruct"}),
+        ("bert ctx<=512", {"google-bert/bert-base-uncased"}),
+        ("kimi-k3 context>1m", set()),
+        ("mamba context>=1", set()),
     ],
 )
 def test_the_catalog_is_searched_by_id_family_and_size(query, expected):

@@ -2,8 +2,9 @@
 
 `from` is the public repository and the path that hold a file, verbatim; a row with `recalled` instead has keys of a file
 that was not found again. `by` says what the number is: `index` the total of the weight map beside the file (less buffers,
-and parts in fp32 counted once), `transformers` what its class builds of the file, `card` what the makers publish, with
-layers that predict several tokens where a file has them. That of InternVL3 is its converted checkpoint's.
+and parts in fp32 counted once), `transformers` what its class builds of the file, `code` what the checkpoint's own code
+or vLLM's makes of it, `card` what the makers publish, with layers that predict several tokens where a file has them.
+That of InternVL3 is its converted checkpoint's.
 """
 
 import json
@@ -18,7 +19,7 @@ from memcore.networks.read import read_model
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
-UNTRAINED = {"albert": "derived-repeated"}
+UNTRAINED = {"albert": "derived-repeated", "kimi_k3": "kimi-k3"}
 """Types that are refused for training by the part that lacks."""
 KINDS = {row["config"].get("model_type"): name for name, row in reversed(PUBLISHED.items())}
 """A file of each type."""
@@ -87,3 +88,42 @@ def test_modelopt_may_leave_out_its_method():
     job = {"model": config, "engine": {"type": "vllm"}, "hardware": {"accelerator": "h200-sxm-141gb", "num_gpus": 4}}
     found = estimate_serving({**job, "parallelism": {"tensor_parallel_size": 4}})
     assert found.fits
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}, "a draft"),
+        ({"model_type": "qwen3", "architectures": ["DFlashDraftModel"]}, "a draft"),
+        (
+            {
+                "model_type": "bert",
+                "architectures": ["JinaBertForMaskedLM"],
+                "auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertForMaskedLM"},
+            },
+            "another network than transformers' 'bert'",
+        ),
+        ({"model_type": "internlm2", "n_embd": 4096}, "model.hidden_size: missing"),
+    ],
+)
+def test_other_code_under_a_known_type_is_refused(config, said):
+    """The class that a file names counts, and so do sizes that no class of transformers has a default for."""
+    with pytest.raises(ConfigError, match=said):
+        read_model(config)
+
+
+def test_a_file_without_a_type_has_that_of_its_class():
+    """MiniCPM3's first file has none."""
+    whole = PUBLISHED["openbmb/MiniCPM3-4B"]["config"]
+    found = read_model({key: value for key, value in whole.items() if key != "model_type"})
+    assert found.parameters == read_model(whole).parameters
+    assert "is taken from architectures" in str(found.warnings[0])
+
+
+def test_experts_are_packed_in_the_width_that_they_read():
+    """Kimi-K3's experts work in half of the decoder's width; each GPU of 16 has 256 of their padded rows."""
+    job = {"model": PUBLISHED["moonshotai/Kimi-K3"]["config"], "engine": {"type": "vllm"}}
+    job = {**job, "hardware": {"accelerator": "b300", "num_gpus": 16}}
+    found = estimate_serving({**job, "parallelism": {"tensor_parallel_size": 16}}).budget
+    shapes = {entry.shape for entry in found.ranks[0].ledger.entries if entry.module == "experts"}
+    assert {(896, 512, 1792), (896, 512, 112)} <= shapes

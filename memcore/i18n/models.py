@@ -41,6 +41,9 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "router correction biases": "路由器校正偏置",
     "head, which is the embedding": "与嵌入共享的输出头",
     "keys and values of layers that use another's": "使用其他层键值的层自带的键和值",
+    "pooling head, which servers leave out": "推理服务不加载的池化头",
+    "positions in a row of images": "多图打包时的位置向量",
+    "head": "输出头",
     "talker, which servers leave out": "推理服务不加载的语音生成部分",
     "fp8 block scales": "fp8 块缩放因子",
     # Ranks

@@ -12,7 +12,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
-from memcore.networks.named import Named, plain
+from memcore.networks.named import Named, for_mlx, plain
 from memcore.networks.named import named as named_by
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
@@ -42,7 +42,10 @@ def full_name(name: str) -> str:
     return _names().get(name.strip().lower(), name)
 
 
-MATCHES = "part of an id, of a hub id or of a family, a size such as >30b or <=9b, or moe, vision, audio or embedding"
+MATCHES = (
+    "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
+    "or moe, vision, audio or embedding"
+)
 """What a word of a query may be."""
 _SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -58,6 +61,8 @@ def search(query: str) -> Mapping[str, Mapping[str, Any]]:
 
     >>> list(search("qwen3 moe >450b"))
     ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
+    >>> list(search("olmo context>=64k >30b"))
+    ['allenai/Olmo-3-1125-32B', 'allenai/Olmo-3.1-32B-Instruct']
     >>> list(search("audio <1b"))[0], list(search("embedding >5b"))
     ('openai/whisper-base', ['intfloat/e5-mistral-7b-instruct', 'Qwen/Qwen3-Embedding-8B'])
     """
@@ -84,8 +89,33 @@ def _purposes(config: Mapping[str, Any]) -> Iterator[str]:
         yield "embedding"
 
 
+_LENGTH = re.compile(r"(?:context|ctx)(<=|>=|<|>)(\d+)([km]?)")
+_LENGTHS = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_sequence_length",
+    "max_target_positions",
+)  # fmt: skip
+_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+
+
+def _length(config: Mapping[str, Any]) -> int | None:
+    """The longest sequence that a configuration states, that of its language model first."""
+    inner = (_length(part) for key in _PARTS if isinstance(part := config.get(key), dict))
+    own = (config.get(key) for key in _LENGTHS)
+    return next((each for each in (*inner, *own) if isinstance(each, int)), None)
+
+
+def _long(found: re.Match[str], config: Mapping[str, Any]) -> bool:
+    """Whether a length is on the right side of one such as 128k, which is anything from 128,000 to 131,072 tokens."""
+    power, length = {"": 0, "k": 1, "m": 2}[found[3]], _length(config)
+    least, most = (int(found[2]) * each**power for each in (1000, 1024))
+    limit = least if found[1] in (">=", "<") else most
+    return length is not None and _COMPARE[found[1]](length, limit)
+
+
 def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
-    size = _SIZE.fullmatch(word)
+    size, length = _SIZE.fullmatch(word), _LENGTH.fullmatch(word)
+    if length is not None:
+        return _long(length, entry["config"])
     if size is None:
         return word in f"{hub_id} {entry['config']['model_type']} {' '.join(_purposes(entry['config']))}".lower()
     limit = float(size[2]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[3]]
@@ -126,7 +156,23 @@ def named(name: str) -> Named | None:
     >>> named("somebody/something-else") is None
     True
     """
-    return named_by(name, lambda last: _names().get(last.lower()) or _plain_names().get(plain(last)))
+    found = named_by(name, _found)
+    return None if found is not None and _another(name, found.base) else found
+
+
+def _found(last: str) -> str | None:
+    return _names().get(last.lower()) or _plain_names().get(plain(last))
+
+
+_OWN_WORDS = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "deberta-v2", "mpnet"})
+"""Types whose plain names, such as roberta-base, several makers gave to networks with words of their own."""
+
+
+def _another(name: str, base: str) -> bool:
+    """Whether a maker's model only has the name of another's."""
+    maker = name.strip().rpartition("/")[0].lower()
+    own = catalog()[base]["config"].get("model_type") in _OWN_WORDS
+    return own and maker not in ("", base.partition("/")[0].lower(), "xenova", "onnx-community")
 
 
 def identified(name: str) -> Named:
@@ -138,6 +184,9 @@ def identified(name: str) -> Named:
     found = Named(hub_id, None, "") if hub_id is not None else named(name)
     if found is not None:
         return found
+    mlx = for_mlx(name, _found)
+    if mlx is not None:
+        raise ConfigError.at("model", "found {!r:.80}, whose weights only MLX loads; its model is {}", name, mlx)
     meant = meaning(name, map(nickname, catalog()))
     several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
     message = Message("found {!r:.80}, not one of the {} models of the catalog{}", name, len(catalog()), several)

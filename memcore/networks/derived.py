@@ -142,7 +142,8 @@ class Keys(Mapping[str, Any]):
                 self.refuse(name, "missing; add the part of the configuration that has this name")
         for name, only in self.row["fixed"].items():
             found = self.stated(name)
-            if found is not None and found != only:
+            # A flag that its class leaves at None is the same as one that is off.
+            if found is not None and found != only and (found is not False or only is not None):
                 self.refuse(name, "found {}, and only {} is supported for this family", shown(found), shown(only))
 
 

@@ -18,24 +18,24 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-fp8-block|-block-fp8", "fp8-block"),
     (r"-fp8(?:-kv)?|\.fp8", "fp8"),
     (r"-quantized\.w8a8|-w8a8|-int8-w8a8", "int8"),
-    (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit", "w8a16"),
+    (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit|-awq-8bit|-awq-int8", "w8a16"),
     (r"-quantized\.w4a16|-w4a16(?:-g128)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
-    (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?", "awq"),
-    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?", "gptq"),
+    (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?|-int4-awq", "awq"),
+    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
     (r"-nvfp4(?:a16)?|-fp4", "nvfp4"),
-    (r"-mxfp4", "mxfp4"),
+    (r"-mxfp4(?:-preview)?", "mxfp4"),
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"-gguf", "gguf"),
-    (r"-bf16", "bf16"),
+    (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf", "gguf"),
+    (r"-bf16|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, and which format that is."""
 _FROZEN: tuple[tuple[str, str], ...] = (
     (r"-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4-double"),
     (r"-bnb-8bit", "int8"),
-    (r"-bf16", ""),
-    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-awq(?:-int4|-4bit|-w4a16|-marlin)?", "gptq"),
+    (r"-bf16|-unquantized", ""),
+    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g|-awq(?:-int4|-4bit|-w4a16|-marlin)?", "gptq"),
 )
 """The same where a training library loads it: `training.quantization`.
 
@@ -49,17 +49,19 @@ DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
 """Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
 _TUNED = re.compile(
     r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|grpo|full|lora|qlora|mixture|merged|"
-    r"checkpoints?|finetuned|abliterated|uncensored|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
+    r"checkpoints?|finetuned|abliterated|uncensored|think|terminus|speciale|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
     re.IGNORECASE,
 )
 """Endings that change no shape: of how a model was trained on, and of longer rotations."""
 _WITHOUT = ("-hf", "-BF16", "-Base", "-Instruct", "-beta")
 """Such endings of the catalog's own names; all but the first two are of models that others are trained from."""
-_RANKING = re.compile(r"-(?:embedding|reranker)(?=-\d)", re.IGNORECASE)
+_RANKING = re.compile(r"-(?:embedding|reranker|safeguard)(?=-\d)", re.IGNORECASE)
 """What the same layers were trained for, in front of their size."""
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
 _MAKERS = ("Meta-", "NVIDIA-")
+_UPLOADED = re.compile(r"^[A-Za-z][A-Za-z0-9-]*_(?=[A-Za-z])")
+"""A maker in front of a model's name: `google_gemma-3-12b-it`."""
 _SEVERAL = 4
 """Such endings, one behind the other."""
 _MARKS = re.compile(r"[-_ ]")
@@ -100,6 +102,17 @@ def named(name: str, find: Callable[[str], str | None]) -> Named | None:
     return None if base is None else Named(base, None, "")
 
 
+_MLX = re.compile(r"(?:-qat)?(?:-mlx)?-(?:mxfp4-q8|[2-8]bit(?:-dwq)?)|-mlx(?:-[2-8]bit)?", re.IGNORECASE)
+
+
+def for_mlx(name: str, find: Callable[[str], str | None]) -> str | None:
+    """The model of a repository whose weights only MLX loads, as its name says; None where it does not."""
+    maker, _, last = name.strip().rpartition("/")
+    ending = re.search(rf"(?:{_MLX.pattern})$", last, re.IGNORECASE)
+    told = ending is not None and ("mlx" in ending[0].lower() or maker.lower() == "mlx-community")
+    return _base(last[: ending.start()], find) if ending is not None and told else None
+
+
 def _frozen(last: str, blocks: bool) -> str | None:
     """Return how a training library has the weights; fp8 in blocks is transformers' FineGrainedFP8."""
     kind: Mapping[str, str] = dict(_FROZEN)
@@ -109,7 +122,9 @@ def _frozen(last: str, blocks: bool) -> str | None:
 
 
 def _base(last: str, find: Callable[[str], str | None]) -> str | None:
-    return next((found for each in _others(last) if (found := find(each)) is not None), None)
+    names = (last, _UPLOADED.sub("", last)) if _UPLOADED.match(last) else (last,)
+    others = (each for name in names for each in _others(name))
+    return next((found for each in others if (found := find(each)) is not None), None)
 
 
 def _others(last: str) -> Iterator[str]:

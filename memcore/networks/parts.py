@@ -200,10 +200,19 @@ class SpecialMixer:
     """How often its loop over tokens or chunks runs."""
     constants: tuple[Weight, ...] = ()
     """Buffers that the module holds, in the dtype of stored parameters."""
+    linears: tuple[Linear, ...] = ()
+    """Those of its matrices that are linear layers, which adapters may stand next to."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters."""
-        yield from self.parameters
+        """Its parameters, and those of adapters."""
+        changed = {
+            f"{part.name}.weight": part
+            for part in self.linears
+            if part.adapter_dtype is not None or part.quantized is not None
+        }
+        for weight in self.parameters:
+            part = changed.get(weight.name)
+            yield from (weight,) if part is None else part.weights(weight.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +283,11 @@ class Experts:
     """The order in which the code makes its modules: the experts before the router."""
     adapters: tuple[Weight, ...] = ()
     """Low-rank matrices next to those of the experts, two for each."""
+
+    @property
+    def reads(self) -> Axis:
+        """The width of what experts read and write: the decoder's, or a smaller one."""
+        return self.latent[0].outer[0] if self.latent else "h"
 
     @property
     def stacked(self) -> tuple[str, ...]:

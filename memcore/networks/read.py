@@ -42,6 +42,8 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
 
     Raises ConfigError naming every key that cannot be understood, or an unknown `model_type`.
     """
+    config, added = _typed(config)
+    _check_class(config)
     more, extras, config = beside(config), published(config), renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
@@ -62,9 +64,53 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         ends = replace(model.network.ends, others=(*model.network.ends.others, *more))
         said = (TOWERS,) if any(each.kind == "tower" for each in more) and TOWERS not in model.warnings else ()
         model = replace(model, network=replace(model.network, ends=ends), warnings=(*model.warnings, *said))
-    model = replace(model, published_extras={**model.published_extras, **extras})
+    model = replace(model, published_extras={**model.published_extras, **extras}, warnings=(*added, *model.warnings))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
+
+
+_HEAD = re.compile(r"(For[A-Z]\w*|LMHeadModel|Model)$")
+"""How names of classes end."""
+_DRAFT = re.compile(r"eagle|draft|medusa", re.IGNORECASE)
+_MARKS = re.compile(r"[-_.]")
+
+
+def _class_name(config: Mapping[str, object]) -> str:
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+
+
+def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
+    """A file without a type has that of the class that it names, which is said."""
+    name = _class_name(config)
+    if not name or config.get("model_type") is not None:
+        return config, ()
+    own = _HEAD.sub("", name).lower()
+    found = next((kind for kind in known_families() if own and _MARKS.sub("", kind).lower() == own), None)
+    said = Message("found no model_type; {!r} is taken from architectures", found)
+    return (config, ()) if found is None else ({**config, "model_type": found}, (said,))
+
+
+def _check_class(config: Mapping[str, object]) -> None:
+    """Refuse classes of another network than their type's: drafts of a model, and code of a checkpoint's own."""
+    name, model_type, code = _class_name(config), config.get("model_type"), config.get("auto_map")
+    if not isinstance(model_type, str) or model_type not in FAMILIES.keys() | known_types():
+        return
+    if _DRAFT.search(name):
+        raise ConfigError.at(
+            "model.architectures",
+            "found {!r}, a draft for another model's tokens; give that model, and the draft as speculative decoding",
+            name,
+        )
+    own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())
+    kind, prefix = _MARKS.sub("", model_type).lower(), _HEAD.sub("", name).lower()
+    if own and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
+        raise ConfigError.at(
+            "model.architectures",
+            "found {!r}, whose code comes with its checkpoint and is another network than transformers' {!r}",
+            name,
+            model_type,
+        )
 
 
 _LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling)$")
@@ -88,8 +134,7 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
 
     Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`).
     """
-    named = config.get("architectures")
-    name = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+    name = _class_name(config)
     labelled = _LABELLED.search(name)
     if name in _REWARDS:
         ends = replace(model.network.ends, predicts=False, others=(*model.network.ends.others, *_REWARDS[name]))
@@ -281,6 +326,10 @@ def _moved(network: Network, row: Composite) -> Network:
     )
 
 
+_STATED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size")
+"""Keys without a default that is known where a family's code comes with its checkpoints."""
+
+
 def _language_model(reader: Reader, model_type: str) -> Model:
     family = FAMILIES[model_type]
     for key, value in family.only.items():
@@ -288,6 +337,9 @@ def _language_model(reader: Reader, model_type: str) -> Model:
             reader.refuse(
                 key, "found {}, and only {} is supported for this family", shown(reader.value(key)), shown(value)
             )
+    for key in _STATED if model_type in REMOTE else ():
+        if not reader.states(key):
+            reader.refuse(key, "missing; this family's code comes with its checkpoints, which give the key a value")
     reader.symbol("h", reader.integer("hidden_size"))
     reader.symbol("V", reader.integer("vocab_size"))
     reader.symbol("P", reader.integer("max_position_embeddings", 4096) + family.position_offset)

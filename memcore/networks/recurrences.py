@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.reader import Reader
-from memcore.networks.weights import Weight
+from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Quotient, Shape, Shifted
 
 _KIND = "linear-attention"
@@ -37,6 +37,16 @@ def _convolution(name: str, channels: Shape, *, bias: bool) -> list[Weight]:
     """A depthwise convolution over the last tokens."""
     found = [Weight(f"{name}.weight", (channels, (1,), ("K",)), _KIND)]
     return [*found, Weight(f"{name}.bias", (channels,), _KIND)] if bias else found
+
+
+def _linears(module: str, weights: Iterable[Weight], *left: str) -> tuple[Linear, ...]:
+    """The linear layers among its parameters, but for those that its kernels read as mere matrices."""
+    named = {each.name: each for each in weights if each.kind == _KIND}
+    return tuple(
+        Linear(f"{module}.{name.removesuffix('.weight')}", *each.axes, split=each.split)
+        for name, each in named.items()
+        if name.endswith(".weight") and len(each.axes) == 2 and name.removesuffix(".weight") not in left
+    )
 
 
 def _prefixed(module: str, weights: Iterable[Weight]) -> tuple[Weight, ...]:
@@ -134,6 +144,8 @@ class Mamba2:
     conv_bias: str | bool = "use_conv_bias"
     output_bias: str | None = None
     """The key that decides for the output projection, where that is another."""
+    refused: tuple[str, ...] = ()
+    """Its linear layers that PEFT refuses to adapt in this family (`_check_lora_target_modules_mamba`)."""
     norm_if: str | bool = True
     norm_first_if: str | bool = False
     """The norm comes before the gate (Falcon-H1)."""
@@ -175,6 +187,7 @@ class Mamba2:
             module=self.module,
             variant="mamba2",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights, *self.refused),
             state=(("X", "K"), ("H", "W", "N")),
             options=frozenset(option for option, has in options.items() if has),
             constants=(_vector(f"{self.module}.mup_vector", "I"),) if self.multiplied else (),
@@ -225,6 +238,7 @@ class GatedDelta:
             module=self.module,
             variant="gated-delta",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights),
             state=(("X", "K"), ("B", "dk", "dv")),
             options=frozenset(option for option, has in options.items() if has),
             chunk=DELTA_CHUNK,
@@ -237,6 +251,8 @@ class KimiDelta:
     """Kimi delta attention: a gate for every channel of a key."""
 
     module: str = "self_attn"
+    full_rank: bool = False
+    """What gates the results is one matrix (Kimi-K3)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
@@ -246,6 +262,14 @@ class KimiDelta:
         reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
         reader.symbol("X", 3 * heads * width)
         whole: Shape = ("B", "dk")
+        gate = (
+            _matrix("g_proj", whole, ("h",), split="outer")
+            if self.full_rank
+            else [
+                *_matrix("g_a_proj", ("dk",), ("h",)),
+                *_matrix("g_b_proj", whole, ("dk",), split="outer"),
+            ]
+        )
         weights = [
             *(each for name in "qkv" for each in _matrix(f"{name}_proj", whole, ("h",), split="outer")),
             *_convolution("conv1d", ("X",), bias=False),
@@ -254,8 +278,7 @@ class KimiDelta:
             *_matrix("forget_gate.f_a_proj", ("dk",), ("h",)),
             *_matrix("forget_gate.f_b_proj", whole, ("dk",), split="outer"),
             *_matrix("b_proj", ("B",), ("h",), split="outer"),
-            *_matrix("g_a_proj", ("dk",), ("h",)),
-            *_matrix("g_b_proj", whole, ("dk",), split="outer"),
+            *gate,
             Weight("o_norm.weight", (("dk",),), "norm"),
             *_matrix("o_proj", ("h",), whole, split="inner"),
         ]
@@ -263,6 +286,7 @@ class KimiDelta:
             module=self.module,
             variant="kimi-delta",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights),
             state=((3, "B", "dk", "K"), ("B", "dk", "dk")),
             chunk=DELTA_CHUNK,
             trips=DELTA_CHUNKS,
@@ -291,6 +315,7 @@ class Lightning:
             module=self.module,
             variant="lightning",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights),
             state=(("a", "d", "d"),),
             chunk=block,
             trips=Quotient(("s",), block),
@@ -336,6 +361,7 @@ class RealGated:
             module=self.module,
             variant="recurrent-gemma",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights),
             state=(),
             kept=kept,
             trips="s",
@@ -361,6 +387,7 @@ class ShortConvolution:
             module=self.module,
             variant="short-conv",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights),
             state=(("h", "K"),),
             options=frozenset({"bias"} if bias else ()),
         )

@@ -67,6 +67,8 @@ class Routed:
     """Experts run one after the other in a Python loop."""
     latent: str | None = None
     """The key of a smaller width in which experts work (Nemotron 3)."""
+    latent_names: tuple[str, str] = ("fc1_latent_proj", "fc2_latent_proj")
+    """The matrices into it and out of it."""
 
     def read(self, reader: Reader) -> Experts:
         """The sparse layer."""
@@ -115,7 +117,7 @@ class Routed:
         if self.latent is None or not reader.has(self.latent):
             return "h", ()
         width = reader.symbol("le", reader.integer(self.latent))
-        names = f"{self.module}.fc1_latent_proj", f"{self.module}.fc2_latent_proj"
+        names = [f"{self.module}.{each}" for each in self.latent_names]
         return width, (Linear(names[0], (width,), ("h",)), Linear(names[1], ("h",), (width,)))
 
     def _experts(self, name: str, many: str, m: str, source: str) -> list[Weight]:

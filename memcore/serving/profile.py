@@ -196,7 +196,7 @@ def _buffers(step: Step, feed: Experts) -> Iterator[Entry]:
     own: Shape = sharded(("m",), EXPERT_TENSOR)
     wide: Shape = (2 if feed.gated else 1, *own)
     for title, width in (("input or product", own), ("gate and up", wide)):
-        shape = (*tokens, *max((width, ("h",)), key=lambda each: product(each, step.sizes)))
+        shape = (*tokens, *max((width, (feed.reads,)), key=lambda each: product(each, step.sizes)))
         text = Message("experts' workspace: {}", title)
         yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
 

@@ -209,7 +209,7 @@ def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
         for feed in layer.feeds:
             if isinstance(feed, Experts):
                 many = product((sizes["E"],), sizes) // sizes["EP"]
-                wide, hidden = -(-sizes["m"] // sizes["ETP"]), sizes["h"]
+                wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((feed.reads,), sizes)
                 for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden, tile):
                     yield tensor(
                         Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,

@@ -91,6 +91,18 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "one": "一个",
     "allowed with Pixtral's tower, which has no class token: 'full'": "Pixtral 的塔没有 class token，允许：'full'",
     "known towers: {names}": "已知的塔：{names:s}",
+    "this family's code comes with its checkpoints, which give the key a value": (
+        "该系列的代码随 checkpoint 发布，这个键应由其 config.json 给出"
+    ),
+    "found no model_type": "未给出 model_type",
+    "found {value}, whose weights only MLX loads": "值为 {value}，其权重只能由 MLX 加载",
+    "its model is {value}": "对应的模型是 {value:s}",
+    "{value} is taken from architectures": "按 architectures 取 {value}",
+    "found {value}, a draft for another model's tokens": "值为 {value}，这是为另一个模型起草 token 的草稿模型",
+    "give that model, and the draft as speculative decoding": "请填写目标模型，并把草稿模型设为投机解码",
+    "found {value}, whose code comes with its checkpoint and is another network than transformers' {value2}": (
+        "值为 {value}，其代码随 checkpoint 发布，与 transformers 的 {value2} 是不同的网络"
+    ),
     "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (
         "该系列的代码随 checkpoint 提供：激活按 transformers 中相同的层计算"
     ),

@@ -1,8 +1,9 @@
 """Networks outside of transformers whose towers are only counted: a language model that has a row, and the rest.
 
-Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`), and the code in
-the repositories of Qwen/Qwen-VL-Chat (`visual.py`), Qwen/Qwen-Audio-Chat (`audio.py`), openbmb/MiniCPM-V
-(`resampler.py`) and nvidia/LocateAnything-3B; tests/truth/published.json holds files and published totals.
+Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`, `ovis2_5`,
+`kimi_k25_vit`), and the code in the repositories of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`),
+Qwen/Qwen-Audio-Chat (`audio.py`), openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B;
+tests/truth/published.json holds files and published totals.
 """
 
 from __future__ import annotations
@@ -269,11 +270,128 @@ def _glm(config: Config) -> Iterator[Weight]:
     yield part("transformer.vision.linear_proj", projector, matrix(hidden, 4 * width))
 
 
+def _siglip(vision: object, **usual: int) -> tuple[int, int, int]:
+    """SigLIP's layers, patches and last norm; its width, and the positions that it knows."""
+    sizes = {"hidden_size": 1152, "num_hidden_layers": 27, "intermediate_size": 4304, "patch_size": 14, **usual}
+    width, layers, wide, patch = (whole(within(vision, key), sizes[key]) for key in list(sizes)[:4])
+    places = (whole(within(vision, "image_size"), 384) // patch) ** 2
+    return blocks(layers, width, wide) + matrix(width, 3 * patch * patch) + norms(1, width), width, places
+
+
+_PACKED = 32_768
+"""Positions of patches in a row of several images (`packing_position_embedding`)."""
+
+
+def _pooling_head(vision: object) -> int:
+    """SigLIP's pooling head (`SiglipMultiheadAttentionPoolingHead`)."""
+    width, wide = whole(within(vision, "hidden_size"), 1152), whole(within(vision, "intermediate_size"), 4304)
+    return width + 4 * matrix(width, width) + norms(1, width) + matrix(wide, width) + matrix(width, wide)
+
+
+def _keye(config: Config) -> Iterator[Weight]:
+    """Keye-VL's SigLIP, and a projector of four patches each."""
+    layers, width, places = _siglip(config.get("vision_config"))
+    hidden = whole(config.get("hidden_size"))
+    yield part("visual.vision_model", layers, (places + _PACKED) * width)
+    yield part("mlp_AR", norms(1, width), matrix(4 * width, 4 * width), matrix(hidden, 4 * width))
+
+
+_POOLING = "pooling head, which servers leave out"
+
+
+def _pooled(config: Config) -> Mapping[str, int]:
+    return {_POOLING: _pooling_head(config.get("vision_config"))}
+
+
+def paddle(config: Config) -> Mapping[str, int]:
+    """PaddleOCR-VL's checkpoint: transformers and vLLM load neither these nor a head of its own."""
+    vision = config.get("vision_config")
+    width, words = whole(within(vision, "hidden_size"), 1152), whole(config.get("vocab_size"))
+    head = {} if config.get("tie_word_embeddings") is not False else {"head": words * whole(config.get("hidden_size"))}
+    return {_POOLING: _pooling_head(vision), "positions in a row of images": _PACKED * width, **head}
+
+
+def _ovis(config: Config) -> Iterator[Weight]:
+    """Ovis 2.5's SigLIP, a head that gives every patch words of a visual vocabulary, and that vocabulary."""
+    vision, hidden = config.get("vit_config"), whole(within(config, "llm_config", "hidden_size"))
+    layers, width, places = _siglip(vision, patch_size=16)
+    words, stride = whole(config.get("visual_vocab_size"), 65_536), whole(within(vision, "hidden_stride"), 2)
+    known = whole(within(vision, "num_patches")) or places
+    yield part("visual_tokenizer.vit", layers, known * width * (within(vision, "preserve_original_pe") is not False))
+    yield part("visual_tokenizer.head", (words - 4) * width * stride**2, norms(1, words - 4))
+    yield part("vte", words * hidden)
+
+
+def _k3(config: Config) -> Config:
+    """The configuration of its language model."""
+    found = within(config, "text_config")
+    return {**(found if isinstance(found, Mapping) else {}), "model_type": "kimi_k3_text"}
+
+
+def _k3_towers(config: Config) -> Iterator[Weight]:
+    """Kimi-K3's vision transformer without biases, and a projector of four patches (`kimi_k25_vit.py`)."""
+    vision, hidden = config.get("vision_config"), whole(within(config, "text_config", "hidden_size"))
+    usual = {
+        "vt_hidden_size": 1024, "vt_num_hidden_layers": 27, "vt_intermediate_size": 4096, "qkv_hidden_size": 1536,
+        "patch_size": 14, "init_pos_emb_height": 64, "init_pos_emb_width": 64,
+    }  # fmt: skip
+    width, layers, wide, inner, patch, high, broad = (whole(within(vision, key), value) for key, value in usual.items())
+    layer = 4 * width * inner + 2 * width * wide + 2 * width
+    ends = matrix(width, 3 * patch * patch, 0) + high * broad * width + width
+    yield part("vision_tower", layers * layer, ends)
+    yield part("mm_projector", 16 * width * width, 4 * width * hidden, hidden)
+
+
+_MOONDREAM = {"dim": 2048, "ff_dim": 8192, "n_layers": 24, "vocab_size": 51_200, "max_context": 2048, "n_heads": 32}
+_MOON_KEYS = (
+    "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "max_position_embeddings",
+    "num_attention_heads",
+)  # fmt: skip
+
+
+def _moondream(config: Config) -> Config:
+    """Moondream 2's decoder is Phi's; a file states what differs from its code's sizes, mostly nothing."""
+    text = within(config, "config", "text")
+    sizes = {key: whole(within(text, key), usual) for key, usual in _MOONDREAM.items()}
+    found = dict(zip(_MOON_KEYS, sizes.values(), strict=True))
+    return {**found, "num_key_value_heads": whole(within(text, "n_kv_heads"), sizes["n_heads"]), "model_type": "phi"}
+
+
+def _moondream_towers(config: Config) -> Iterator[Weight]:
+    """A vision transformer, a projector of an image and its crops, and what reads and writes coordinates."""
+    vision, hidden = within(config, "config", "vision"), whole(within(config, "config", "text", "dim"), 2048)
+    usual = {"enc_dim": 1152, "enc_n_layers": 27, "enc_ff_dim": 4304, "enc_patch_size": 14, "proj_inner_dim": 8192}
+    width, layers, wide, patch, inner = (whole(within(vision, key), value) for key, value in usual.items())
+    places = (whole(within(vision, "crop_size"), 378) // patch) ** 2
+    ends = matrix(width, 3 * patch * patch) + places * width + norms(1, width)
+    yield part("vision", blocks(layers, width, wide), ends, matrix(inner, 2 * width), matrix(hidden, inner))
+    region, sums = within(config, "config", "region"), 0
+    sizes = {
+        "inner_dim": 8192,
+        "coord_feat_dim": 256,
+        "coord_out_dim": 1024,
+        "size_feat_dim": 512,
+        "size_out_dim": 2048,
+    }
+    wide, *pairs = (whole(within(region, key), value) for key, value in sizes.items())
+    for (seen, out), numbers in zip((pairs[:2], pairs[2:]), (1, 2), strict=True):
+        sums += matrix(hidden, seen) + matrix(wide, hidden) + matrix(out, wide) + numbers * (seen // 2)
+    yield part("region", sums)
+
+
 def _thinker(config: Config) -> Config:
     """What servers and LoRA see of Qwen-Omni: the model that writes text."""
     found = within(config, "thinker_config")
     kind = f"{config.get('model_type')}_thinker"
     return {**_without("architectures")(found), "model_type": kind} if isinstance(found, Mapping) else config
+
+
+def _inside(config: Config, key: str) -> Config:
+    """The part of a configuration that describes the language model."""
+    found = config.get(key)
+    if not isinstance(found, Mapping):
+        raise ConfigError.at(f"model.{key}", "missing; add the part of the configuration that has this name")
+    return found
 
 
 def _nothing(config: Config) -> Iterator[Weight]:
@@ -319,6 +437,12 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "deepseek_vl_v2": (Counted(_language, _deepseek_towers, when=lambda config: not clips(config)),),
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
     "molmo": (Counted(_molmo, _molmo_towers),),
+    "Keye": (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),),
+    "kimi_k3": (Counted(_k3, _k3_towers),),
+    "ovis2_5": (Counted(lambda config: _inside(config, "llm_config"), _ovis),),
+    "moondream1": (
+        Counted(_moondream, _moondream_towers, when=lambda config: config.get("architectures") == ["HfMoondream"]),
+    ),
     "dots_ocr": (Counted(_as("qwen2", "vision_config", "sliding_window"), _dots),),
     "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
     "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),

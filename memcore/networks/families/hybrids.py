@@ -110,6 +110,7 @@ _QWEN_SHARED = Routed(
     shared_gate="shared_expert_gate",
     options=NORMALIZED,
 )
+_REFUSED = ("out_proj",)
 _BAMBA_MIXER = Mamba2(
     module="mamba",
     heads="mamba_n_heads",
@@ -124,6 +125,7 @@ _BAMBA_MIXER = Mamba2(
 
 _H1_MIXER = replace(
     _BAMBA_MIXER,
+    refused=_REFUSED,
     inner=lambda reader: reader.integer("mamba_d_ssm", reader.integer("mamba_expand") * reader.sizes["h"]),
     norm_if="mamba_rms_norm",
     norm_first_if="mamba_norm_before_gate",
@@ -134,7 +136,7 @@ _H1_MIXER = replace(
 HYBRIDS: Mapping[str, Family] = {
     "mamba": _MAMBA_ONLY,
     "falcon_mamba": replace(_MAMBA_ONLY, mixers={"linear": Mamba(normed="plain-normed")}),
-    "mamba2": replace(_MAMBA_ONLY, mixers={"linear": Mamba2()}),
+    "mamba2": replace(_MAMBA_ONLY, mixers={"linear": Mamba2(refused=_REFUSED)}),
     "jamba": Family(
         mixers={
             "attention": Grouped(bias=False, output_bias=False, rotary="none"),
@@ -216,7 +218,7 @@ HYBRIDS: Mapping[str, Family] = {
         ties=False,
         mixers={
             "attention": Grouped(module="mixer", bias=False, output_bias=False, rotary="none"),
-            "linear": Mamba2(heads="mamba_num_heads", width="mamba_head_dim", state="ssm_state_size"),
+            "linear": Mamba2(heads="mamba_num_heads", width="mamba_head_dim", state="ssm_state_size", refused=_REFUSED),
         },
         feeds={
             "dense": Dense(module="mixer", gate=None, bias="mlp_bias", activation="mlp_hidden_act"),

@@ -14,9 +14,10 @@ from dataclasses import replace
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.networks import patterns
-from memcore.networks.families.counted import clips, counted, gemma4
+from memcore.networks.families.counted import clips, counted, gemma4, paddle
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
+from memcore.networks.families.kimi_k3 import KIMI_K3
 from memcore.networks.families.sparse import UNGROUPED
 from memcore.networks.patterns import Place, first_dense, typed
 from memcore.networks.reader import Reader
@@ -156,6 +157,7 @@ _ROWS: Mapping[str, Family] = {
         norm="layer",
         norm_bias=True,
     ),
+    "kimi_k3_text": KIMI_K3,
     "xverse": DECODERS["llama"],
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
@@ -491,6 +493,64 @@ def _clip(config: Config) -> Config:
     return found
 
 
+def _interns(config: Config) -> Config:
+    """Intern-S1, the network of transformers' `internvl` under another name (vllm, models/interns1.py)."""
+    vision = config.get("vision_config")
+    tower = {**vision, "model_type": "internvl_vision"} if isinstance(vision, Mapping) else {}
+    return {**config, "model_type": "internvl", "vision_config": tower}
+
+
+_QWEN = {
+    "n_embd": "hidden_size", "n_head": "num_attention_heads", "n_layer": "num_hidden_layers",
+    "ffn_hidden_size": "intermediate_size", "n_positions": "max_position_embeddings", "padded_vocab_size": "vocab_size",
+}  # fmt: skip
+"""Names of the first files; the vocabulary is what the code pads it to."""
+
+
+def _qwen(config: Config) -> Config:
+    """Qwen's first files (`configuration_qwen.py` of August 2023)."""
+    return (
+        {**config, **{_QWEN[key]: value for key, value in config.items() if key in _QWEN}}
+        if "n_embd" in config
+        else config
+    )
+
+
+_SPARSE = {"sparse_num_index_heads": "index_n_heads", "sparse_index_dim": "index_head_dim"}
+_FREQUENT = {True: "minimax_m3_sparse", False: "full_attention"}
+
+
+def _minimax_m3(config: Config) -> Config:
+    """MiniMax-M3's language model (transformers 5.23, `MiniMaxM3VLTextConfig.__post_init__`)."""
+    sparse, feeds = config.get("sparse_attention_config"), config.get("moe_layer_freq")
+    found = {key: value for key, value in config.items() if key not in ("sparse_attention_config", "moe_layer_freq")}
+    if isinstance(sparse, Mapping):
+        found |= {_SPARSE[key]: value for key, value in sparse.items() if key in _SPARSE}
+        listed = sparse.get("sparse_attention_freq")
+        found |= {"layer_types": [_FREQUENT[bool(each)] for each in listed]} if isinstance(listed, list) else {}
+    if isinstance(feeds, list):
+        found["mlp_layer_types"] = ["sparse" if each else "dense" for each in feeds]
+    return {**found, "architectures": ["MiniMaxM3VLForCausalLM"], "model_type": "minimax_m3_vl_text"}
+
+
+_NOT_TEXT = ("architectures", "auto_map", "model_type", "vision_config", "image_token_id", "quantization_config")
+
+
+def _flat(kind: str) -> Callable[[Config], Config]:
+    """A composite whose language model's keys are on top; transformers ties the head then, whatever the file says."""
+
+    def change(config: Config) -> Config:
+        if "text_config" in config:
+            return config
+        text = {key: value for key, value in config.items() if key not in (*_NOT_TEXT, "tie_word_embeddings")}
+        kept = {key: value for key, value in config.items() if key in _NOT_TEXT}
+        vision = config.get("vision_config")
+        tower = {**vision, "model_type": f"{kind}_vision"} if isinstance(vision, Mapping) else {}
+        return {**kept, "text_config": {**text, "model_type": f"{kind}_text"}, "vision_config": tower}
+
+    return change
+
+
 def _chatglm(config: Config) -> Config:
     """The first ChatGLM is another network than those after it."""
     return {**config, "model_type": "chatglm-6b"} if "inner_hidden_size" in config else config
@@ -505,6 +565,11 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("llava", "llava_llama", "llava_mistral", "llava_qwen2"), _llava),
     "nemotron-nas": _blocks,
     "internvl_chat": _intern,
+    "interns1": _interns,
+    "qwen": _qwen,
+    **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),
+    "hunyuan_vl": _flat("hunyuan_vl"),
+    "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,
     "phi3small": lambda config: {"tie_word_embeddings": True, **config},
@@ -521,10 +586,15 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
 }
 
 
+_PUBLISHED: Mapping[str, Callable[[Config], Mapping[str, int]]] = {
+    "paddleocr_vl": lambda config: paddle(config) if "text_config" not in config else {}
+}
+
+
 def published(config: Config) -> Mapping[str, int]:
     """What the checkpoint that a file describes holds besides its network, in elements."""
-    row = counted(config)
-    return row.published(config) if row else {}
+    row, found = counted(config), _PUBLISHED.get(str(config.get("model_type")))
+    return row.published(config) if row else found(config) if found else {}
 
 
 def beside(config: Config) -> tuple[Weight, ...]:

@@ -17,12 +17,12 @@ def short_convolution(
     name = part.module
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)
-        projected = permute(projection(hidden_states, weights, f"{name}.in_proj"), 0, 2, 3, 1)
+        projected = permute(projection(hidden_states, weights, f"{name}.in_proj", part), 0, 2, 3, 1)
         batch, _, width, length = projected.shape
         b, c, x = split(projected, (batch, width, length), order=(0, 2, 1), cut=1)
         hidden_states = mul(b, x)
         hidden_states = causal_convolution(hidden_states, weights, f"{name}.conv", context, activated=False)
         y = mul(c, hidden_states)
         y = contiguous(permute(y, 0, 2, 1))
-        y = projection(y, weights, f"{name}.out_proj")
+        y = projection(y, weights, f"{name}.out_proj", part)
         return y, None

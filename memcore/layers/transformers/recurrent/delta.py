@@ -41,7 +41,7 @@ def gated_delta(
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)
         project = _project_together if "fused" in part.options else _project_apart
-        mixed_qkv, z, b, a, until_split, _projected = project(hidden_states, weights, name)
+        mixed_qkv, z, b, a, until_split, _projected = project(hidden_states, weights, name, part)
         mixed_qkv = causal_convolution(mixed_qkv, weights, f"{name}.conv1d", context)
         mixed_qkv = permute(mixed_qkv, 0, 2, 1)
         heads = "A" if "grouped" in part.options else "B"
@@ -59,7 +59,7 @@ def gated_delta(
             core_attn_out = _chunked(query, key, value, g, beta, part, context)
         core_attn_out = _gated_norm(core_attn_out, fold(z, 0, 3), weights[f"{name}.norm.weight"])
         core_attn_out = regroup(core_attn_out, 2, 2, ("B", "dv"))
-        return projection(core_attn_out, weights, f"{name}.out_proj"), None
+        return projection(core_attn_out, weights, f"{name}.out_proj", part), None
 
 
 _Projected = tuple[Tensor, Tensor, Tensor, Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]
@@ -67,10 +67,10 @@ _Projected = tuple[Tensor, Tensor, Tensor, Tensor, tuple[Tensor, ...], tuple[Ten
 until the layer ends."""
 
 
-def _project_together(hidden_states: Tensor, weights: Weights, name: str) -> _Projected:
+def _project_together(hidden_states: Tensor, weights: Weights, name: str, part: SpecialMixer) -> _Projected:
     """Qwen3-Next: two projections, interleaved by key heads (`fix_query_key_value_ordering`)."""
-    projected_qkvz = projection(hidden_states, weights, f"{name}.in_proj_qkvz")
-    projected_ba = projection(hidden_states, weights, f"{name}.in_proj_ba")
+    projected_qkvz = projection(hidden_states, weights, f"{name}.in_proj_qkvz", part)
+    projected_ba = projection(hidden_states, weights, f"{name}.in_proj_ba", part)
     mixed_qkvz = regroup(projected_qkvz, 2, 1, ("A", Quotient(("I",), "A")))
     mixed_ba = regroup(projected_ba, 2, 2, ("A", Quotient((2, "B"), "A")))
     query, key, value, z = pieces(mixed_qkvz, 3, (("dk",), ("dk",), ("bg", "dv"), ("bg", "dv")))
@@ -81,10 +81,10 @@ def _project_together(hidden_states: Tensor, weights: Weights, name: str) -> _Pr
     return mixed_qkv, z, b, a, (query, key, value), (projected_qkvz, projected_ba)
 
 
-def _project_apart(hidden_states: Tensor, weights: Weights, name: str) -> _Projected:
+def _project_apart(hidden_states: Tensor, weights: Weights, name: str, part: SpecialMixer) -> _Projected:
     """Qwen3.5: a projection for each."""
-    mixed_qkv = permute(projection(hidden_states, weights, f"{name}.in_proj_qkv"), 0, 2, 1)
-    z, b, a = (projection(hidden_states, weights, f"{name}.in_proj_{each}") for each in "zba")
+    mixed_qkv = permute(projection(hidden_states, weights, f"{name}.in_proj_qkv", part), 0, 2, 1)
+    z, b, a = (projection(hidden_states, weights, f"{name}.in_proj_{each}", part) for each in "zba")
     return mixed_qkv, z, b, a, (), ()
 
 

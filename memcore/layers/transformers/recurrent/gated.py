@@ -28,9 +28,9 @@ def recurrent_gemma(
     """A recurrent block."""
     name = part.module
     with input_states.tape.module(name):
-        y_branch = projection(input_states, weights, f"{name}.linear_y")
+        y_branch = projection(input_states, weights, f"{name}.linear_y", part)
         y_branch = gelu(y_branch)
-        x_branch = projection(input_states, weights, f"{name}.linear_x")
+        x_branch = projection(input_states, weights, f"{name}.linear_x", part)
         x_branch = permute(x_branch, 0, 2, 1)
         if input_states.tape.left and not input_states.tape.recomputing:
             input_states.tape.left.pop()
@@ -41,7 +41,7 @@ def recurrent_gemma(
         with input_states.tape.module("rg_lru"):
             x_branch = _rglru(permute(x_branch, 0, 2, 1), weights, f"{name}.rg_lru", context)
         hidden_states = mul(x_branch, y_branch)
-        hidden_states = projection(hidden_states, weights, f"{name}.linear_out")
+        hidden_states = projection(hidden_states, weights, f"{name}.linear_out", part)
         return hidden_states, None
 
 

@@ -28,22 +28,24 @@ def kimi_delta(
     name = part.module
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)
-        projected = [projection(hidden_states, weights, f"{name}.{each}_proj") for each in "qkv"]
+        projected = [projection(hidden_states, weights, f"{name}.{each}_proj", part) for each in "qkv"]
         mixed_qkv = permute(join(projected, 2, "X"), 0, 2, 1)
         del projected
         mixed_qkv = _tail(causal_convolution(mixed_qkv, weights, f"{name}.conv1d", context))
         parts = pieces(permute(mixed_qkv, 0, 2, 1), 2, (_HEADS,) * 3)
         query, key, value = (folded(each, 2, 4) for each in parts)
         del parts
-        g = _decay(hidden_states, weights, f"{name}.forget_gate")
-        beta = sigmoid(projection(hidden_states, weights, f"{name}.b_proj"))
+        g = _decay(hidden_states, weights, f"{name}.forget_gate", part)
+        beta = sigmoid(projection(hidden_states, weights, f"{name}.b_proj", part))
         if context.recurrence.kernels == "fused":
             core_attn_out = chunk_kda(query, key, value, g, beta)
         else:
             core_attn_out = _chunked(query, key, value, g, beta, context)
-        gate = projection(projection(hidden_states, weights, f"{name}.g_a_proj"), weights, f"{name}.g_b_proj")
+        gate = projection(
+            projection(hidden_states, weights, f"{name}.g_a_proj", part), weights, f"{name}.g_b_proj", part
+        )
         output = _gated_norm(core_attn_out, gate, weights, f"{name}.o_norm")
-        output = projection(output, weights, f"{name}.o_proj")
+        output = projection(output, weights, f"{name}.o_proj", part)
         return output, None
 
 
@@ -54,11 +56,11 @@ def _tail(x: Tensor) -> Tensor:
     return out
 
 
-def _decay(hidden_states: Tensor, weights: Weights, name: str) -> Tensor:
+def _decay(hidden_states: Tensor, weights: Weights, name: str, part: SpecialMixer) -> Tensor:
     """`KimiLinearForgetGate`."""
     with hidden_states.tape.module("forget_gate"):
-        low = projection(hidden_states, weights, f"{name}.f_a_proj")
-        forget_gate = projection(low, weights, f"{name}.f_b_proj")
+        low = projection(hidden_states, weights, f"{name}.f_a_proj", part)
+        forget_gate = projection(low, weights, f"{name}.f_b_proj", part)
         del low
         g = add(to(forget_gate, "fp32"), to(weights[f"{name}.dt_bias"], "fp32"))
         a_log = to(weights[f"{name}.A_log"], "fp32")

@@ -25,7 +25,7 @@ def lightning(
     """A layer of lightning attention, and its last state."""
     name = part.module
     with hidden_states.tape.module(name):
-        qkv_states = silu(projection(hidden_states, weights, f"{name}.qkv_proj"))
+        qkv_states = silu(projection(hidden_states, weights, f"{name}.qkv_proj", part))
         qkv_states = without_padding(qkv_states, context)
         qkv_states = regroup(qkv_states, 2, 3, ("a", 3, "d"))
         batch, length = hidden_states.shape[:2]
@@ -51,8 +51,8 @@ def lightning(
         del attn_outputs
         attn_output = fold(permute(attn_output, 0, 2, 1, 3), 2, 4)
         attn_output = norm(attn_output, weights, Norm(f"{name}.norm", "rms", ("a", "d")))
-        attn_output = mul(sigmoid(projection(hidden_states, weights, f"{name}.output_gate")), attn_output)
-        attn_output = projection(attn_output, weights, f"{name}.out_proj")
+        attn_output = mul(sigmoid(projection(hidden_states, weights, f"{name}.output_gate", part)), attn_output)
+        attn_output = projection(attn_output, weights, f"{name}.out_proj", part)
         return attn_output, attn_weights_inter
 
 

@@ -43,7 +43,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
     hidden_states = without_padding(hidden_states, context)
     if "multiplied" in part.options:
         hidden_states = scale(hidden_states)
-    projected_states = projection(hidden_states, weights, f"{name}.in_proj")
+    projected_states = projection(hidden_states, weights, f"{name}.in_proj", part)
     if "multiplied" in part.options:
         projected_states = mul(projected_states, constant(hidden_states, part, context, "mup_vector"))
     negative_rates = scale(exp(to(weights[f"{name}.A_log"], "fp32")), "neg")
@@ -59,7 +59,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
     scan_result = _chunk_scan(hidden_states, dt, negative_rates, b, c, weights, name, context)
     scan_output = regroup(scan_result, 2, 2, ("D",))
     scan_output = _gated(scan_output, gate, weights, part)
-    return projection(to(scan_output, dtype), weights, f"{name}.out_proj")
+    return projection(to(scan_output, dtype), weights, f"{name}.out_proj", part)
 
 
 def _gated(scan_output: Tensor, gate: Tensor, weights: Weights, part: SpecialMixer) -> Tensor:

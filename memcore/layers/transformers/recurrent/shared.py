@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memcore.layers.transformers.context import Context, Weights
+from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.recurrent.kernels_convolution import causal_conv1d
 from memcore.networks.parts import SpecialMixer
 from memcore.tensors.basics import narrow, to
@@ -22,8 +22,11 @@ def without_padding(hidden_states: Tensor, context: Context) -> Tensor:
     return to(mul(hidden_states, mask), dtype)
 
 
-def projection(x: Tensor, weights: Weights, name: str) -> Tensor:
-    """A linear layer by its full name."""
+def projection(x: Tensor, weights: Weights, name: str, part: SpecialMixer | None = None) -> Tensor:
+    """A linear layer by its full name, with its adapter if the mixer has one there."""
+    own = next((each for each in part.linears if each.name == name), None) if part is not None else None
+    if own is not None and (own.adapter_dtype is not None or own.quantized is not None):
+        return project(x, weights, own)
     with x.tape.module(name.rpartition(".")[2]):
         return linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
