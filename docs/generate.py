@@ -167,7 +167,7 @@ def values(kind: Kind[Any]) -> str:
         case Listed():
             return f"an id of the {kind.catalog} below"
         case _:
-            return "a text"
+            return "a string"
 
 
 if __name__ == "__main__":

@@ -65,9 +65,9 @@ STAGES = {
 @pytest.mark.parametrize(
     ("config", "rank", "allowed"),
     [
-        (CONFIG, "worst", "all alike"),
-        (CONFIG, 1, "all alike"),
-        (CONFIG, True, "all alike"),
+        (CONFIG, "worst", "all the same"),
+        (CONFIG, 1, "all the same"),
+        (CONFIG, True, "all the same"),
         (STAGES, 2, "a stage of 2"),
         (STAGES, -1, "a stage of 2"),
         (STAGES, "total", "is not predicted"),

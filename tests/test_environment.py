@@ -61,7 +61,7 @@ def test_what_is_not_given_is_asked_for():
     assert "found $TP, which the script does not set; give it with --tp, or its variables with --set" in str(
         raised.value
     )
-    with pytest.raises(MemcoreError, match="found .mtp, which the script does not set; give it with --set"):
+    with pytest.raises(MemcoreError, match="found .mtp, which the script does not set; set it with --set"):
         imported('vllm serve gpt2 --speculative-config "{\\"num_speculative_tokens\\": $mtp}"')
 
 

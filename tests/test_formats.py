@@ -252,7 +252,7 @@ FILES = {
         ("deepspeed: ds_zero3.json is another file; its name suggests ZeRO stage 3",)),
     "torchrun --nproc_per_node 4 sft.py --model_name_or_path a/b --max_length 8": (
         {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
-        ("several processes without FSDP or DeepSpeed: taken as DDP",)),
+        ("several processes without FSDP or DeepSpeed: treated as DDP",)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
     '{"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": false}, "sequence_parallel_size": 2}': (
         {"engine.offload_optimizer": "cpu", "engine.offload_param": None, "parallelism.ulysses_parallel_size": 2},
@@ -605,4 +605,4 @@ def test_adapters_whose_layers_trl_leaves_to_peft():
     assert llama.notes == ("lora_target_modules: not given; PEFT's for llama: q_proj, v_proj",)
     moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
     assert moe.config["training"]["adapter"] == {"type": "lora"}
-    assert moe.notes == ("lora_target_modules: PEFT has none of its own for qwen3_moe; taken as all-linear",)
+    assert moe.notes == ("lora_target_modules: PEFT has none of its own for qwen3_moe; treated as all-linear",)

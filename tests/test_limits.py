@@ -234,7 +234,7 @@ def test_an_empty_text_is_no_value(path):
     with pytest.raises(ConfigError) as caught:
         Config.from_dict(at(path, " "))
     (problem,) = caught.value.problems
-    assert (problem.path, problem.message) == (path, "found an empty text; leave the key out, or give null")
+    assert (problem.path, problem.message) == (path, "found an empty string; leave the key out, or give null")
 
 
 DIFFERENT_LAYERS = {

@@ -533,7 +533,7 @@ def test_keys_that_memory_depends_on(key, changed, refusal):
 
 MISTAKES = [
     ({"training__loss": "cross-entropy"}, "vocab-parallel"),
-    ({"engine__zero_stage": 2}, "nanotron has 0 and 1"),
+    ({"engine__zero_stage": 2}, "nanotron supports 0 and 1"),
     ({"parallelism__tensor_parallel_size": 3}, "cannot be split evenly"),
     ({"parallelism__pipeline_parallel_size": 16, "training__gradient_accumulation_steps": 4}, "at least 15"),
     ({"training__precision": "fp32"}, "with nanotron: bf16-mixed, bf16"),

@@ -1019,7 +1019,7 @@ def test_what_the_user_has_set_stays():
         assert each.texts.get("hardware.num_gpus", "") == gpus
         assert "parallelism.pipeline_parallel_size" not in each.texts
         assert each.html["problems"] == ""
-    assert "Drop them" in visit.html["lent"]
+    assert "Remove them" in visit.html["lent"]
     assert other.html["lent"] == ""
 
 

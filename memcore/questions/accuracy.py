@@ -402,7 +402,7 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     if quantity == "fits" and found.capacity is None:
         return Beside(reason="hardware.accelerator is needed to decide whether the job fits")
     if not _is_rank(found, rank):
-        several = "all alike" if len(found.ranks) == 1 else Message("a stage of {}", len(found.ranks))
+        several = "all the same" if len(found.ranks) == 1 else Message("one of {} stages", len(found.ranks))
         return Beside(
             reason=Message(
                 "measured.rank: found {!r:.80}; allowed: 'max', 'min' or the number of a rank, {}", rank, several

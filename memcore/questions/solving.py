@@ -166,7 +166,7 @@ def with_layers(config: Config, count: int) -> Config:
         raise ConfigError.at("model", "found no key for the number of layers, only {}", names or "none")
     listed = [name for name, value in content.items() if isinstance(value, list) and len(value) == content[names[0]]]
     if listed:
-        raise ConfigError.at(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")
+        raise ConfigError.at(f"model.{listed[0]}", "lists its layers one by one, so their number cannot be varied")
     return config.replaced("model", {**content, names[0]: count})
 
 

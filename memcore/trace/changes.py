@@ -17,7 +17,7 @@ KINDS: Mapping[str, str] = {
     "communication": "more communication",
     "compute": "more arithmetic",
     "latency": "slower steps",
-    "transfer": "traffic with the host",
+    "transfer": "traffic between GPU and host",
     "precision": "lower precision",
     "method": "a different training method",
     "gpus": "more GPUs",
