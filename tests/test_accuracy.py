@@ -68,8 +68,8 @@ STAGES = {
         (CONFIG, "worst", "all the same"),
         (CONFIG, 1, "all the same"),
         (CONFIG, True, "all the same"),
-        (STAGES, 2, "a stage of 2"),
-        (STAGES, -1, "a stage of 2"),
+        (STAGES, 2, "one of 2 stages"),
+        (STAGES, -1, "one of 2 stages"),
         (STAGES, "total", "is not predicted"),
     ],
 )

@@ -173,7 +173,7 @@ def test_an_engine_that_is_not_a_word_is_named():
             "LiquidAI/LFM2-1.2B",
             "full_attn_idxs",
             [[1]],
-            "full_attn_idxs: expected a list of layers' numbers, found [[1]]",
+            "full_attn_idxs: expected a list of layer numbers, found [[1]]",
         ),
         (
             "Zyphra/Zamba2-7B",
@@ -265,13 +265,13 @@ HUGE, LONG = 10**400, 10**250
 LINEAR = ["linear_attention", "linear_attention"]
 REFUSED = [
     # What stands in a config where something else is expected
-    ({"engine": "pytorch_ddp"}, "engine: expected an object, found a text"),
-    ({"engine": "ddp", "training": {"dtype": "bf16"}}, "engine: expected an object, found a text"),
+    ({"engine": "pytorch_ddp"}, "engine: expected an object, found a string"),
+    ({"engine": "ddp", "training": {"dtype": "bf16"}}, "engine: expected an object, found a string"),
     ({"engine": 5, "training": {"dtype": "bf16"}}, "engine: expected an object, found a number"),
-    ({"hardware": "h100-sxm-80gb", "training": {"dtype": "bf16"}}, "hardware: expected an object, found a text"),
+    ({"hardware": "h100-sxm-80gb", "training": {"dtype": "bf16"}}, "hardware: expected an object, found a string"),
     ({"hardware": [8], "engine": {"type": "pytorch"}}, "hardware: expected an object, found a list"),
     ({"parallelism": 1.5, "engine": {"type": "pytorch"}}, "parallelism: expected an object, found a number"),
-    ({"training": "bf16", "engine": {"type": "pytorch"}}, "training: expected an object, found a text"),
+    ({"training": "bf16", "engine": {"type": "pytorch"}}, "training: expected an object, found a string"),
     # The same in another calculator's file
     ({"training": {"dtype": []}}, "training.precision: found []; allowed: fp32"),
     ({"training": {"dtype": {"name": "bf16"}}}, "training.precision: found {'name': 'bf16'}; allowed: fp32"),

@@ -539,7 +539,7 @@ MISTAKES = [
     ({"training__precision": "fp32"}, "with nanotron: bf16-mixed, bf16"),
     ({"training__gradient_dtype": "bf16"}, "accumulate_grad_in_fp32 decides"),
     ({"training__master_dtype": "none"}, "accumulate_grad_in_fp32 decides"),
-    ({"training__parameter_dtype": "fp32"}, "'bf16' only"),
+    ({"training__parameter_dtype": "fp32"}, "only 'bf16'"),
     ({"training__optimizer__name": "lion"}, "adamw, sgd"),
     ({"parallelism__pipeline_schedule": "interleaved-1f1b"}, "1f1b, gpipe"),
     ({"parallelism__tensor_parallel_size": 2, "parallelism__loss_parallel": False}, "part of the logits"),

@@ -342,7 +342,7 @@ def test_the_short_form_of_a_model():
             {"num_parameters": "big"},
             "model.num_parameters: expected a number of parameters such as 7B or 350M, found 'big'",
         ),
-        ({"num_layers": 2}, "model: a short form needs num_parameters or hidden_size, num_attention_heads"),
+        ({"num_layers": 2}, "model: the short form needs num_parameters or hidden_size, num_attention_heads"),
         ({"num_parameters": "7B", "hiden_size": 8}, "model.hiden_size: unknown"),
     ],
 )

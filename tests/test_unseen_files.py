@@ -317,7 +317,7 @@ def test_sequences_of_a_step_of_deepspeed(said, each, steps):
     text = f'{{{said}, "zero_optimization": {{"stage": 1}}, "fp16": {{"enabled": true}}}}'
     read = flat(imported(text, 8).config)
     assert (read["training.micro_batch_size"], read["training.gradient_accumulation_steps"]) == (each, steps)
-    assert any("train_batch_size is left out" in note for note in imported(text).notes)
+    assert any("train_batch_size is ignored" in note for note in imported(text).notes)
 
 
 MEGATRON_WORDS = (
