@@ -176,7 +176,13 @@ TOWERS = [
     (QWEN3, "deepstack_visual_indexes", [1, 1], "vision_config.deepstack_visual_indexes", "expected layer numbers"),
     (QWEN3, "deepstack_visual_indexes", [-1], "vision_config.deepstack_visual_indexes", "expected layer numbers"),
     (QWEN3, "deepstack_visual_indexes", [True], "vision_config.deepstack_visual_indexes", "expected a list of layer"),
-    (QWEN3, "deepstack_visual_indexes", [0, 1, 2], "text_config.num_hidden_layers", "found 2; the tower's features feed"),
+    (
+        QWEN3,
+        "deepstack_visual_indexes",
+        [0, 1, 2],
+        "text_config.num_hidden_layers",
+        "found 2; the tower's features feed",
+    ),
 ]
 
 

@@ -26,12 +26,12 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "output head's input and logit gradient, kept until the weight gradient is computed": (
         "输出头的输入与 logits 的梯度，保留到算出权重梯度"
     ),
-    "parameters gathered from all data-parallel ranks": "从所有数据并行 rank all-gather 得到的参数",
+    "parameters gathered from all data-parallel ranks": "从所有数据并行 rank 收集（all-gather）的参数",
     "layer gradients before reduce-scatter": "reduce-scatter 之前的层梯度",
     "tokens of all ranks, gathered for each rank's experts": "为各 rank 的专家 all-gather 得到的所有 rank 的 token",
     "routing weights of all experts per token, held by the dispatcher": "分发器持有的每个 token 对所有专家的路由权重",
     "routing map (experts of each token) and scores": "路由表（每个 token 的专家）与分数",
-    "updated parameters, gathered from all ranks": "从所有 rank all-gather 得到的更新后参数",
+    "updated parameters, gathered from all ranks": "从所有 rank 收集（all-gather）的更新后参数",
     "static input of a layer's CUDA Graph, one per micro-batch in flight": (
         "层的 CUDA Graph 的静态输入，每个在途微批次一个"
     ),
@@ -43,7 +43,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "gradients accumulated in fp32 over micro-batches": "跨微批次以 fp32 累加的梯度",
     "fp32 copy of the parameters for the optimizer": "供优化器使用的参数的 fp32 副本",
     "flat parameter copies for the all-gather, plus NCCL's own": ("all-gather 用的扁平参数副本及 NCCL 自己的副本"),
-    "sequence gathered from all ranks": "从所有 rank all-gather 得到的序列",
+    "sequence gathered from all ranks": "从所有 rank 收集（all-gather）的序列",
     "this rank's part of the reduce-scattered sequence": "reduce-scatter 后本 rank 的序列部分",
     "this rank's part of an input's gradient": "输入的梯度中本 rank 的部分",
     "start offsets of packed sequences": "打包序列的起始偏移",
@@ -336,7 +336,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "log-probabilities": "对数概率",
     "gradient of the logits": "logits 的梯度",
     "gradient of the log-probabilities": "对数概率的梯度",
-    "tensor gathered from all tensor-parallel ranks": "从所有张量并行 rank all-gather 得到的张量",
+    "tensor gathered from all tensor-parallel ranks": "从所有张量并行 rank 收集（all-gather）的张量",
     "reduce-scatter output over tensor-parallel ranks": "张量并行 reduce-scatter 的输出",
     "all-reduce output over tensor-parallel ranks": "张量并行 all-reduce 的输出",
     "mask of tokens outside this rank's vocabulary shard, or without a target": (
@@ -378,11 +378,11 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "this rank's gradient shard": "本 rank 的梯度分片",
     "unsharded gradient, accumulated in the reduce dtype": "以归约 dtype 累加的未分片梯度",
     # Megatron-Core's layers.
-    "tokens gathered from all tensor-parallel ranks": "从所有张量并行 rank all-gather 得到的 token",
+    "tokens gathered from all tensor-parallel ranks": "从所有张量并行 rank 收集（all-gather）的 token",
     "this rank's tokens after reduce-scatter": "reduce-scatter 后本 rank 的 token",
     "residual stream after bias, dropout and add": "加偏置、dropout 与残差之后的残差流",
     "fused bias and activation": "融合的偏置与激活函数",
-    "tokens gathered from the expert-parallel ranks": "从专家并行 rank all-gather 得到的 token",
+    "tokens gathered from the expert-parallel ranks": "从专家并行 rank 收集（all-gather）的 token",
     "all-to-all output of token rows": "token 行的 all-to-all 输出",
     "row map of the permutation": "重排的行映射",
     "token rows sorted by expert": "按专家排序的 token 行",
