@@ -84,7 +84,7 @@ class Visit:
 
 
 def test_a_visit_answers_the_example():
-    """The first message answers the example: bytes in tensors, the verdict, the rest; then the page is live."""
+    """The first message answers the example: allocated memory, the verdict, the rest; then the page is live."""
     visit = Visit()
     found = estimate(page.EXAMPLE)
     assert visit.last("attributes")["data-device-bytes"] == str(found.device.expected)
@@ -171,7 +171,7 @@ def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
 
 
 def test_the_first_answer_asks_no_allocator():
-    """It says the bytes in tensors; of what the allocator decides it says nothing, but that it is on its way."""
+    """It says the allocated memory; of what the allocator decides it says nothing, but that it is on its way."""
     visit = Visit(ON_EIGHT)
     steps = handle(visit.session, edited(visit, **{"training.sequence_length": "4096"}))
     early = [next(steps), next(steps)][1]

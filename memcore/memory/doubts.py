@@ -35,7 +35,7 @@ class Doubt:
     title: str
     applies: Callable[[Rank], bool] = lambda rank: True
     tensors: Share = NOTHING
-    """Of bytes in tensors, and so of what is reserved for them."""
+    """Of allocated memory, and so of what is reserved for them."""
     held: Share = NOTHING
     """Of reserved bytes alone."""
     settled_by: str = ""

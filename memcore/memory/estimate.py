@@ -59,7 +59,7 @@ class Estimate(Answer):
 
     @cached_property
     def allocated(self) -> Reading:
-        """Return the bytes in tensors at the peak, as `torch.cuda.max_memory_allocated` counts them."""
+        """Return the allocated memory at the peak, as `torch.cuda.max_memory_allocated` counts them."""
         return self._widened(readings.allocated(self.rank), "allocated")
 
     @cached_property

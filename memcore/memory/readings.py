@@ -1,4 +1,4 @@
-"""Three readings of one peak: bytes in tensors, bytes that the allocator holds, bytes that the driver shows.
+"""Three readings of one peak: allocated memory, bytes that the allocator holds, bytes that the driver shows.
 
 Each has an expected value and a range; whether a job fits is decided on the last one.
 """

@@ -104,7 +104,7 @@ def level(low: int, expected: int, high: int, capacity: int) -> str:
 
 
 def reason(estimate: Estimate) -> str:
-    """Return when the peak is and what dominates it: bytes in tensors, which need no look at the allocator."""
+    """Return when the peak is and what dominates it: allocated memory, which need no look at the allocator."""
     sums = estimate.ledger.by_category
     category = max(sums, key=lambda name: sums[name])
     share = 100 * sums[category] / estimate.ledger.total

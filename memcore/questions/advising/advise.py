@@ -52,7 +52,7 @@ class Advice:
 
     @cached_property
     def saving(self) -> int:
-        """Return the bytes in tensors saved at the peak; negative if the job needs more."""
+        """Return the allocated memory saved at the peak; negative if the job needs more."""
         return self.before.allocated.expected - self.after.allocated.expected
 
     @cached_property
