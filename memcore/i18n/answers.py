@@ -135,7 +135,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "this rank's part of the weights": "本 rank 保存的权重",
     "weight gradients, from the backward pass to the optimizer step": "权重的梯度，从反向传播到优化器更新",
     "allocated in the first step and kept": "从第一步起一直保留",
-    "gathered parameters and gradients exchanged with other ranks": "从其他 rank 收集（all-gather）的参数和与之交换的梯度",
+    "gathered parameters and gradients exchanged with other ranks": "all-gather 得到的参数，以及与其他 rank 交换的梯度",
     "saved in the forward pass for the backward pass": "前向传播中为反向传播保留",
     "recomputed activations of checkpointed layers": "重新计算的检查点层的激活值",
     "allocated only while an operation or layer runs": "仅在一个算子或一层运行时分配",

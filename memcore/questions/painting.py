@@ -1,7 +1,7 @@
 """Which values of a setting fit, along the steps of a slider: each twice the one before.
 
-The allocated memory is found for every step, which is cheap; the allocator is asked only where that decides, and where more
-of a setting needs more, only where the answer changes.
+The allocated memory is found for every step, which is cheap; the allocator is asked only where that decides, and where
+more of a setting needs more, only where the answer changes.
 """
 
 from __future__ import annotations

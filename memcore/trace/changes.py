@@ -15,7 +15,7 @@ Changes = Mapping[str, object]
 KINDS: Mapping[str, str] = {
     "free": "costs nothing",
     "communication": "more communication",
-    "compute": "more arithmetic",
+    "compute": "more compute",
     "latency": "slower steps",
     "transfer": "traffic between GPU and host",
     "precision": "lower precision",

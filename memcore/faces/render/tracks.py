@@ -87,6 +87,4 @@ def _fits(steps: Sequence[int], runs: list[tuple[int, int]]) -> str:
 
 def _listed(runs: list[tuple[int, int]]) -> str:
     ends = [(format_count(low), format_count(high)) for low, high in runs]
-    return say("and-comma").join(
-        low if low == high else say("between", low=low, high=high) for low, high in ends
-    )
+    return say("and-comma").join(low if low == high else say("between", low=low, high=high) for low, high in ends)

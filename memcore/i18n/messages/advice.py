@@ -8,7 +8,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     # Kinds of cost
     "costs nothing": "没有代价",
     "more communication": "更多通信",
-    "more arithmetic": "更多计算",
+    "more compute": "更多计算",
     "slower steps": "每步更慢",
     "traffic between GPU and host": "GPU 与主机间的传输",
     "lower precision": "精度降低",
@@ -88,7 +88,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "Sequences half as long": "序列长度减半",
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
-    "{percent}% arithmetic": "计算量 {percent}%",
+    "{percent}% compute": "计算量 {percent}%",
     "{size} GB {words} per step (was {before})": "每步{words} {size} GB（原为 {before} GB）",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输参数与梯度",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输键和值",

@@ -70,10 +70,10 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "值为 {ranks}，不能整除 {model} 的 {size} 个{name}"
     ),
     "attention heads": "注意力头",
-    "groups of heads": "头的组",
+    "key-value heads": "键值头",
     "Mamba heads": "Mamba 头",
     "Mamba groups": "Mamba 组",
-    "columns of a feed-forward layer": "前馈层的列",
+    "feed-forward columns": "前馈层的列",
     "Megatron-Core's own attention": "Megatron-Core 自己的注意力",
     "Megatron's is 'vocab-parallel'": "Megatron 使用 'vocab-parallel'",
     "contradicts training.implementation {value}": "与 training.implementation {value} 矛盾",
