@@ -102,7 +102,7 @@ MEANINGS: Mapping[str, str] = {
     "high_bytes": "high end of the range",
     "range_because": "what the range covers",
     "parts": "what the range consists of; the root of the sum of squares is the range",
-    "settled_by": "the setting that settles it; null if none does",
+    "settled_by": "the setting that would remove this part; null if none",
     "parameters": "number of parameters",
     "warnings": "what to know about the model",
     "taken_otherwise": "what of a file of another calculator was taken otherwise, and why",

@@ -15,6 +15,7 @@ from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
 WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     # What a moment is called, and how an answer is spelled
     "moment": ("{phase}, {where}", "{phase}，{where}"),
+    "moment-end": ("{phase}, at its end", "{phase}结束时"),
     "micro-batch": ("micro-batch {first}", "第 {first} 个微批次"),
     "micro-batches": ("micro-batches {first} to {last}", "第 {first} 至 {last} 个微批次"),
     "layer": ("{kind}layer {first}", "{kind}第 {first} 层"),

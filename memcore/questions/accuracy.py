@@ -154,6 +154,16 @@ class Report:
         """Absolute errors by the kind of job."""
         return self._grouped(lambda each: ((each.kind, each.regime or each.engine, "all"),))
 
+    def jobs(self, names: Mapping[str, str]) -> list[Group]:
+        """Absolute errors of measured cases, by the name of their regime."""
+        return self._grouped(
+            lambda each: (
+                ((each.kind, names[each.regime], "all"),)
+                if each.kind == "hardware" and each.regime in names and each.quantity != "fits"
+                else ()
+            )
+        )
+
     def confidences(self, engines: Collection[str]) -> list[Group]:
         """Absolute errors by engine and by how far cases are to be trusted; verdicts apart."""
         return self._grouped(

@@ -228,7 +228,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "rank r 与 PP - 1 - r 持有相同的两级，其梯度由调用者原地求和"
     ),
     "data parallelism as in PyTorch's pipelines": "数据并行与 PyTorch 的流水线相同",
-    "'dualpipe' has DeepSeek's own, which returns none": "'dualpipe' 用 DeepSeek 自己的调度，不返回输出",
+    "'dualpipe' uses DeepSeek's own schedule, which returns no outputs": "'dualpipe' 用 DeepSeek 的调度，不返回输出",
     "PyTorch's default": "PyTorch 的默认值",
     "torchtitan does not request them": "torchtitan 不要求返回",
     # Tensor parallelism

@@ -340,7 +340,11 @@ def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
         read.assumptions += _BOTH_COPIES
         for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
             if read.given(each):
-                read.refuse(each, "found {!r}; 'dualpipe' has DeepSeek's own, which returns none", read.given(each))
+                read.refuse(
+                    each,
+                    "found {!r}; 'dualpipe' uses DeepSeek's own schedule, which returns no outputs",
+                    read.given(each),
+                )
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
     runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own runtime")
     returns = read.take(

@@ -226,9 +226,9 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "FSDP 的单元：哪些参数一起 all-gather。",
         "包装单位",
         "layer；torchtitan 的层为 torchtitan",
-        "每层一个单元；其余归根单元",
+        "每层一个单元；其余归入根单元",
         "单元：嵌入、每层、归一化与输出头",
-        "每层一个单元，最后一层不重新切分；其余归根单元",
+        "每层一个单元，最后一层不重新切分；其余归入根单元",
     ),
     TorchSettings.cpu_offload: ("把 FSDP 的分片、梯度和优化器状态放在主机上。",),
     TorchSettings.no_sync: (
