@@ -158,8 +158,8 @@ class Report:
         """Absolute errors of measured cases, by the name of their regime."""
         return self._grouped(
             lambda each: (
-                ((each.kind, names[each.regime], "all"),)
-                if each.kind == "hardware" and each.regime in names and each.quantity != "fits"
+                ((each.kind, names[each.regime or each.engine], "all"),)
+                if each.kind == "hardware" and (each.regime or each.engine) in names and each.quantity != "fits"
                 else ()
             )
         )
