@@ -154,7 +154,7 @@ NOT_SAID = {
         "then fits",
         "then needs",
     ),
-    "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits.",
+    "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
     *("What saves memory, best first", "What it costs", "Saves nothing here", "One on top of another"),
     *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`

@@ -259,7 +259,7 @@ def test_layers_that_no_pattern_repeats_are_bounded(keys, different):
     (problem,) = caught.value.problems
     assert problem.path == "model.num_hidden_layers"
     assert problem.message.startswith(f"found {different or ''}")
-    assert problem.message.endswith(" layers without a repeating pattern; at most 384 are supported")
+    assert problem.message.endswith(" layers without a repeating pattern; at most 384 layers are supported")
     repeated = {**keys, "layer_types": ["full_attention", "sliding_attention"] * 1000, "num_hidden_layers": 2000}
     repeated.pop("intermediate_size", None)
     found = estimate({"model": {**LLAMA, "sliding_window": 512, **repeated, "model_type": "qwen3"}})

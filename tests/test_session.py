@@ -608,7 +608,7 @@ def test_a_log_beside_the_answer():
     visit.do("case", way="copy")
     assert json.loads(visit.last("copy")) == [case]
     visit.do("edit", texts={**visit.texts, "training.sequence_length": "1024"}, entry=1)
-    assert "! above it" in visit.html["reconciled"]
+    assert "! above the range" in visit.html["reconciled"]
     visit.do("language", language="zh")
     assert "高于范围" in visit.html["reconciled"]
 

@@ -300,7 +300,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     if different > DIFFERENT:
         reader.refuse(
             "num_hidden_layers",
-            "found {} layers without a repeating pattern; at most {} are supported",
+            "found {} layers without a repeating pattern; at most {} layers are supported",
             different,
             DIFFERENT,
         )

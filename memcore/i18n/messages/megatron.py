@@ -7,7 +7,6 @@ from collections.abc import Mapping
 OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     # Adapters and towers
     "the framework's default": "框架的默认值",
-    "the parameter dtype": "与参数相同",
     "language model": "语言模型",
     "ms-swift freezes towers and projectors": "ms-swift 冻结视觉塔和投影器",
     "a text-only step uses no trainable parameters": "纯文本训练步不涉及可训练参数",
@@ -110,7 +109,6 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     # Optimizers
     "Megatron's optimizers are 'fused'": "Megatron 的优化器为 'fused'",
     "supported with Megatron: {names}": "Megatron 支持：{names:s}",
-    "must be above 0": "须大于 0",
     "does not apply to muon": "不适用于 muon",
     "Megatron's is {dtype} here, {why}": "Megatron 在此为 {dtype}，{why}",
     "set by training.precision": "由 training.precision 决定",

@@ -164,7 +164,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "a model needs a model_type, or keys of the short form: {names}": "模型需要 model_type，或简写形式的键：{names:s}",
     "the short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names:s}",
     "found {count} layers without a repeating pattern": "有 {count} 层不构成重复的排列",
-    "at most {most} are supported": "最多支持 {most} 层",
+    "at most {most} layers are supported": "最多支持 {most} 层",
     "expected at most {most}, found {value}": "应不大于 {most}，实为 {value}",
     "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该系列没有",
     "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该系列没有",

@@ -27,7 +27,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "llama.cpp caches in {types}": "llama.cpp 的缓存可用 {types:s}",
     "the indexer of sparse attention": "稀疏注意力的索引器",
     "{name}'s additional layer parts": "{name} 层的其他部分",
-    "{kind} mixers": "{kind} 混合层",
     # Where settings come from
     "the most common server": "最常用的推理服务",
     "the most common format": "最常用的格式",
@@ -61,7 +60,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "vLLM 0.29 之前，第二代 model runner 不把 CUDA Graph 计入预算"
     ),
     "chosen when the engine is built": "在构建引擎时选定",
-    "not documented by any source": "没有可查证的出处",
     "by compute capability": "按计算能力",
     "by architecture": "按架构",
     "free_gpu_memory_fraction {share} of what is free after loading": (
