@@ -77,7 +77,7 @@ class Fitted(TextIOBase):
         return self.stream.encoding
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal, which is what it is made for."""
+        """Return whether the stream is a terminal."""
         return self.stream.isatty()
 
     def write(self, text: str, /) -> int:
