@@ -65,10 +65,10 @@ def _carries(stream: TextIO, text: str) -> bool:
 
 
 class Fitted(TextIOBase):
-    """A terminal that is written to: lines longer than it is wide go on below their last column."""
+    """A text stream for a terminal: longer lines go on below their last column."""
 
     def __init__(self, stream: TextIO, width: int) -> None:
-        """Write to a stream of so many characters a line."""
+        """Write to a stream whose lines have `width` characters."""
         self.stream, self.width, self.open = stream, width, ""
 
     @property
