@@ -25,7 +25,7 @@ from memcore.trainers.megatron.told import MegatronPlan, Offload
 _WHOLE = 0.5
 """A view of at least this part of its storage takes all of it along (`BASE_OFFLOAD_MIN_COVERAGE`)."""
 
-RETURN = "reload from the host"
+RETURN = "return from the host"
 """The stretch in which the last groups of a pass come back."""
 
 

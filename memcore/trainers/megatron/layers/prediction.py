@@ -42,7 +42,7 @@ def predicted(
     found = [x]
     for slots in depths:
         for _ in range(_rounds(slots[0])):
-            step.begin("embedding for multi-token prediction")
+            step.begin("embedding of an additional token")
             tokens = like(tokens, "clone")
             added = _embedded(step, tokens, how)
             x = _depth(step, slots, x, added, run, how)
