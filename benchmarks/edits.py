@@ -1,4 +1,4 @@
-"""How much work an edit on the page is: CPU time until bytes in tensors are known, and until the verdict is.
+"""How much work an edit on the page is: CPU time until the allocated memory is known, and until the verdict is.
 
     PYTHONPATH=. .venv/bin/python benchmarks/edits.py      in this Python
     node benchmarks/edits.mjs                              in Pyodide, as on the page (after build.py)

@@ -3,7 +3,7 @@
     python build.py && .venv/bin/python benchmarks/page.py
 
 Cold is a fresh browser profile, warm the third and later visits of one profile, both from a local server without
-compression. Edits of ten fields are timed from the keystroke to the first answer, bytes in tensors, and to the verdict.
+compression. Edits of ten fields are timed from the keystroke to the first answer, allocated memory, and to the verdict.
 The longest task is what the main thread does without a break once the page is live, while edits are answered, a curve
 is drawn and layouts are searched. Prints milliseconds: minimum, median, 95th percentile, maximum. All of it is time on
 the clock: a busy machine shows how long Python waits for a core.

@@ -155,7 +155,7 @@ def report(run: Run) -> Iterator[str]:
     own, step = cost_of(found.job, roofline), sequences_of(found.job)
     fits = "fits" if found.fits else "does not fit"
     yield (
-        f"As published it {fits}: {found.allocated.expected / GiB:.1f} GiB in tensors, "
+        f"As published it {fits}: {found.allocated.expected / GiB:.1f} GiB allocated, "
         f"{found.device.expected / GiB:.1f} on the device.\n"
     )
     tried = Tried(micro_batches=SIZES, schedules=run.schedules)

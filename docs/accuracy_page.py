@@ -546,6 +546,12 @@ def blocks(found: Report) -> Iterator[Block]:
     )
     yield Picture("accuracy-scatter.svg", scatter(shown))
     yield Picture("accuracy-errors.svg", errors(shown))
+    yield Heading("What to expect")
+    yield (
+        "Each sentence sums up the measured values of one kind of job, published runs included that leave some of their settings "
+        "open. The predicted range is meant to hold nine of ten."
+    )
+    yield Table(("Your job", "What to expect", "Measured values"), [*map(expected, found.jobs(JOBS))])
     yield Heading("By kind of job")
     yield (
         "Errors are absolute. `inside` is the share of cases whose measured value lies in the range that the reading states; "
@@ -619,6 +625,24 @@ def share(ordered: Sequence[float], part: float) -> float:
     return ordered[int(part * (len(ordered) - 1))]
 
 
+JOBS: Mapping[str, str] = {
+    **dict.fromkeys(("full-ft", "full-ft-memory-efficient", "methods", "vlm"), "Full fine-tuning on one GPU"),
+    **dict.fromkeys(("lora", "qlora", "gptq-lora"), "LoRA and QLoRA on one GPU"),
+    **dict.fromkeys(
+        ("full-ft-fsdp", "fsdp-dense", "fsdp-cp", "torchtitan"), "FSDP, with or without context parallelism"
+    ),
+    **dict.fromkeys(("fsdp-tp", "fsdp-tp-pp", "fsdp-moe-ep"), "FSDP with tensor, pipeline or expert parallelism"),
+    **dict.fromkeys(("lora-fsdp", "qlora-fsdp"), "LoRA and QLoRA with FSDP"),
+    **dict.fromkeys(("deepspeed-zero", "zero2", "zero3", "zero3-offload-long"), "DeepSpeed ZeRO"),
+    **dict.fromkeys(("megatron", "megatron-dense", "megatron-moe", "megatron-fsdp", "lora-megatron"), "Megatron-Core"),
+    "nanotron-3d": "nanotron",
+    "inference-vllm": "vLLM",
+    "inference-sglang": "SGLang",
+    "inference-tensorrt-llm": "TensorRT-LLM",
+    "inference-llama.cpp": "llama.cpp",
+    **dict.fromkeys(("inference-single", "inference-transformers"), "generate() of transformers"),
+}
+"""What people call the kinds of jobs that are measured."""
 SERVERS = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers")
 
 
@@ -713,6 +737,17 @@ def simulated(found: Report) -> Iterator[Block]:
         "Fake tensors are a tensor subclass, for which PyTorch adds gradients out of place and decomposes SiLU's gradient; they "
         "call no library, so that there are no cuBLAS workspaces. Simulated cases are predicted with these differences; jobs of "
         "users are predicted without them."
+    )
+
+
+def expected(group: Group) -> Sequence[str]:
+    """How far off a kind of job is, in a sentence."""
+    median, most = (f"{100 * error:.1f} %" for error in (group.median, group.p90))
+    inside = "" if group.inside is None else f" {100 * group.inside:.0f} % lie in the predicted range."
+    return (
+        group.engine,
+        f"Half of the predictions are off by at most {median}, nine of ten by at most {most}.{inside}",
+        str(group.cases),
     )
 
 

@@ -124,7 +124,9 @@ def reference() -> str:
             "What is read of each tool's files and command lines: the releases whose keys were all harvested from its own "
             "source (`harvest/`), and what became of the keys. A key that no release has is an error or is said.",
             "",
-            table(("Tool", "Releases", "Keys", "Read", "No effect", "Left out by name", "Refused", "Written"), tools()),
+            table(
+                ("Tool", "Releases", "Keys", "Read", "No effect", "Ignored with a note", "Refused", "Written"), tools()
+            ),
             "## Models",
             "",
             table(("Id", "Hub id", "Family", "Parameters"), models),
@@ -167,7 +169,7 @@ def values(kind: Kind[Any]) -> str:
         case Listed():
             return f"an id of the {kind.catalog} below"
         case _:
-            return "a text"
+            return "a string"
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ def _stop(stop: Any) -> str:
 
 
 _FURTHER: Mapping[str, tuple[str, Texts]] = {
-    "in tensors": ("parameters", ("in tensors (allocated)", "张量（allocated）")),
+    "in tensors": ("parameters", ("tensors (allocated)", "张量（allocated）")),
     "unused": ("unused", ("held by the allocator, unused (reserved)", "分配器持有而未用（reserved）")),
     "outside": ("outside", ("outside the allocator: CUDA, NCCL (device)", "分配器之外：CUDA、NCCL（device）")),
     "weights": ("parameters", ("weights", "权重")),

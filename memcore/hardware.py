@@ -117,7 +117,7 @@ def context(accelerator: Accelerator | None) -> Overhead:
         major = accelerator.major if accelerator else None
         expected = {8: 400, 9: 600, 10: 700, 12: 700}.get(major or 0, 600) * MiB
         low, high = expected * 7 // 10, expected * 14 // 10
-    return Overhead(low, expected, high, "observed contexts, public logs")
+    return Overhead(low, expected, high, "contexts observed in public logs")
 
 
 _CONTEXTS = {"7.0": (245, 350, 1343), "7.5": (100, 141, 490), "9.0": (520, 765, 900)}
@@ -136,7 +136,7 @@ def communicators(count: int) -> Overhead:
         150 * MiB * min(count, 1),
         expected + more,
         1600 * MiB * min(count, 1) + 2 * more,
-        "nccl 2.30 and public reports",
+        "NCCL 2.30 and public reports",
     )
 
 

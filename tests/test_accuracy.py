@@ -65,11 +65,11 @@ STAGES = {
 @pytest.mark.parametrize(
     ("config", "rank", "allowed"),
     [
-        (CONFIG, "worst", "all alike"),
-        (CONFIG, 1, "all alike"),
-        (CONFIG, True, "all alike"),
-        (STAGES, 2, "a stage of 2"),
-        (STAGES, -1, "a stage of 2"),
+        (CONFIG, "worst", "all the same"),
+        (CONFIG, 1, "all the same"),
+        (CONFIG, True, "all the same"),
+        (STAGES, 2, "one of 2 stages"),
+        (STAGES, -1, "one of 2 stages"),
         (STAGES, "total", "is not predicted"),
     ],
 )

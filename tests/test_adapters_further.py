@@ -244,7 +244,7 @@ def test_cut_cross_entropy_keeps_no_gradients():
         return found.end_of_forward - found.persistent.before_step
 
     assert kept("fused-linear") - kept("cut-cross-entropy") == 2 * words * width - 12 * rows - 4 * words
-    with pytest.raises(ConfigError, match="it takes bf16 and fp16"):
+    with pytest.raises(ConfigError, match="it supports bf16 and fp16"):
         memcore.estimate({"model": MODEL, "training": {"precision": "fp32", "loss": "cut-cross-entropy"}})
 
 

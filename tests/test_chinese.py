@@ -117,11 +117,11 @@ NOT_SAID = {
     "llama_kv_cache, llama_memory_recurrent",
     # Sources
     *("'Max memory' banners of public logs", "capacity in public out-of-memory messages", "recalled, unconfirmed"),
-    *("observed contexts, public logs", "nccl 2.30 and public reports", "NCCL 2.30: peers, channels and buffers"),
+    *("contexts observed in public logs", "NCCL 2.30 and public reports", "NCCL 2.30: peers, channels and buffers"),
     *("a public catalog of GPUs", "vendor's figure, unconfirmed", "stas00/ml-engineering, tables of accelerators"),
     "bitsandbytes/optim/optimizer.py, init_state: blocks of 256; tensors below 4096 elements in fp32",
     "{v0}; get_state_buffer: from 100 000 elements on in managed memory",
-    "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it",
+    "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source",
     "vllm, model_executor/layers/quantization/compressed_tensors",
     "the model's config.json",
     " (each block rounded up to 512 B)",
@@ -155,7 +155,7 @@ NOT_SAID = {
         "then fits",
         "then needs",
     ),
-    "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits.",
+    "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
     *("What saves memory, best first", "What it costs", "Saves nothing here", "One on top of another"),
     *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`

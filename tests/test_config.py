@@ -30,7 +30,7 @@ def with_section(**sections):
         ({}, "model: is required"),
         ({"model": None}, "model: is required"),
         ({"model": 5}, "model: expected a catalog id, a hub id or the content of a config.json, found 5"),
-        ({"model": "a\ud800"}, "model: found half of a character (a lone surrogate), which no file can contain"),
+        ({"model": "a\ud800"}, "model: found a lone surrogate (half a character), which no file can contain"),
         (with_section(trainin={}), "trainin: unknown key (did you mean 'training'?)"),
         (with_section(training={"sequence_lenght": 1}), "training.sequence_lenght: unknown key (did you mean 'sequence_length'?)"),
         (with_section(training={"sequence_length": "8k"}), "training.sequence_length: expected a whole number, found '8k'"),
@@ -40,7 +40,7 @@ def with_section(**sections):
         (with_section(training={"precision": "bf61"}), "training.precision: found 'bf61'; allowed: fp32, tf32, bf16, fp16, bf16-mixed, "
          "fp16-mixed, fp8-mixed, bf16-autocast (did you mean 'bf16'?)"),
         (with_section(training={"batch_size": 1, "micro_batch_size": 1}), "training.micro_batch_size: given twice: also as 'micro_batch_size'"),
-        (with_section(training={"optimizer": 3}), "training.optimizer: expected a text or an object with 'name', found a number"),
+        (with_section(training={"optimizer": 3}), "training.optimizer: expected a string or an object with 'name', found a number"),
         (with_section(training={"optimizer": {"name": "adamx"}}), f"training.optimizer.name: found 'adamx'; allowed: {', '.join(Training.optimizer.name.kind.options)} "
          "(did you mean 'adamax'?)"),
         (with_section(training={"dropout": 0.1}), "training.dropout: expected an object, found a number"),
@@ -52,7 +52,7 @@ def with_section(**sections):
          "least 2, found 'yes'"),
         (with_section(hardware={"accelerator": "h100"}), f"hardware.accelerator: found 'h100', which is not one of {len(ACCELERATORS)} known accelerators; "
          "it may be h100-sxm-80gb, h100-pcie-80gb, h100-nvl-94gb (did you mean 'h100-sxm-80gb'?)"),
-        (with_section(hardware="h100"), "hardware: expected an object, found a text"),
+        (with_section(hardware="h100"), "hardware: expected an object, found a string"),
     ],
     ids=str,
 )  # fmt: skip
@@ -75,7 +75,7 @@ def test_all_problems_come_at_once():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', not one of the {len(catalog())} models of the catalog; give a config.json "
+        (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', which is not one of the {len(catalog())} models in the catalog; give a config.json "
          "instead (did you mean 'llama-3.1-8b'?)"),
         (with_section(engine={"type": "none"}), "engine.type: 'none' runs on one GPU, found hardware.num_gpus 8; allowed: ddp, fsdp"),
         (with_section(parallelism={"data_parallel_size": 4}), "parallelism.data_parallel_size: found 4, but hardware.num_gpus is 8; they "

@@ -61,7 +61,7 @@ def test_what_is_not_given_is_asked_for():
     assert "found $TP, which the script does not set; give it with --tp, or its variables with --set" in str(
         raised.value
     )
-    with pytest.raises(MemcoreError, match="found .mtp, which the script does not set; give it with --set"):
+    with pytest.raises(MemcoreError, match="found .mtp, which the script does not set; set it with --set"):
         imported('vllm serve gpt2 --speculative-config "{\\"num_speculative_tokens\\": $mtp}"')
 
 
@@ -134,6 +134,6 @@ def test_the_name_of_a_file_says_model_and_format(given, model, weights):
     found = imported(f"llama-server {given} -ngl 99")
     assert found.config.get("model") == model
     assert value_at(found.config, "inference.quantization") == weights
-    by_name = any("by its name" in note for note in found.notes)
+    by_name = any("from its name" in note for note in found.notes)
     assert by_name == (model is not None and "-hf" not in given)
-    assert any("keep some tensors wider" in note for note in found.notes) == ("_XL" in given)
+    assert any("keep some tensors in wider types" in note for note in found.notes) == ("_XL" in given)

@@ -318,7 +318,7 @@ def test_readings_reach_to_experts_chosen_as_unevenly_as_in_measured_runs():
     found, skewed = job(), job(engine={"moe_load_imbalance": 1.5})
     for own, other in zip(found.readings, skewed.readings, strict=True):
         part = own.parts[-1]
-        assert (part.title, part.low) == ("how unevenly experts are chosen", 0)
+        assert (part.title, part.low) == ("how unevenly tokens are routed to experts", 0)
         assert part.high == other.expected - own.expected
         assert part.settled_by == "engine.moe_load_imbalance"
     assert skewed.skewed_routing is None

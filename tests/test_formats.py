@@ -241,19 +241,19 @@ FILES = {
     "model_name_or_path: a/b\nfinetuning_type: full\ndeepspeed: ds_z3_offload_config.json\ndisable_gradient_checkpointing: true\n": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu", "training.adapter.type": None,
          "training.activation_checkpointing.policy": "none"},
-        ("deepspeed: ds_z3_offload_config.json is another file; its name suggests ZeRO stage 3",
+        ("deepspeed: ds_z3_offload_config.json is a separate file; its name suggests ZeRO stage 3",
          "the number of GPUs is not given; set it with --gpus")),
     '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "train_batch_size": 64, "train_micro_batch_size_per_gpu": 2}': (
         {"training.precision": "bf16-mixed", "training.micro_batch_size": 2},
         ("bf16.enabled is 'auto': the trainer decides, bf16 is assumed",
          "the number of GPUs is not given; set it with --gpus",
-         "train_batch_size is left out: converting it to micro-batches needs the number of GPUs")),
+         "train_batch_size is ignored: converting it to micro-batches needs the number of GPUs")),
     "deepspeed --num_gpus 8 train.py --model_name_or_path a/b --bf16 True --deepspeed ds_zero3.json": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "hardware.num_gpus": 8, "training.precision": "bf16-mixed"},
-        ("deepspeed: ds_zero3.json is another file; its name suggests ZeRO stage 3",)),
+        ("deepspeed: ds_zero3.json is a separate file; its name suggests ZeRO stage 3",)),
     "torchrun --nproc_per_node 4 sft.py --model_name_or_path a/b --max_length 8": (
         {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
-        ("several processes without FSDP or DeepSpeed: taken as DDP",)),
+        ("several processes without FSDP or DeepSpeed: treated as DDP",)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
     '{"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": false}, "sequence_parallel_size": 2}': (
         {"engine.offload_optimizer": "cpu", "engine.offload_param": None, "parallelism.ulysses_parallel_size": 2},
@@ -267,10 +267,10 @@ FILES = {
     "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16": (
         {"hardware.num_gpus": None, "hardware.gpus_per_node": 8},
         ("the number of GPUs is not given; set it with --gpus",
-         "--nproc_per_node × --nnodes is 8, which is not divisible by the group sizes: left out")),
+         "--nproc_per_node × --nnodes is 8, which is not divisible by the group sizes: ignored")),
     "pretrain_gpt.py --micro-batch-size 1 --data-parallel-sharding-strategy optim --tensor-model-parallel-size 1": (
         {"engine.data_parallel_sharding_strategy": None},
-        ("--data-parallel-sharding-strategy has no effect without --use-megatron-fsdp, and is left out",
+        ("--data-parallel-sharding-strategy has no effect without --use-megatron-fsdp: ignored",
          "the number of GPUs is not given; set it with --gpus")),
     "pretrain_gpt.py --optimizer dist_muon --external-cuda-graph --moe-enable-deepep --tensor-model-parallel-size 1": (
         {"training.optimizer.name": "muon", "engine.distributed_optimizer": True,
@@ -370,8 +370,8 @@ def test_a_script_of_megatron():
     assert "num_query_groups" not in found.config["model"]
     assert found.config["model"]["vocab_size"] == 50257
     assert found.notes == (
-        "--num-query-groups has no effect without --group-query-attention, and is left out",
-        "--vocab-size is 50257: that of GPT-2's words and merges",
+        "--num-query-groups has no effect without --group-query-attention: ignored",
+        "--vocab-size is 50257: GPT-2's vocabulary",
     )
     assert not found.unknown
 
@@ -401,7 +401,7 @@ def test_a_functional_test_of_megatron():
     assert found.config["training"]["activation_checkpointing"]["modules"] == ["core_attn", "layernorm"]
     assert found.notes == (
         "the number of GPUs is not given; set it with --gpus",
-        "--global-batch-size is left out: converting it to micro-batches needs the number of GPUs",
+        "--global-batch-size is ignored: converting it to micro-batches needs the number of GPUs",
     )
     known = imported(TESTED, gpus=4)
     assert known.config["training"]["gradient_accumulation_steps"] == 4
@@ -459,7 +459,7 @@ def test_older_words_of_functional_tests():
 
 def test_a_script_cannot_multiply_itself():
     """Variables that double each other end."""
-    with pytest.raises(ConfigError, match="variables never end"):
+    with pytest.raises(ConfigError, match="variables expand without end"):
         imported("X=aaaa\n" + 'X="$X$X"\n' * 60 + "vllm serve $X --max-model-len 1")
 
 
@@ -593,8 +593,8 @@ def test_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
     assert printed.err == (
-        "note: read as a file of vLLM\nnote: --swap-space may affect memory but is not supported yet: left "
-        "out\nnote: no effect on memory: --port\n"
+        "note: read as a file of vLLM\nnote: --swap-space may affect memory but is not supported yet: "
+        "ignored\nnote: no effect on memory: --port\n"
     )
 
 
@@ -603,7 +603,7 @@ def test_adapters_whose_layers_trl_leaves_to_peft():
     text = "model_name_or_path: {}\nper_device_train_batch_size: 1\nuse_peft: true\n"
     llama = imported(text.format("meta-llama/Llama-3.1-8B"))
     assert llama.config["training"]["adapter"] == {"type": "lora", "target_modules": ["q_proj", "v_proj"]}
-    assert llama.notes == ("lora_target_modules: not given; PEFT's for llama: q_proj, v_proj",)
+    assert llama.notes == ("lora_target_modules: not given; PEFT's defaults for llama: q_proj, v_proj",)
     moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
     assert moe.config["training"]["adapter"] == {"type": "lora"}
-    assert moe.notes == ("lora_target_modules: PEFT has none of its own for qwen3_moe; taken as all-linear",)
+    assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear",)

@@ -78,7 +78,7 @@ BEYOND = [
     ("parallelism.pipeline_layout", "t" * 3000, "expected at most 2000 characters, found 3000"),
     ("parallelism.pipeline_layout", ",".join(["9" * 400] * 2), f"{DIGITS} 400"),
     ("training.adapter.target_modules", ["q_proj"] * 5000, "expected a list of at most 4096 items, found 5000"),
-    ("engine.framework", "x" * 300, "expected a text of at most 200 characters, found 'xxxx"),
+    ("engine.framework", "x" * 300, "expected a string of at most 200 characters, found 'xxxx"),
     ("inference.batch_size", 10**9, "expected a whole number of at most 16777216, found 1e+09"),
     ("engine.chunked_prefill_size", 10**15, "expected a whole number of at most 1073741824, found 1e+15"),
     ("engine.cuda_graph_max_bs", 10**9, "expected a whole number of at most 16777216, found 1e+09"),
@@ -173,10 +173,16 @@ TOWERS = [
         "vision_config.window_size",
         "found 1; expected at least 28 pixels, the size of one token",
     ),
-    (QWEN3, "deepstack_visual_indexes", [1, 1], "vision_config.deepstack_visual_indexes", "expected numbers of"),
-    (QWEN3, "deepstack_visual_indexes", [-1], "vision_config.deepstack_visual_indexes", "expected numbers of layers"),
-    (QWEN3, "deepstack_visual_indexes", [True], "vision_config.deepstack_visual_indexes", "expected a list of layers"),
-    (QWEN3, "deepstack_visual_indexes", [0, 1, 2], "text_config.num_hidden_layers", "found 2; the tower's results go"),
+    (QWEN3, "deepstack_visual_indexes", [1, 1], "vision_config.deepstack_visual_indexes", "expected layer numbers"),
+    (QWEN3, "deepstack_visual_indexes", [-1], "vision_config.deepstack_visual_indexes", "expected layer numbers"),
+    (QWEN3, "deepstack_visual_indexes", [True], "vision_config.deepstack_visual_indexes", "expected a list of layer"),
+    (
+        QWEN3,
+        "deepstack_visual_indexes",
+        [0, 1, 2],
+        "text_config.num_hidden_layers",
+        "found 2; the tower's features feed",
+    ),
 ]
 
 
@@ -234,7 +240,7 @@ def test_an_empty_text_is_no_value(path):
     with pytest.raises(ConfigError) as caught:
         Config.from_dict(at(path, " "))
     (problem,) = caught.value.problems
-    assert (problem.path, problem.message) == (path, "found an empty text; leave the key out, or give null")
+    assert (problem.path, problem.message) == (path, "found an empty string; leave the key out, or give null")
 
 
 DIFFERENT_LAYERS = {
@@ -253,7 +259,7 @@ def test_layers_that_no_pattern_repeats_are_bounded(keys, different):
     (problem,) = caught.value.problems
     assert problem.path == "model.num_hidden_layers"
     assert problem.message.startswith(f"found {different or ''}")
-    assert problem.message.endswith(" layers without a repeating pattern; at most 384 are read")
+    assert problem.message.endswith(" layers without a repeating pattern; at most 384 layers are supported")
     repeated = {**keys, "layer_types": ["full_attention", "sliding_attention"] * 1000, "num_hidden_layers": 2000}
     repeated.pop("intermediate_size", None)
     found = estimate({"model": {**LLAMA, "sliding_window": 512, **repeated, "model_type": "qwen3"}})
@@ -285,7 +291,7 @@ def test_what_nobody_reads_is_bounded_too(model, path, message):
     assert [(each.path, each.message) for each in caught.value.problems] == [(path, message)]
 
 
-LAYOUT = "expected at most 32768 layers and edges of stages, found"
+LAYOUT = "expected at most 32768 layers and stage boundaries, found"
 
 
 @pytest.mark.parametrize(

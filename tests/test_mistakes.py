@@ -173,7 +173,7 @@ def test_an_engine_that_is_not_a_word_is_named():
             "LiquidAI/LFM2-1.2B",
             "full_attn_idxs",
             [[1]],
-            "full_attn_idxs: expected a list of layers' numbers, found [[1]]",
+            "full_attn_idxs: expected a list of layer numbers, found [[1]]",
         ),
         (
             "Zyphra/Zamba2-7B",
@@ -229,7 +229,7 @@ MIXTRAL, LLAMA = "mistralai/Mixtral-8x7B-v0.1", "llama-3.1-8b"
         (MIXTRAL, "megatron", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which does not divide"),
         (LLAMA, "megatron", {"expert_parallel_size": 2}, 8, "expert_parallel_size: found 2; meta-llama/Llama-3.1-8B has no"),
         (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "tensor_parallel_size: found 3, which does not divide .* 32 attention"),
-        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "14,336 columns of a feed-forward layer"),
+        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "14,336 feed-forward columns"),
         (LLAMA, "fsdp", {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}, 8,
          "num_gpus: found 8, which is not a multiple of the 2 pipeline × 8 tensor-parallel ranks"),
         (LLAMA, "fsdp", {"tensor_parallel_size": 4, "data_parallel_size": 4}, 8,
@@ -265,13 +265,13 @@ HUGE, LONG = 10**400, 10**250
 LINEAR = ["linear_attention", "linear_attention"]
 REFUSED = [
     # What stands in a config where something else is expected
-    ({"engine": "pytorch_ddp"}, "engine: expected an object, found a text"),
-    ({"engine": "ddp", "training": {"dtype": "bf16"}}, "engine: expected an object, found a text"),
+    ({"engine": "pytorch_ddp"}, "engine: expected an object, found a string"),
+    ({"engine": "ddp", "training": {"dtype": "bf16"}}, "engine: expected an object, found a string"),
     ({"engine": 5, "training": {"dtype": "bf16"}}, "engine: expected an object, found a number"),
-    ({"hardware": "h100-sxm-80gb", "training": {"dtype": "bf16"}}, "hardware: expected an object, found a text"),
+    ({"hardware": "h100-sxm-80gb", "training": {"dtype": "bf16"}}, "hardware: expected an object, found a string"),
     ({"hardware": [8], "engine": {"type": "pytorch"}}, "hardware: expected an object, found a list"),
     ({"parallelism": 1.5, "engine": {"type": "pytorch"}}, "parallelism: expected an object, found a number"),
-    ({"training": "bf16", "engine": {"type": "pytorch"}}, "training: expected an object, found a text"),
+    ({"training": "bf16", "engine": {"type": "pytorch"}}, "training: expected an object, found a string"),
     # The same in another calculator's file
     ({"training": {"dtype": []}}, "training.precision: found []; allowed: fp32"),
     ({"training": {"dtype": {"name": "bf16"}}}, "training.precision: found {'name': 'bf16'}; allowed: fp32"),

@@ -533,13 +533,13 @@ def test_keys_that_memory_depends_on(key, changed, refusal):
 
 MISTAKES = [
     ({"training__loss": "cross-entropy"}, "vocab-parallel"),
-    ({"engine__zero_stage": 2}, "nanotron has 0 and 1"),
+    ({"engine__zero_stage": 2}, "nanotron supports 0 and 1"),
     ({"parallelism__tensor_parallel_size": 3}, "cannot be split evenly"),
     ({"parallelism__pipeline_parallel_size": 16, "training__gradient_accumulation_steps": 4}, "at least 15"),
     ({"training__precision": "fp32"}, "with nanotron: bf16-mixed, bf16"),
     ({"training__gradient_dtype": "bf16"}, "accumulate_grad_in_fp32 decides"),
     ({"training__master_dtype": "none"}, "accumulate_grad_in_fp32 decides"),
-    ({"training__parameter_dtype": "fp32"}, "'bf16' only"),
+    ({"training__parameter_dtype": "fp32"}, "only 'bf16'"),
     ({"training__optimizer__name": "lion"}, "adamw, sgd"),
     ({"parallelism__pipeline_schedule": "interleaved-1f1b"}, "1f1b, gpipe"),
     ({"parallelism__tensor_parallel_size": 2, "parallelism__loss_parallel": False}, "part of the logits"),

@@ -821,7 +821,7 @@ def test_the_hub_is_asked_at_a_click_only(context, page, site):
     page.locator('[data-open="import"]').click()
     page.locator("#hub-id").fill("not an id")
     page.locator("#hub-fetch").click()
-    expect(page.locator("#import-error")).to_contain_text("Write an id")
+    expect(page.locator("#import-error")).to_contain_text("Enter an id")
     assert asked == []
     page.locator("#hub-id").fill("some-org/some-model")
     page.locator("#hub-fetch").click()

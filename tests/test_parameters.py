@@ -208,7 +208,7 @@ def test_an_unknown_family_is_read_like_llama_with_a_warning():
     assert unknown.allocated.expected == known.allocated.expected
     assert unknown.device.low <= known.device.low
     assert unknown.device.high >= known.device.high
-    assert "every network" in unknown.device.range_because
+    assert "several networks" in unknown.device.range_because
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_the_short_form_of_a_model():
             {"num_parameters": "big"},
             "model.num_parameters: expected a number of parameters such as 7B or 350M, found 'big'",
         ),
-        ({"num_layers": 2}, "model: a short form needs num_parameters or hidden_size, num_attention_heads"),
+        ({"num_layers": 2}, "model: the short form needs num_parameters or hidden_size, num_attention_heads"),
         ({"num_parameters": "7B", "hiden_size": 8}, "model.hiden_size: unknown"),
     ],
 )

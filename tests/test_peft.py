@@ -191,5 +191,5 @@ def test_other_methods_of_peft(text):
     ],
 )
 def test_adapters_on_some_layers_alone_are_refused(pattern):
-    with pytest.raises(UnsupportedError, match="adapters on some layers alone"):
+    with pytest.raises(UnsupportedError, match="adapters on only some layers"):
         imported(f'{{"peft_type": "LORA", "r": 4, "target_modules": "{pattern}"}}')

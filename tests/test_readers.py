@@ -401,7 +401,7 @@ def test_yaml(name):
         ("a: b: c", "line 1: found 'a: b: c', which has a second colon"),
         ("a: @b", "which has '@' at the start of a value"),
         ("? a\n: b", "line 1: found '. a', which has a complex key"),
-        ("a: {[b]: c}", "which has a key that is neither text nor a number"),
+        ("a: {[b]: c}", "which has a key that is neither a string nor a number"),
         ("a: *b", "line 1: found 'a: .b', which refers to an anchor that is not defined before it"),
         ("a: &b [*b]", "refers to an anchor that is not"),
         ("<<: [1]", "line 1: found '<<: .1.', which merges something that is not a mapping"),

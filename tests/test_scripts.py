@@ -111,7 +111,7 @@ REFUSED = {
     QLORA
     + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
     "import torch\nfor x in range(3):\nprint(x)\nTrainingArguments(": "is not Python: line",
-    notebook("print(1)"): "notebook in which nothing",
+    notebook("print(1)"): "notebook that neither trains nor serves",
     "import torch\n\ndef build():\n    return torch.zeros(1)\n": "is a Python script, which is not run",
 }
 

@@ -523,7 +523,7 @@ def test_sglang_takes_what_it_has_room_for():
     found = serve("qwen3-32b", engine="sglang", inference={"max_model_len": 131072})
     assert found.fits
     assert found.asked_length == found.pool.tokens < 131072
-    assert any("takes requests of at most" in note for note in found.notes)
+    assert any("accepts requests of at most" in note for note in found.notes)
     refused = serve("llama-3.1-70b", engine="sglang")
     assert not refused.fits
     assert any("Not enough memory" in note for note in refused.notes)

@@ -84,7 +84,7 @@ class Visit:
 
 
 def test_a_visit_answers_the_example():
-    """The first message answers the example: bytes in tensors, the verdict, the rest; then the page is live."""
+    """The first message answers the example: allocated memory, the verdict, the rest; then the page is live."""
     visit = Visit()
     found = estimate(page.EXAMPLE)
     assert visit.last("attributes")["data-device-bytes"] == str(found.device.expected)
@@ -171,7 +171,7 @@ def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
 
 
 def test_the_first_answer_asks_no_allocator():
-    """It says the bytes in tensors; of what the allocator decides it says nothing, but that it is on its way."""
+    """It says the allocated memory; of what the allocator decides it says nothing, but that it is on its way."""
     visit = Visit(ON_EIGHT)
     steps = handle(visit.session, edited(visit, **{"training.sequence_length": "4096"}))
     early = [next(steps), next(steps)][1]
@@ -608,7 +608,7 @@ def test_a_log_beside_the_answer():
     visit.do("case", way="copy")
     assert json.loads(visit.last("copy")) == [case]
     visit.do("edit", texts={**visit.texts, "training.sequence_length": "1024"}, entry=1)
-    assert "! above it" in visit.html["reconciled"]
+    assert "! above the range" in visit.html["reconciled"]
     visit.do("language", language="zh")
     assert "高于范围" in visit.html["reconciled"]
 
@@ -1019,7 +1019,7 @@ def test_what_the_user_has_set_stays():
         assert each.texts.get("hardware.num_gpus", "") == gpus
         assert "parallelism.pipeline_parallel_size" not in each.texts
         assert each.html["problems"] == ""
-    assert "Drop them" in visit.html["lent"]
+    assert "Remove them" in visit.html["lent"]
     assert other.html["lent"] == ""
 
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from memcore.faces.cli import main, models, waiting
-from memcore.faces.cli.terminal import WIDTH, Slice, Style, bar, sparkline, style_of
+from memcore.faces.cli.terminal import WIDTH, Fitted, Slice, Style, bar, fitted, sparkline, style_of
 
 TRAINING = ["estimate", "--model", "gpt2", "--seq", "512", "--accelerator", "rtx-4090"]
 SERVING = ["estimate", "--model", "gpt2", "--engine", "vllm", "--max-len", "512", "--accelerator", "rtx-4090"]
@@ -52,7 +52,8 @@ def test_what_a_stream_can_show(stream, environment, style):
 
 @pytest.mark.parametrize("given", [TRAINING, SERVING], ids=["training", "serving"])
 def test_a_terminal_sees_what_a_pipe_does_and_a_picture(given, monkeypatch):
-    """The picture is added; no other line changes."""
+    """The picture is added; no other line changes where the terminal is wide enough."""
+    monkeypatch.setenv("COLUMNS", "200")
     printed = {}
     for terminal in (False, True):
         stream = Stream(terminal=terminal)
@@ -135,3 +136,35 @@ def test_a_terminal_sees_that_a_command_works(terminal, shown, monkeypatch, caps
     assert "124,439,808" in capsys.readouterr().out
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert sys.stderr is stream
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "pieces"),
+    [
+        (
+            "  Saving   15.0 GiB  the tensors of one file",
+            34,
+            ["  Saving   15.0 GiB  the tensors", " " * 21 + "of one file"],
+        ),
+        ("as long as it is", 16, ["as long as it is"]),
+        ("A sentence goes on at the left.", 20, ["A sentence goes on", "at the left."]),
+        ("  an indented one goes on below", 20, ["  an indented one", "    goes on below"]),
+        ("  a title of a row    why it is", 24, ["  a title of a row", "      why it is"]),
+        ("  /a/path/without/any/space/in/it", 20, ["  /a/path/without/any/space/in/it"]),
+        ("\033[34m██\033[0m a picture", 5, ["\033[34m██\033[0m a picture"]),
+    ],
+)
+def test_lines_are_as_wide_as_the_terminal(line, width, pieces):
+    """The last column goes on below itself; a word is never cut, nor a picture."""
+    assert fitted(line, width) == pieces
+
+
+def test_a_line_is_written_when_it_is_whole():
+    """Pieces of lines wait for their end, and are all written in the end."""
+    stream = io.StringIO()
+    terminal = Fitted(stream, 12)
+    terminal.write("one two ")
+    terminal.write("three\nfour")
+    assert stream.getvalue() == "one two\nthree\n"
+    terminal.flush()
+    assert stream.getvalue() == "one two\nthree\nfour"

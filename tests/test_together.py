@@ -103,15 +103,15 @@ def test_a_config_json_is_the_model_whatever_others_call_it(order):
 
 def test_what_files_say_differently_is_told():
     _, notes = read_sources([OWN, ADAPTER])
-    assert "model is 'qwen3-8b' in job.json and 'org/base' in adapter_config.json: the latter holds" in notes
+    assert "model is 'qwen3-8b' in job.json and 'org/base' in adapter_config.json: the latter is used" in notes
 
 
 def test_a_file_that_is_given_is_not_missed():
     """The trainer's file names DeepSpeed's: alone its stage is unknown, together it is read."""
     _, alone = read_sources([TRAINER])
     _, notes = read_sources([TRAINER, STAGE_3])
-    assert [each for each in alone if "is another file" in each]
-    assert [each for each in notes if "is another file" in each] == []
+    assert [each for each in alone if "is a separate file" in each]
+    assert [each for each in notes if "is a separate file" in each] == []
 
 
 def test_what_a_file_says_precedes_what_another_tool_assumes():

@@ -74,6 +74,24 @@ def test_a_track_is_what_every_step_says(job, path):
         (Training.micro_batch_size, "tnnnnnnn", 0, "Fits up to 1, though tightly", "最多可放下 1，但余量很小"),
         (Hardware.num_gpus, "nntfffffff", 3, "Fits from 3 on; tight below 8", "从 3 起可放下；低于 8 余量很小"),
         (Hardware.num_gpus, "nfffffrrrr", 0, "Fits from 2 to 32", "2 至 32 可放下"),
+        (
+            Hardware.num_gpus,
+            "trtfffffff",
+            1,
+            "Fits at 1, 4 to 512; tight below 8",
+            "可放下的值：1、4 至 512；低于 8 余量很小",
+        ),
+        (
+            Hardware.num_gpus,
+            "ntnfffffff",
+            0,
+            "Fits at 2, 8 to 512; tight below 8",
+            "可放下的值：2、8 至 512；低于 8 余量很小",
+        ),
+        (Training.micro_batch_size, "fnfnnnnn", 5, "Fits at 1, 4 to 5", "可放下的值：1、4 至 5"),
+        (Training.micro_batch_size, "ftfnnnnn", 1, "Fits up to 4; tight at 2", "最多可放下 4；2 余量很小"),
+        (Training.micro_batch_size, "rffnnnnn", 0, "Fits from 2 to 4", "2 至 4 可放下"),
+        (Hardware.num_gpus, "fffnnnnnnn", 0, "Fits up to 4", "最多可放下 4"),
     ],
 )
 def test_a_track_says_what_it_shows(path, marks, edge, english, chinese):

@@ -94,7 +94,7 @@ LOOPS = ("l1-full-b2s2048", "l1-autocast-ckpt-b4s2048", "m8-foreach-b1s256", "m8
 
 
 def test_loops_on_an_h100():
-    """Bytes in tensors of measured training loops, to a thousandth."""
+    """Allocated memory of measured training loops, to a thousandth."""
     wanted = {f"h100-{prefix}{name}" for name in LOOPS for prefix in ("", "x-")}
     found = accuracy([case for case in truth("h100") if case["id"] in wanted]).results
     assert len(found) == len(LOOPS)

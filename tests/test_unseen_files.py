@@ -216,8 +216,8 @@ def test_rewards_of_pictures():
     [
         (SWIFT_EMBEDDING.replace("task_type embedding", "task_type seq_cls"), "supported: causal_lm, embedding"),
         (FACTORY_CP.replace("cp_mode: ulysses", "cp_mode: ring"), "ulysses"),
-        (FACTORY_GPTQ + "tensor_model_parallel_size: 1\n", "Megatron-Core below LLaMA-Factory"),
-        ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "second model for reference"),
+        (FACTORY_GPTQ + "tensor_model_parallel_size: 1\n", "LLaMA-Factory with Megatron-Core"),
+        ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "separate reference model"),
     ],
 )
 def test_what_is_refused(text, words):
@@ -303,7 +303,7 @@ def test_recipes_by_name():
     assert said["training.activation_checkpointing.modules"] == ["core_attn", "mlp"]
     assert (said["training.adapter.type"], said["training.adapter.rank"]) == ("lora", 32)
     assert (said["training.sequence_length"], said["training.gradient_accumulation_steps"]) == (4096, 4)
-    assert any("what the recipe itself sets is not known" in note for note in found.notes)
+    assert any("own settings are unknown" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_sequences_of_a_step_of_deepspeed(said, each, steps):
     text = f'{{{said}, "zero_optimization": {{"stage": 1}}, "fp16": {{"enabled": true}}}}'
     read = flat(imported(text, 8).config)
     assert (read["training.micro_batch_size"], read["training.gradient_accumulation_steps"]) == (each, steps)
-    assert any("train_batch_size is left out" in note for note in imported(text).notes)
+    assert any("train_batch_size is ignored" in note for note in imported(text).notes)
 
 
 MEGATRON_WORDS = (

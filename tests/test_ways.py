@@ -71,13 +71,14 @@ def test_a_card_is_a_plan(link):
 
 @pytest.mark.parametrize(("link", "least"), ROOM.values(), ids=ROOM)
 def test_free_room_fits(link, least):
-    """Every value on offer is more than now, or fewer GPUs, and fits."""
+    """Every value on offer is more than now, or fewer GPUs, and fits even at the upper end of its range."""
     config = decode_fragment(link)
     found = [each for each in room(config, estimate(config)) if each is not None]
     assert len(found) >= least
     for each in found:
         assert estimate(config.replaced(each.path, each.value)).device == each.found.device
         assert each.found.fits
+        assert each.found.certain
     assert visited(link).html["ways"].count("<button") == len(found)
 
 

@@ -76,7 +76,7 @@ def _sliced(read: Defaults, whole: Accelerator | None, profile: str) -> Accelera
         read.refuse(Hardware.mig, said, profile, allowed)
         return whole
     if (read.given(Hardware.num_gpus) or 1) > 1:
-        read.refuse(Hardware.num_gpus, "slices of GPUs cannot send to each other, so that a job has one of them")
+        read.refuse(Hardware.num_gpus, "GPU slices cannot communicate with each other, so a job can use only one")
     assert whole is not None  # noqa: S101 - only known accelerators have profiles
     own = known[profile]
     size = own.gib or whole.observed_gib[0] * own.eighths / 8 * _UNLISTED

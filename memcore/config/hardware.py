@@ -23,7 +23,8 @@ class Hardware(Section, path="hardware"):
     mig = setting(
         Text(),
         "MIG profile",
-        "The slice of a divided NVIDIA GPU, such as 3g.40gb: its memory and its multiprocessors are the job's.",
+        "Slice of a partitioned NVIDIA GPU, such as 3g.40gb. The job gets only this slice's memory and "
+        "multiprocessors.",
         flag="mig",
         default="the whole GPU",
         advanced=True,
@@ -39,7 +40,7 @@ class Hardware(Section, path="hardware"):
     gpus_per_node = setting(
         Integer(maximum=GPUS),
         "GPUs in a node",
-        "GPUs connected without a network; determines how many connections Megatron's ranks open.",
+        "GPUs connected directly, without a network; determines how many connections Megatron's ranks open.",
         flag="gpus-per-node",
         default="8",
         advanced=True,
@@ -47,7 +48,7 @@ class Hardware(Section, path="hardware"):
     gpu_memory_gb = setting(
         Number(0.1, 10000, unit="GiB"),
         "GPU memory",
-        "Memory per GPU in GiB, as nvidia-smi counts; overrides the catalog.",
+        "Memory per GPU in GiB, as nvidia-smi counts it; overrides the catalog.",
         flag="gpu-memory",
         default="the catalog's",
         advanced=True,
@@ -55,8 +56,8 @@ class Hardware(Section, path="hardware"):
     outside_gb = setting(
         Number(0, 10000, unit="GiB"),
         "Memory outside",
-        "GPU memory in GiB that PyTorch's allocator does not count, as you measured it: CUDA context, NCCL, other "
-        "processes, a display.",
+        "GPU memory in GiB, as you measured it, that PyTorch's allocator does not count: CUDA context, "
+        "NCCL, other processes, a display.",
         flag="outside-gb",
         engines=tuple(TRAINERS),
         default="estimated",

@@ -167,7 +167,7 @@ def _engine(found: Imported) -> None:
             value = engine.pop(key)
             if value != "none":
                 found.notes.append(
-                    Message("engine.{} {} has no meaning for engine.type {!r}: left out", key, shown(value), name)
+                    Message("engine.{} {} does not apply to engine.type {!r}: ignored", key, shown(value), name)
                 )
     strategy = engine.pop("sharding_strategy", None)
     if isinstance(strategy, str) and strategy in SHARDING:
@@ -175,7 +175,7 @@ def _engine(found: Imported) -> None:
     elif strategy == "no_shard":
         engine["type"] = "ddp"
         found.notes.append(
-            "engine.sharding_strategy 'no_shard' keeps everything on every GPU: taken as engine.type 'ddp'"
+            "engine.sharding_strategy 'no_shard' keeps everything on every GPU: treated as engine.type 'ddp'"
         )
     elif strategy is not None:
         engine["sharding_strategy"] = strategy  # refused as unknown
@@ -188,7 +188,7 @@ def _offload(found: Imported) -> None:
         if engine.get(key) == value and isinstance(stage, int) and stage < least:
             del engine[key]
             found.notes.append(
-                Message("engine.{} {!r} needs ZeRO-{}, found {}: left out", key, value, least, shown(stage))
+                Message("engine.{} {!r} needs ZeRO-{}, found {}: ignored", key, value, least, shown(stage))
             )
 
 
@@ -209,13 +209,13 @@ def _groups(found: Imported) -> None:
     if divides is not None and not routed and (stages == 1 or engine.get("zero_stage", 0) in (0, 1)):
         engine["type"] = divides
         found.notes.append(
-            Message("found {}; {}; taken as engine.type 'megatron-deepspeed', which does", given, reason)
+            Message("found {}; {}; treated as engine.type 'megatron-deepspeed', which does", given, reason)
         )
         return
     for name in names:
         parallelism.pop(name.partition(".")[2], None)
     parallelism["data_parallel_size"] = tensor * stages * ranks
-    found.notes.append(Message("found {}; {}; all of these GPUs are taken as data-parallel ranks", given, reason))
+    found.notes.append(Message("found {}; {}; all of these GPUs are counted as data-parallel ranks", given, reason))
 
 
 def _training(found: Imported) -> None:
@@ -227,7 +227,9 @@ def _training(found: Imported) -> None:
     if isinstance(level, int) and not isinstance(level, bool) and level in CHECKPOINTING:
         training["activation_checkpointing"] = CHECKPOINTING[level]
         if 0 < level < 4:
-            message = Message("training.activation_checkpointing {}: taken as policy {!r}", level, CHECKPOINTING[level])
+            message = Message(
+                "training.activation_checkpointing {}: treated as policy {!r}", level, CHECKPOINTING[level]
+            )
             found.notes.append(Message("{}, the closest option that frameworks offer", message))
 
 
@@ -235,11 +237,11 @@ def _world(found: Imported) -> None:
     """The sizes of groups need not agree with the GPUs there; launchers derive data parallelism from the GPUs."""
     hardware, parallelism = found.section("hardware"), found.section("parallelism")
     if hardware.pop("total_gpu_memory_gb", None) is not None:
-        found.notes.append("hardware.total_gpu_memory_gb: left out, because memory is per GPU")
+        found.notes.append("hardware.total_gpu_memory_gb: ignored, because memory is counted per GPU")
     tensor, stages = (_count(parallelism, f"{name}_parallel_size") for name in ("tensor", "pipeline"))
     if parallelism.get("sequence_parallel") is True and tensor == 1:
         del parallelism["sequence_parallel"]
-        found.notes.append("parallelism.sequence_parallel has no meaning without tensor parallelism: left out")
+        found.notes.append("parallelism.sequence_parallel has no effect without tensor parallelism: ignored")
     if "num_gpus" not in hardware or "data_parallel_size" not in parallelism:
         return
     gpus, data = _count(hardware, "num_gpus"), _count(parallelism, "data_parallel_size")
@@ -250,8 +252,8 @@ def _world(found: Imported) -> None:
         product = f"{tensor} × {stages} × {data}"
         found.notes.append(
             Message(
-                "hardware.num_gpus {} is not the product of the parallel sizes {}: data parallelism is what "
-                "the GPUs leave, as launchers derive it",
+                "hardware.num_gpus {} is not the product of the parallel sizes {}: the data-parallel size is "
+                "derived from the number of GPUs, as launchers do",
                 gpus,
                 product,
             )
@@ -261,7 +263,7 @@ def _world(found: Imported) -> None:
 def _model(found: Imported) -> None:
     model = found.section("model")
     if model.pop("largest_layer_params", None) is not None:
-        found.notes.append("model.largest_layer_params: computed from the model's sizes, left out")
+        found.notes.append("model.largest_layer_params: ignored, memcore computes it from the model's sizes")
     if "max_seq_len" in model:
         found.section("training").setdefault("sequence_length", model["max_seq_len"])
     experts = {key: model.pop(key, None) for key in EXPERTS}

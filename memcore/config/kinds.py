@@ -361,7 +361,7 @@ class Listed(Plain):
 def _encodable(text: str) -> str:
     """A text that links and files can carry: half of a surrogate pair has no encoding."""
     if any("\ud800" <= each <= "\udfff" for each in text):
-        raise ValueError("found half of a character (a lone surrogate), which no file can contain")
+        raise ValueError("found a lone surrogate (half a character), which no file can contain")
     return text
 
 
@@ -393,10 +393,10 @@ class Text(Plain):
     def check(self, value: object) -> str:
         if not isinstance(value, str) or len(value) > limits.TEXT_LENGTH:
             raise ValueError(
-                Message("expected a text of at most {} characters, found {}", limits.TEXT_LENGTH, shown(value))
+                Message("expected a string of at most {} characters, found {}", limits.TEXT_LENGTH, shown(value))
             )
         if not value.strip():
-            raise ValueError("found an empty text; leave the key out, or give null")
+            raise ValueError("found an empty string; leave the key out, or give null")
         return _encodable(value)
 
     def parse(self, text: str) -> str:

@@ -53,7 +53,7 @@ TIERS: Mapping[str, str] = {
     "states": "optimizer states in lower precision",
     "method": "a different training method",
     "quantized": "weights in lower precision",
-    "transfer": "traffic with the host",
+    "transfer": "traffic between GPU and host",
     "work": "a smaller job",
     "hardware": "more hardware",
 }

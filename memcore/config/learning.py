@@ -42,9 +42,9 @@ MASTER = Choice(
 )
 """A dtype of the optimizer's own copy of the parameters."""
 _SPARSE = (
-    "raises an error at its first step (torch/optim/sparse_adam.py): it takes sparse gradients, which only "
-    "nn.Embedding(sparse=True) makes, and all parameters of these models have dense ones; adam, adamw-8bit and "
-    "paged-adamw-8bit take those"
+    "raises an error at its first step (torch/optim/sparse_adam.py): it needs sparse gradients, "
+    "which only nn.Embedding(sparse=True) produces, but all gradients of these models are dense; use "
+    "adam, adamw-8bit or paged-adamw-8bit"
 )
 
 
@@ -57,7 +57,8 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
             impossible=dict.fromkeys(("sparse-adam", "sparseadam"), _SPARSE),
         ),
         "Optimizer",
-        "Adam keeps two numbers for each parameter, SGD none, or one with momentum; 8 bits take a quarter of fp32.",
+        "Adam keeps two states per parameter; SGD keeps none, or one with momentum. 8-bit states take a "
+        "quarter of fp32 states.",
         flag="optimizer",
         common=True,
         default="adamw",
@@ -71,7 +72,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
                 "for-loop": "one parameter at a time",
                 "bitsandbytes": "bitsandbytes kernel, in place",
                 "torchao": "torchao: one compiled kernel per parameter",
-                "transformers": "transformers' own Adafactor, as its Trainer takes it",
+                "transformers": "transformers' own Adafactor, the Trainer's choice",
                 "distributed-shampoo": "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters",
             },
         ),
@@ -86,13 +87,13 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
         "State dtype",
         "Dtype of Adam's moments. PyTorch uses the parameters' dtype; its fused kernel also supports bf16.",
         flag="state-dtype",
-        default="the parameters'",
+        default="the parameters' dtype",
         advanced=True,
     )
     rank = setting(
         Integer(),
         "Projection rank",
-        "GaLore and APOLLO: rank of the projected gradient, for which moments are kept.",
+        "GaLore and APOLLO: rank to which gradients are projected before the moments are computed.",
         flag="optimizer-rank",
         default="128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini",
         advanced=True,
@@ -173,7 +174,9 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "Linear layers that get an adapter, by the last part of their names; `all-linear` means all but "
         "the output head.",
         flag="adapter-targets",
-        default="all-linear; PEFT's for the family where engine.framework is peft, transformers, trl or accelerate",
+        default=(
+            "all-linear; with engine.framework peft, transformers, trl or accelerate, PEFT's default for the family"
+        ),
         advanced=True,
     )
     modules_to_save = setting(
@@ -188,8 +191,8 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     target_parameters = setting(
         Names(),
         "Adapted experts",
-        "Stacked expert matrices that get LoRA, such as `gate_up_proj`. Each forward pass creates copies "
-        "of them and keeps these.",
+        "Stacked expert matrices that get LoRA, such as `gate_up_proj`. Each forward pass creates and "
+        "keeps copies of them.",
         flag="adapter-experts",
         default="none",
         advanced=True,
@@ -197,7 +200,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     use_rslora = setting(
         Flag(),
         "Rank-stabilized",
-        "Scale LoRA's product by the square root of the rank (rsLoRA); takes no memory.",
+        "Scale LoRA's output by the square root of the rank (rsLoRA); no effect on memory.",
         flag="adapter-rslora",
         advanced=True,
     )
@@ -316,18 +319,18 @@ class Method(Section, path="training.method", shorthand="name"):
         Choice(
             ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "grpo"),
             {
-                "sft": "the next token of given sequences",
+                "sft": "next-token prediction on given sequences",
                 "dpo": "pairs of a chosen and a rejected answer, against a reference model",
-                "kto": "answers labelled as good or bad, against a reference model",
-                "orpo": "pairs, without a reference model, and the chosen answer's cross-entropy",
-                "cpo": "pairs, without a reference model, and the chosen answer's cross-entropy",
-                "simpo": "pairs, without a reference model",
+                "kto": "answers labeled good or bad, against a reference model",
+                "orpo": "pairs without a reference model, plus the chosen answer's cross-entropy",
+                "cpo": "pairs without a reference model, plus the chosen answer's cross-entropy",
+                "simpo": "pairs without a reference model",
                 "reward": "pairs, with a head that has one output instead of logits",
-                "grpo": "generated answers with advantages; the update alone, without generation",
+                "grpo": "generated answers with advantages: only the update step, not generation",
             },
         ),
         "Method",
-        "What a step learns from. Methods that compare pairs run both sequences of a pair at once: the micro-batch "
+        "Training objective. Pairwise methods run both sequences of a pair at once, so the micro-batch "
         "size counts pairs.",
         flag="method",
         engines=("none", "ddp", "fsdp", "deepspeed"),
@@ -346,13 +349,13 @@ class Method(Section, path="training.method", shorthand="name"):
         "Where log-probabilities of the reference model come from.",
         flag="reference-model",
         engines=("none", "ddp", "fsdp", "deepspeed"),
-        default="adapter with an adapter, otherwise copy",
+        default="adapter if an adapter is trained, otherwise copy",
         advanced=True,
     )
     completion_length = setting(
         Integer(unit="tokens"),
         "Completion length",
-        "Tokens of a generated answer, for which alone GRPO computes logits.",
+        "Tokens per generated answer; GRPO computes logits only for these.",
         flag="completion-length",
         engines=("none", "ddp", "fsdp", "deepspeed"),
         default="256, as in TRL, at most the sequence length",
@@ -360,9 +363,9 @@ class Method(Section, path="training.method", shorthand="name"):
     )
     rollout_share = setting(
         Number(0, 1),
-        "Inference engine's share",
-        "Fraction of the GPU that an inference engine for answers keeps while the model is updated "
-        "(vLLM's gpu_memory_utilization, colocated and not asleep).",
+        "Rollout engine's memory",
+        "Fraction of GPU memory that the colocated rollout engine keeps during the update (vLLM's "
+        "gpu_memory_utilization, if it does not sleep).",
         flag="rollout-share",
         engines=("none", "ddp", "fsdp", "deepspeed"),
         default="0",

@@ -87,7 +87,7 @@ def _section(path: str, sections: Sections, value: object, values: dict[str, Any
     if isinstance(value, Mapping):
         _read(_keys(_inner(sections), path), sections, value, path, values, problems)
     elif value is not None:
-        expected = Message("a text or an object with {!r}", short) if short else "an object"
+        expected = Message("a string or an object with {!r}", short) if short else "an object"
         problems.append(Problem(path, Message("expected {}, found {}", expected, _kind(value))))
 
 
@@ -97,7 +97,7 @@ def problem_of(path: str, error: ValueError) -> Problem:
 
 
 def _kind(value: object) -> str:
-    names = {type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "a text"}
+    names = {type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "a string"}
     return names.get(type(value), "a list" if isinstance(value, (list, tuple)) else "an object")
 
 

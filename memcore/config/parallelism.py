@@ -122,7 +122,7 @@ class Parallelism(Section, path="parallelism"):
     ulysses_parallel_size = setting(
         Integer(unit="GPUs"),
         "Ulysses",
-        "DeepSpeed-Ulysses size: ranks over which the sequence is split, and in attention the heads.",
+        "DeepSpeed-Ulysses size: ranks that split the sequence and, inside attention, the heads.",
         flag="ulysses",
         default="1",
         advanced=True,

@@ -26,7 +26,7 @@ from memcore.errors import ConfigError
 MODEL = setting(
     ModelName(),
     "Model",
-    "A model of the catalog by its id or hub id, or the content of a Hugging Face config.json.",
+    "Catalog id or hub id of a model, or the content of a Hugging Face config.json.",
     flag="model",
     common=True,
     required=True,

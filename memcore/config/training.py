@@ -37,7 +37,7 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
         "Selective mode",
         "What selective checkpointing selects: operations or layers.",
         flag="checkpoint-mode",
-        default="op; layer if every is given",
+        default="op, or layer if `every` is set",
         advanced=True,
     )
     every = setting(
@@ -100,11 +100,11 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
             ("checkpoint_wrapper", "gradient_checkpointing_enable"),
             {
                 "checkpoint_wrapper": "PyTorch's checkpoint_wrapper around each layer",
-                "gradient_checkpointing_enable": "transformers' own switch",
+                "gradient_checkpointing_enable": "transformers' gradient_checkpointing_enable()",
             },
         ),
         "Checkpoint entry",
-        "How checkpointing is enabled; both save the same tensors.",
+        "How checkpointing is enabled; both ways save the same tensors.",
         flag="checkpoint-entry",
         default="checkpoint_wrapper",
         advanced=True,
@@ -181,7 +181,7 @@ class Training(Section, path="training"):
         "Parameter dtype",
         "Dtype of the parameters that the optimizer updates.",
         flag="parameter-dtype",
-        default="by the preset",
+        default="set by the preset",
         advanced=True,
     )
     compute_dtype = setting(
@@ -189,7 +189,7 @@ class Training(Section, path="training"):
         "Compute dtype",
         "Dtype in which layers compute and FSDP all-gathers parameters. For FP8 choose the preset fp8-mixed.",
         flag="compute-dtype",
-        default="by the preset",
+        default="set by the preset",
         advanced=True,
     )
     gradient_dtype = setting(
@@ -226,7 +226,7 @@ class Training(Section, path="training"):
         "Storage format of frozen linear layers next to an adapter: bitsandbytes (QLoRA) or transformers' fp8.",
         flag="frozen-weights",
         common=True,
-        default="none, the parameter dtype",
+        default="none: weights in the parameter dtype",
     )
     trainable = setting(
         Names(),
@@ -277,9 +277,9 @@ class Training(Section, path="training"):
     liger_kernels = setting(
         Names(),
         "Liger's kernels",
-        "Which of Liger's kernels replace transformers' code: rope, rms_norm, swiglu. Without swiglu the results "
-        "between the feed-forward layer's matrices are kept, often the largest tensors of a layer. "
-        "FMS Acceleration has rope and rms_norm.",
+        "Which of Liger's kernels replace transformers' code: rope, rms_norm, swiglu. Without swiglu, "
+        "feed-forward layers keep their intermediate results, often the largest tensors of a layer. FMS "
+        "Acceleration uses rope and rms_norm.",
         flag="liger-kernels",
         default="all three",
         advanced=True,
@@ -287,8 +287,9 @@ class Training(Section, path="training"):
     tiled_mlp = setting(
         FlagOrCount(),
         "Tiled MLP",
-        "Run feed-forward layers tile by tile of the sequence, forward and again backward, as ArcticTraining (ALST), "
-        "axolotl and Unsloth do for very long sequences; a number is the number of tiles.",
+        "Run feed-forward layers in tiles along the sequence and recompute each tile in the backward "
+        "pass, as ArcticTraining (ALST), axolotl and Unsloth do for very long sequences. A number sets "
+        "the number of tiles.",
         flag="tiled-mlp",
         default="false; if true, tiles of hidden_size tokens, or the framework's default",
         advanced=True,
@@ -381,8 +382,8 @@ class Training(Section, path="training"):
             },
         ),
         "Label shift",
-        "Where labels are shifted and the loss is computed. Inside the model, FSDP's last gathered "
-        "parameters are still allocated.",
+        "Where labels are shifted and the loss is computed. If inside the model, FSDP's last gathered "
+        "parameters are still allocated then.",
         flag="loss-shift",
         default="model; labels-preshifted with torchtitan's layers",
         advanced=True,
@@ -407,7 +408,7 @@ class Training(Section, path="training"):
         "Fraction of its activations that a compiled block may save; the compiler recomputes the rest, "
         "cheapest first. 0 saves only the block's input.",
         flag="activation-memory-budget",
-        default="1, all that the compiler would save; 0.5 in torchtitan's mode memory_budget",
+        default="1: everything the compiler would save; 0.5 in torchtitan's memory_budget mode",
         advanced=True,
     )
     compile_loss = setting(
@@ -415,7 +416,7 @@ class Training(Section, path="training"):
         "Compiled loss",
         "Compile the loss too: it then saves the logits without upcasting them.",
         flag="compile-loss",
-        default="what the framework's version does if blocks are compiled; otherwise false",
+        default="as this framework version does if blocks are compiled, otherwise false",
         advanced=True,
     )
     dropout = Dropout

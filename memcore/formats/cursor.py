@@ -105,7 +105,7 @@ class Cursor:
         first, more = (_FLOW_PLAIN, _FLOW_MORE) if parent is None else (PLAIN, _MORE)
         match = first.match(self.text, self.at)
         if match is None:
-            begun = Message("has {!r} at the start of a value: quote such texts", self.letter())
+            begun = Message("has {!r} at the start of a value: quote such values", self.letter())
             self.refuse(COMPLEX if self.letter() == "?" else begun)
         parts: list[str] = []
         while match is not None and match[0]:
@@ -127,7 +127,7 @@ class Cursor:
         return (
             "is indented differently from its neighbours"
             if before
-            else "has a second colon: quote texts that contain `: `"
+            else "has a second colon: quote values that contain `: `"
         )
 
     def _continues(self, at: int, parent: int | None) -> bool:

@@ -60,7 +60,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     if described is not None:
         return "modelfile", described
     if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
-        raise ConfigError.at("the file", "is a Python script, which is not run; give the config that it makes")
+        raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
     scripts = [text] if _SHELL.match(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
@@ -98,7 +98,7 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", {**_tested(content["MODEL_ARGS"]), **_around(content.get("ENV_VARS"))}
     if not isinstance(content, Mapping):
-        raise ConfigError.at("the file", "holds no keys; allowed: JSON, YAML, TOML, or a command line")
+        raise ConfigError.at("the file", "contains no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", flat(content)
 
 
@@ -339,7 +339,7 @@ class SeveralJobs(ConfigError):
         self.jobs, self.texts = tuple(jobs), tuple(texts)
         listed = " / ".join(f"{number}: {each:.70} …" for number, each in enumerate(texts[:_LISTED], 1))
         message = Message("It has {} commands for {} jobs", len(texts), len(texts))
-        choice = Message("choose one by its number behind the file's name, as in FILE#2, or keep one: {}", listed)
+        choice = Message("append its number to the file name, as in FILE#2, or keep only one: {}", listed)
         super().__init__([Problem("the command", Message("{}; {}", message, choice))])
 
 

@@ -323,7 +323,7 @@ class _Script:
         found = self._filled()
         self.filled += len(found)
         if self.filled > VARIABLES_LENGTH:
-            raise ValueError("Its variables never end")
+            raise ValueError("Its variables expand without end")
         return found
 
     def _filled(self) -> str:
@@ -459,7 +459,7 @@ class _Script:
         before = self.variables.get(name, "") if more else ""
         self.filled += len(before)
         if self.filled > VARIABLES_LENGTH:
-            raise ValueError("Its variables never end")
+            raise ValueError("Its variables expand without end")
         self.variables[name] = before + value
 
     def _branch(self, word: str, condition: list[str]) -> None:

@@ -272,7 +272,7 @@ class _Reader(Cursor):
                 value = None if self._next(start, closing) in (",", closing) else self._flow_value()[0]
             if closing == "}" or letter == ":":
                 if key is None:
-                    self.refuse("has a key that is neither text nor a number", here)
+                    self.refuse("has a key that is neither a string nor a number", here)
                 inner = pairs if closing == "}" else _Pairs()
                 self._put(inner, key, None if closing == "}" and letter != ":" else value, here)
                 items.append({**inner.merged, **inner.own} if closing == "]" else None)

@@ -25,15 +25,19 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "no master weights: the optimizer updates the parameters directly": "无主权重：优化器直接更新参数",
     "fp32 master weights": "fp32 主权重",
     # Methods
-    "the next token of given sequences": "给定序列的下一个 token",
-    "pairs of a chosen and a rejected answer, against a reference model": "一对选中与拒绝的回答，与参考模型比较",
-    "answers labelled as good or bad, against a reference model": "标注好坏的回答，与参考模型比较",
-    "pairs, without a reference model, and the chosen answer's cross-entropy": (
-        "成对回答，无参考模型，加选中回答的交叉熵"
+    "next-token prediction on given sequences": "在给定序列上预测下一个 token",
+    "pairs of a chosen and a rejected answer, against a reference model": (
+        "成对的 chosen 与 rejected 回答，与参考模型比较"
     ),
-    "pairs, without a reference model": "成对回答，无参考模型",
+    "answers labeled good or bad, against a reference model": "标注为好或坏的回答，与参考模型比较",
+    "pairs without a reference model, plus the chosen answer's cross-entropy": (
+        "成对回答，无参考模型，另加 chosen 回答的交叉熵"
+    ),
+    "pairs without a reference model": "成对回答，无参考模型",
     "pairs, with a head that has one output instead of logits": "成对回答，输出头只有一个输出而没有 logits",
-    "generated answers with advantages; the update alone, without generation": "带优势值的生成回答；只含更新，不含生成",
+    "generated answers with advantages: only the update step, not generation": (
+        "带优势值的生成回答：只含参数更新，不含生成"
+    ),
     "a frozen copy of the model": "模型的冻结副本",
     "the model without its adapter": "去掉适配器的模型",
     "computed before training": "训练前已算好",
@@ -45,7 +49,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "one parameter at a time": "一次一个参数",
     "bitsandbytes kernel, in place": "bitsandbytes 的 kernel，原地更新",
     "torchao: one compiled kernel per parameter": "torchao：每个参数一个编译的 kernel",
-    "transformers' own Adafactor, as its Trainer takes it": "transformers 自带的 Adafactor，由其 Trainer 采用",
+    "transformers' own Adafactor, the Trainer's choice": "transformers 自带的 Adafactor，即 Trainer 所用的实现",
     "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters": (
         "Meta 的 Distributed Shampoo 与 SOAP，按块处理各 rank 的参数"
     ),
@@ -81,13 +85,13 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "LLaMA-Adapter plus a scale and bias per matrix and trainable norms (LitGPT)": (
         "LLaMA-Adapter 加每个矩阵的缩放与偏置，并训练归一化层（LitGPT）"
     ),
-    "4-bit normal float, one fp32 scale per 64 values": "4 位 normal float，每 64 个值一个 fp32 缩放",
-    "4-bit normal float with double quantization (8-bit scales)": "4 位 normal float，双重量化（8 位缩放）",
-    "4-bit float, one fp32 scale per 64 values": "4 位浮点，每 64 个值一个 fp32 缩放",
-    "GPTQ: 4-bit, a scale and a zero point for each 128 inputs": "GPTQ：4 位，每 128 个输入一个缩放与零点",
-    "LLM.int8(): 8-bit, one fp32 scale per row": "LLM.int8()：8 位，每行一个 fp32 缩放",
+    "4-bit normal float, one fp32 scale per 64 values": "4 位 normal float，每 64 个值一个 fp32 缩放因子",
+    "4-bit normal float with double quantization (8-bit scales)": "4 位 normal float，双重量化（8 位缩放因子）",
+    "4-bit float, one fp32 scale per 64 values": "4 位浮点，每 64 个值一个 fp32 缩放因子",
+    "GPTQ: 4-bit, a scale and a zero point for each 128 inputs": "GPTQ：4 位，每 128 个输入一个缩放因子与零点",
+    "LLM.int8(): 8-bit, one fp32 scale per row": "LLM.int8()：8 位，每行一个 fp32 缩放因子",
     "transformers' FineGrainedFP8: one fp32 scale per 128 × 128 block": (
-        "transformers 的 FineGrainedFP8：每个 128 × 128 块一个 fp32 缩放"
+        "transformers 的 FineGrainedFP8：每个 128 × 128 块一个 fp32 缩放因子"
     ),
     # Where things are, and how long
     "on the host": "在主机上",
@@ -101,17 +105,17 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
         "另保存部分算子的结果，或只对部分层做重计算"
     ),
     "also save attention outputs and every second matrix product, as torchtitan does": (
-        "另保存注意力和每隔一个矩阵乘的结果，与 torchtitan 相同"
+        "另保存注意力输出和每两个矩阵乘中的一个，与 torchtitan 相同"
     ),
     "checkpoint only every n-th layer": "每 n 层只对一层做重计算",
     "checkpoint groups of layers of equal size": "按相同层数分组重计算",
     "checkpoint the first layers of each pipeline chunk": "重计算每个流水线块的前几层",
     "PyTorch's checkpoint_wrapper around each layer": "用 PyTorch 的 checkpoint_wrapper 包装每层",
-    "transformers' own switch": "transformers 自己的开关",
+    "transformers' gradient_checkpointing_enable()": "transformers 的 gradient_checkpointing_enable()",
     # Implementations
     "Hugging Face transformers 5.23": "Hugging Face transformers 5.23",
     "transformers with Liger kernels for norms, gated activations and rotary embeddings": (
-        "transformers，归一化、门控激活与旋转编码用 Liger 的 kernel"
+        "transformers，归一化、门控激活函数与旋转位置编码用 Liger 的 kernel"
     ),
     "Unsloth's fused LoRA functions and Triton kernels": "Unsloth 的融合 LoRA 函数与 Triton kernel",
     "torchtitan's Llama, Qwen3 and DeepSeek-V3 implementations": "torchtitan 的 Llama、Qwen3 与 DeepSeek-V3 实现",
@@ -176,7 +180,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "Megatron-Core with parameters sharded by Megatron-FSDP": "Megatron-Core，参数由 Megatron-FSDP 切分",
     "DistributedDataParallel: a full copy on every GPU": "DistributedDataParallel：每个 GPU 一份完整副本",
     "FSDP2: fully sharded": "FSDP2：完全分片",
-    "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded": "DeepSpeed：ZeRO 阶段 0 到 3，在 GPU 上或卸载",
+    "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded": "DeepSpeed：ZeRO 阶段 0 到 3，可卸载到主机",
     "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO": "Megatron-DeepSpeed：ZeRO 下的张量并行或 Ulysses",
     "nanotron: tensor, pipeline and data parallelism with ZeRO-1": "nanotron：张量、流水线与数据并行，带 ZeRO-1",
     "inference with transformers' generate() or a similar script": "用 transformers 的 generate() 或类似脚本推理",

@@ -14,21 +14,21 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "bf16-mixed with FSDP; otherwise bf16, the checkpoint's dtype, as in transformers 5": (
         "FSDP 为 bf16-mixed；否则为 checkpoint 的 dtype bf16，与 transformers 5 相同"
     ),
-    "adapter with an adapter, otherwise copy": "有适配器时为 adapter，否则为 copy",
+    "adapter if an adapter is trained, otherwise copy": "训练适配器时为 adapter，否则为 copy",
     "256, as in TRL, at most the sequence length": "256，与 TRL 相同，不超过序列长度",
-    "by the preset": "由预设决定",
-    "the parameter dtype": "参数的 dtype",
+    "set by the preset": "由预设决定",
+    "the parameter dtype": "与参数相同",
     "fp32 with a mixed preset, otherwise the compute dtype": "混合预设为 fp32，否则为计算的 dtype",
     "the engine's": "引擎的",
     "fused, as in the Hugging Face Trainer and torchtitan; foreach for SGD, as in torch.optim": (
         "fused，与 Hugging Face Trainer 和 torchtitan 相同；SGD 为 foreach，与 torch.optim 相同"
     ),
-    "the parameters'": "参数的",
+    "the parameters' dtype": "参数的 dtype",
     "128 for GaLore, 256 for APOLLO, 1 for APOLLO-Mini": "GaLore 为 128，APOLLO 为 256，APOLLO-Mini 为 1",
     "8, as in PEFT; 32 with Megatron, as in Megatron Bridge": (
         "8，与 PEFT 相同；Megatron 为 32，与 Megatron Bridge 相同"
     ),
-    "all-linear; PEFT's for the family where engine.framework is peft, transformers, trl or accelerate": (
+    "all-linear; with engine.framework peft, transformers, trl or accelerate, PEFT's default for the family": (
         "all-linear；engine.framework 为 peft、transformers、trl 或 accelerate 时用 PEFT 对该系列的默认值"
     ),
     "near the square root of the width, as in PEFT": "接近宽度的平方根，与 PEFT 相同",
@@ -38,8 +38,8 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "12, as in PEFT": "12，与 PEFT 相同",
     "10 inside the layers, as in LitGPT; 20 prepended to the sequence": "10，与 LitGPT 相同；在序列之前时为 20",
     "fp32, as in PEFT": "fp32，与 PEFT 相同",
-    "none, the parameter dtype": "none：以参数的 dtype",
-    "op; layer if every is given": "op；给出间隔时为 layer",
+    "none: weights in the parameter dtype": "none：权重为参数的 dtype",
+    "op, or layer if `every` is set": "op；设置了 every 时为 layer",
     "2, as in torchtitan": "2，与 torchtitan 相同",
     "false; if true, tiles of hidden_size tokens, or the framework's default": (
         "false；为 true 时每块的 token 数等于隐藏维度，或按框架自身的设定"
@@ -53,11 +53,11 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     ),
     "cross-entropy-fp32, as in transformers": "cross-entropy-fp32，与 transformers 相同",
     "model; labels-preshifted with torchtitan's layers": "model；torchtitan 的层为 labels-preshifted",
-    "1, all that the compiler would save; 0.5 in torchtitan's mode memory_budget": (
-        "1，即编译器会保存的全部；torchtitan 的 memory_budget 模式为 0.5"
+    "1: everything the compiler would save; 0.5 in torchtitan's memory_budget mode": (
+        "1：编译器会保存的全部；torchtitan 的 memory_budget 模式为 0.5"
     ),
-    "what the framework's version does if blocks are compiled; otherwise false": (
-        "编译 block 时按框架版本的做法；否则为 false"
+    "as this framework version does if blocks are compiled, otherwise false": (
+        "编译 block 时与该框架版本相同，否则为 false"
     ),
     "what the model's config.json says": "按模型的 config.json",
     "all GPUs; 1 for servers": "全部 GPU；推理服务为 1",

@@ -20,12 +20,14 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.gradient_dtype": "优化器读取的梯度的 dtype；在 PyTorch 中与参数相同。",
     "training.reduce_dtype": "FSDP 在各 rank 间归约梯度所用的 dtype。",
     "training.master_dtype": "优化器使用的另一份参数副本（主权重）；PyTorch 的引擎没有。",
-    "training.optimizer.name": "Adam 为每个参数保存两个数，SGD 不保存，带动量时保存一个；8 位为 fp32 的四分之一。",
+    "training.optimizer.name": (
+        "Adam 为每个参数保存两个状态；SGD 不保存，带动量时保存一个。8 位状态的大小为 fp32 的四分之一。"
+    ),
     "training.optimizer.implementation": "优化器更新的实现；决定更新时需要多少临时显存。",
     "training.optimizer.state_dtype": (
         "Adam 一阶矩和二阶矩的 dtype。PyTorch 与参数相同，其 fused kernel 也支持 bf16。"
     ),
-    "training.optimizer.rank": "GaLore 与 APOLLO：梯度投影的秩；一阶矩、二阶矩只按投影后的大小保存。",
+    "training.optimizer.rank": "GaLore 与 APOLLO：梯度先投影到该秩，再计算并保存一阶矩、二阶矩。",
     "training.optimizer.momentum": "SGD 与 RMSprop：大于零时，每个参数保存一个动量值。",
     "training.adapter.type": "要训练的适配器。其余参数全部冻结：没有梯度，也没有优化器状态。",
     "training.adapter.rank": "适配器两个矩阵的秩。",
@@ -45,13 +47,11 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.adapter.num_virtual_tokens": "适配器增加的虚拟 token 数。",
     "training.adapter.dtype": "适配器的 dtype。基座为半精度时 PEFT 用 fp32；TRL 把量化模型的适配器转为 bf16。",
     "training.adapter.dropout": "适配器的 dropout。大于零时，每个目标层都保存经 dropout 的输入和一个掩码。",
-    "training.method.name": (
-        "一步从什么中学习。比较成对回答的方法同时运行一对中的两个序列：micro-batch 大小按对计数。"
-    ),
+    "training.method.name": ("训练目标。成对比较的方法会同时运行一对中的两个序列，因此微批次大小按对计数。"),
     "training.method.reference": "参考模型的对数概率来自何处。",
-    "training.method.completion_length": "一个生成回答的 token 数；GRPO 只为它们计算 logits。",
+    "training.method.completion_length": "每个生成回答的 token 数；GRPO 只为它们计算 logits。",
     "training.method.rollout_share": (
-        "更新模型时，生成回答的推理引擎所占 GPU 的比例（vLLM 的 gpu_memory_utilization，同卡且未休眠）。"
+        "更新模型时，同卡的 rollout 推理引擎所占的显存比例（vLLM 未休眠时即 gpu_memory_utilization）。"
     ),
     "training.method.critic": (
         "更新模型时，与模型同样大小的 critic 把参数与优化器状态留在 GPU 上（PPO；verl 未卸载 critic 时）。"
@@ -64,7 +64,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.offload.parameters": (
         "把参数放在主机上。FSDP 的 CPU offload 移动分片、梯度和优化器；DeepSpeed ZeRO-3 的 offload_param 移动参数。"
     ),
-    "training.offload.activations": "把为反向传播保存的激活移到主机，用时取回（torchtune、TRL、save_on_cpu）。",
+    "training.offload.activations": "把为反向传播保存的激活值移到主机，用时取回（torchtune、TRL、save_on_cpu）。",
     "training.quantization": "与适配器一起使用的冻结线性层的存储格式：bitsandbytes（QLoRA）或 transformers 的 fp8。",
     "training.trainable": "要训练的参数，写参数名的一段，如 `mlp`、`norm` 或 `lm_head`；其余冻结。",
     "training.gradient_clipping": "按全局范数裁剪梯度；每个参数张量需要一个数，原地缩放。",
@@ -84,12 +84,12 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.activation_checkpointing.entry": "激活检查点（重计算）的开启方式；两种方式保存的张量相同。",
     "training.implementation": "层的实现；决定为反向传播保存哪些张量。",
     "training.liger_kernels": (
-        "用 Liger 的哪些 kernel 替换 transformers 的代码：rope、rms_norm、swiglu。没有 swiglu 时，前馈层矩阵之间的结果"
-        "都要保存，它们往往是一层中最大的张量。FMS Acceleration 有 rope 和 rms_norm。"
+        "用 Liger 的哪些 kernel 替换 transformers 的代码：rope、rms_norm、swiglu。没有 swiglu 时，前馈层"
+        "要保存中间结果，它们往往是一层中最大的张量。FMS Acceleration 使用 rope 和 rms_norm。"
     ),
     "training.tiled_mlp": (
-        "前馈层沿序列逐块计算，反向传播时逐块重算，与 ArcticTraining（ALST）、axolotl 和 Unsloth 对超长序列的做法相同；"
-        "写数字则为块数。"
+        "前馈层沿序列分块计算，反向传播时逐块重计算，与 ArcticTraining（ALST）、axolotl 和 Unsloth 对超长"
+        "序列的做法相同。写数字则为块数。"
     ),
     "training.attention": "注意力 kernel；决定注意力保存哪些张量。",
     "training.attention_mask": "批次是否带填充。有填充掩码时 SDPA 不能用 flash kernel，且键和值要为每个查询头复制。",
@@ -98,21 +98,21 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     ),
     "training.kernels": "Mamba、线性注意力等循环混合层的 kernel；回退实现所需显存要多出许多倍。",
     "training.loss": "损失的实现。logits 与交叉熵常常就是峰值：每个 token、每个词表项 10 到 14 字节。",
-    "training.loss_shift": "在哪里移位标签并计算损失。若在模型内部，此时 FSDP 最后聚合的参数仍未释放。",
+    "training.loss_shift": "在哪里移位标签并计算损失。若在模型内部，此时 FSDP 最后一组 all-gather 的参数仍未释放。",
     "training.outputs_kept": "训练循环在反向传播期间持有模型的输出，包括 logits。",
     "training.compile": "用 torch.compile 编译每个 block。",
     "training.activation_memory_budget": (
-        "编译后的 block 可保存的激活比例；其余由编译器重新计算，代价最小的优先。0 只保存 block 的输入。"
+        "编译后的 block 可保存的激活值比例；其余由编译器重计算，优先重计算代价最小的。0 表示只保存 block 的输入。"
     ),
-    "training.compile_loss": "损失也一并编译：保存 logits 时不转为高精度。",
+    "training.compile_loss": "同时编译损失：此时保存的 logits 不转为 fp32。",
     "training.dropout.hidden": "残差分支的 dropout 概率；大于零时，为每个元素保存一字节的掩码。",
     "training.dropout.attention": "注意力权重的 dropout 概率；只有 eager 注意力会保存掩码。",
-    "training.use_cache": "训练时没有关闭 Hugging Face 的 use_cache：键和值被复制到用不到的缓存中。",
+    "training.use_cache": "训练时未关闭 Hugging Face 的 use_cache：键和值会被复制到用不到的缓存中。",
     "parallelism.data_parallel_size": "数据并行数：处理不同序列的 rank 数。",
     "parallelism.data_parallel_shard_size": "FSDP 分片所跨的 rank 数；少于全部即为混合分片（HSDP）。",
     "parallelism.tensor_parallel_size": "张量并行数：切分每一层的 rank 数。",
     "parallelism.sequence_parallel": "在注意力和前馈层之外，按张量并行的 rank 切分序列。",
-    "parallelism.loss_parallel": "在按词表切分的 logits 上计算损失，不做聚合。",
+    "parallelism.loss_parallel": "在按词表切分的 logits 上计算损失，不做 all-gather。",
     "parallelism.pipeline_parallel_size": "流水线级数：每级由连续的层组成，使用各自的 GPU。",
     "parallelism.virtual_pipeline_parallel_size": "每个流水线 rank 的虚拟级（层块）数。",
     "parallelism.pipeline_layout": "每级（及虚拟级）的层数，或 Megatron 的写法，如 Et*3|(tt|)*29m|L。",
@@ -123,7 +123,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "parallelism.ulysses_parallel_size": "DeepSpeed-Ulysses 的 rank 数：切分序列，在注意力中改为切分注意力头。",
     "hardware.accelerator": "GPU 型号，写目录中的 id。",
     "hardware.num_gpus": "GPU 总数。",
-    "hardware.mig": "已切分的 NVIDIA GPU 上的实例，例如 3g.40gb：任务只有它的显存和流式多处理器。",
+    "hardware.mig": "NVIDIA GPU 切分出的 MIG 实例，例如 3g.40gb。任务只能使用该实例的显存和流式多处理器。",
     "hardware.gpus_per_node": "不经网络互连的 GPU 数；决定 Megatron 的 rank 打开多少连接。",
     "hardware.outside_gb": ("PyTorch 分配器不计入的显存，单位 GiB，由您测得：CUDA 上下文、NCCL、其他进程、显示输出。"),
     "hardware.gpu_memory_gb": "每块 GPU 的显存，单位 GiB，与 nvidia-smi 一致；替代目录中的值。",

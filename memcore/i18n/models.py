@@ -31,7 +31,7 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     # Feed-forward layers
     "{chosen} of {count} experts of {width}": "{count} 个专家选 {chosen} 个，每个 {width}",
     "{chosen} of {count} experts of {width} and {shared} shared": (
-        "{count} 个专家选 {chosen} 个，每个 {width}，共享 {shared}"
+        "{count} 个专家选 {chosen} 个，每个 {width}，另有共享专家 {shared}"
     ),
     "gated {width}": "门控 {width}",
     "plain {width}": "普通 {width}",
@@ -39,16 +39,16 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "published in addition: {part}": "另外发布：{part}",
     "multi-token prediction": "多 token 预测",
     "router correction biases": "路由器校正偏置",
-    "head, which is the embedding": "与嵌入共享的输出头",
-    "keys and values of layers that use another's": "使用其他层键值的层自带的键和值",
-    "pooling head, which servers leave out": "推理服务不加载的池化头",
+    "output head, tied to the embedding": "与嵌入共享权重的输出头",
+    "key and value weights of layers that reuse another layer's cache": "复用其他层缓存的层自带的键值权重",
+    "pooling head, which servers do not load": "推理服务不加载的池化头",
     "positions in a row of images": "多图打包时的位置向量",
     "head": "输出头",
-    "talker, which servers leave out": "推理服务不加载的语音生成部分",
+    "talker, which servers do not load": "推理服务不加载的语音生成部分",
     "fp8 block scales": "fp8 块缩放因子",
     # Ranks
-    "stage {number}": "阶段 {number}",
-    "stages {numbers}": "阶段 {numbers}",
+    "stage {number}": "第 {number} 级",
+    "stages {numbers}": "第 {numbers} 级",
     "all {count} GPUs": "全部 {count} 个 GPU",
     "every rank": "每个 rank",
 }

@@ -134,7 +134,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "more-actions": ("More actions", "更多操作"),
     "language": ("Language", "语言"),
     "pin-note": (
-        "Compare at the top adds the job as it is now; then change it and see both side by side.",
+        "Press Compare at the top to add the current job; then change it to see both side by side.",
         "点击顶部的“对比”加入当前任务；修改后即可并排查看。",
     ),
     "view-overview": ("Overview", "概览"),
@@ -190,7 +190,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     # Parts of the answer
     "compare": ("Side by side", "并排对比"),
-    "numbers": ("The same in numbers", "以数字显示"),
+    "numbers": ("As numbers", "数值"),
     "ranks": ("By rank", "按 rank"),
     "ranks-same": (
         "{name}: the same on each GPU, as the bar above shows.",
@@ -200,7 +200,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "rank": ("Rank", "Rank"),
     "gpus-of-rank": ("GPUs", "GPU 数"),
     "rank-binds": ("needs most", "需求最大"),
-    "ranks-title": ("The peak of every class of ranks", "每类 rank 的峰值"),
+    "ranks-title": ("Peak of each rank class", "每类 rank 的峰值"),
     "change": ("What to change", "如何调整"),
     "change-note": (
         "One change at a time, from the same job: what it saves on the GPU that needs most, and what it costs.",
@@ -224,7 +224,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "curve-crosses": ("fits up to {value}", "最大可放下 {value}"),
     "search": ("Which layout", "搜索并行策略"),
     "search-note": (
-        "Every way to split this job over the same GPUs, fastest first. You can keep using the page meanwhile.",
+        "Every way to split this job over the same GPUs, fastest first. You can use the page meanwhile.",
         "在相同 GPU 上切分此任务的所有方式，按时间排序；搜索期间页面可正常使用。",
     ),
     "search-button": ("Find layouts that fit", "查找放得下的并行策略"),
@@ -239,7 +239,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "Relative time per token against the best (roofline estimate, for ranking only).",
         "每个 token 的时间与最佳值之比（roofline 估算，仅用于排序）。",
     ),
-    "search-picture": ("Time against memory that is left", "时间与剩余显存"),
+    "search-picture": ("Time against free memory", "时间与剩余显存"),
     "column-layout": ("Layout", "并行策略"),
     "column-sequences": ("Micro-batch", "微批次"),
     "column-checkpoints": ("Policy", "策略"),
@@ -253,7 +253,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "component": ("Component", "组成部分"),
     "share-of": ("{title}: {size}, {share} percent", "{title}：{size}，占 {share}%"),
     "exact-bytes": ("{count} bytes", "{count} 字节"),
-    "explain-none": ("Nothing of this kind is in memory at the peak.", "峰值时没有此类内存。"),
+    "explain-none": ("Nothing of this kind is in memory at the peak.", "峰值时显存中没有此类内容。"),
     "explain-why": ("Why", "原因"),
     "explain-guide": ("Guide: where this memory goes", "指南：这部分显存去哪了"),
     "explain-source": ("Source", "来源"),
@@ -282,20 +282,20 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "origins": ("Where each value comes from", "每个值的来源"),
     "origins-from": ("From {files}.", "来自 {files}。"),
     "origins-read": ("Set by the file", "由文件设置"),
-    "origins-left-out": ("Left out, and may change memory ({count})", "未计入，可能影响显存（{count}）"),
+    "origins-left-out": ("Ignored, but may affect memory ({count})", "未计入，可能影响显存（{count}）"),
     "origins-assumed": ("Not in the file ({count})", "文件未给出（{count}）"),
     "origins-silent": ("No effect on memory ({count})", "不影响显存（{count}）"),
     "hub-title": ("From the model hub", "从模型中心获取"),
     "hub-note": (
         (
-            "Off until you press the button. It asks huggingface.co for this model's public config.json, the only "
-            "request of this page to another place."
+            "Nothing is sent until you press the button. It then asks huggingface.co for this model's public "
+            "config.json: the page's only request to another site."
         ),
-        "仅在点击按钮时进行：向 huggingface.co 请求该模型公开的 config.json，这是本页唯一的外部请求。",
+        "仅在点击按钮后才会发送请求：向 huggingface.co 获取该模型公开的 config.json，这是本页唯一的外部请求。",
     ),
     "hub-id": ("Hub id", "模型 ID"),
     "hub-fetch": ("Fetch its config.json", "获取 config.json"),
-    "hub-wrong": ("Write an id such as meta-llama/Llama-3.1-8B.", "请填写如 meta-llama/Llama-3.1-8B 的 ID。"),
+    "hub-wrong": ("Enter an id such as meta-llama/Llama-3.1-8B.", "请填写如 meta-llama/Llama-3.1-8B 的 ID。"),
     "hub-failed": ("The hub did not answer with a config.json:", "模型中心未返回 config.json："),
     "export-title": ("Export", "导出结果"),
     "export-copy": ("Copy", "复制"),
@@ -309,14 +309,14 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "export-json": ("JSON: config and answer", "JSON：配置与结果"),
     "export-csv": ("CSV: every tensor", "CSV：每个张量"),
     "export-markdown": ("Markdown, for an issue", "Markdown（用于 issue）"),
-    "export-embed": ("Embed: a live picture in a page (iframe)", "嵌入网页的实时图（iframe）"),
+    "export-embed": ("Embed a live picture (iframe)", "嵌入网页的实时图（iframe）"),
     "export-badge": ("Badge for a README (SVG)", "README 徽章（SVG）"),
-    "export-card": ("Card for link previews (PNG, holds the config)", "链接预览图（PNG，内含配置）"),
+    "export-card": ("Card for link previews (PNG, contains the config)", "链接预览图（PNG，内含配置）"),
     "badge": ("GPU memory", "GPU 显存"),
     "badge-said": ("{level}, {size}", "{level}，{size}"),
     "embed-open": ("Open in memcore", "在 memcore 中打开"),
-    "export-svg": ("Picture (SVG, holds the config)", "图片（SVG，内含配置）"),
-    "export-png": ("Picture (PNG, holds the config)", "图片（PNG，内含配置）"),
+    "export-svg": ("Picture (SVG, contains the config)", "图片（SVG，内含配置）"),
+    "export-png": ("Picture (PNG, contains the config)", "图片（PNG，内含配置）"),
     "plans-title": ("My plans", "我的方案"),
     "plans-note": ("Kept in this browser only.", "仅保存在此浏览器中。"),
     "plan-name": ("Name", "名称"),
@@ -381,7 +381,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "没有可行的值：即使为 {value} 也需要 {needed}，而 GPU 只有 {capacity}。",
     ),
     "solved-nothing": ("No value fits.", "没有可行的值。"),
-    "curve-none": ("No value of this setting can be estimated.", "此设置的任何值都无法估算。"),
+    "curve-none": ("No value of this setting can be estimated.", "此设置的任何取值都无法估算。"),
     "solved-any": ("Any value fits.", "任意值都可行。"),
     "use": ("Use {value}", "使用 {value}"),
     "clear": ("Clear it", "清除"),
@@ -403,7 +403,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "example-is": ("Example: {title}.", "示例：{title}。"),
     "example-sets": ("It sets: {settings}.", "它设置了：{settings}。"),
     "example-left": ("Still from the example: {settings}.", "仍沿用示例的设置：{settings}。"),
-    "example-drop": ("Drop them", "去掉这些设置"),
+    "example-drop": ("Remove them", "去掉这些设置"),
     "and-comma": (", ", "、"),
     "reset-done": ("Everything is reset. Undo takes it back.", "已全部重置，可撤销。"),
     "stop": ("{text}.", "{text}。"),
@@ -418,7 +418,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "pasted-summary": ("A model of your own", "自定义模型"),
     "sizes": ("Sizes of the model", "模型尺寸"),
     "sizes-note": (
-        "Sizes of a model like Llama, or with experts like Mixtral. For any other, paste its config.json.",
+        (
+            "Sizes of a Llama-like model, or a Mixtral-like one with experts. For any other model, paste its "
+            "config.json."
+        ),
         "填写与 Llama（有专家时与 Mixtral）结构相同的模型的尺寸；其他模型请粘贴其 config.json。",
     ),
     "size-num_hidden_layers": ("Layers", "层数"),
@@ -430,7 +433,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "size-num_local_experts": ("Experts", "专家数"),
     "size-num_experts_per_tok": ("Experts per token", "每个 token 的专家数"),
     "pasted-hint": (
-        "A Hugging Face config.json. While it is here it replaces the model above.",
+        "A Hugging Face config.json. While it is set, it replaces the model above.",
         "Hugging Face 的 config.json；填写后将代替上面的模型。",
     ),
     "pasted-file": ("Or choose a file", "或选择文件"),
@@ -439,16 +442,19 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "current": ("now", "当前"),
     "plan": ("Plan", "方案"),
     "differences": ("What differs", "不同的设置"),
-    "components": ("Bytes on one GPU, and what they differ by from the first", "每块 GPU 的字节数，以及与第一个的差"),
+    "components": (
+        "Bytes on one GPU, and the difference from the first plan",
+        "每块 GPU 的字节数，以及与第一个方案的差",
+    ),
     "setting": ("Setting", "设置"),
     "shortcuts": ("Single-key shortcuts", "单键快捷键"),
     "key-help": ("show shortcuts", "本表"),
     "key-model": ("to the model", "跳到模型"),
     "key-part": ("next component", "下一个组成部分"),
-    "key-step": ("step a number", "调整数值"),
+    "key-step": ("increase or decrease a number", "增减数值"),
     "key-explain": ("explain a component", "解释组成部分"),
     "key": ("Key", "按键"),
-    "does": ("Does", "作用"),
+    "does": ("Action", "作用"),
     # Verdict
     "verdict-fits": ("Fits", "可以放下"),
     "verdict-tight": ("Probably fits", "可能放得下"),
@@ -474,6 +480,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "many-gpus": ("each of the {count} GPUs", "{count} 个 GPU 中每个"),
     "verdict-reason": (
         "Memory peaks in the {when}. The largest part is {category}: {size} of {total} ({share}%).",
-        "显存峰值出现在 {when}。最大的部分是{category}：{total} 中的 {size}（{share}%）。",
+        "显存峰值出现在{when}。最大的部分是{category}：{total} 中的 {size}（{share}%）。",
     ),
 }

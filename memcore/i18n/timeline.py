@@ -39,6 +39,8 @@ WORDS_OF_TIMELINE: Mapping[str, tuple[str, str]] = {
     "track-all": ("Every value on this slider fits", "滑块上的所有值都可放下"),
     "track-none": ("No value on this slider fits", "滑块上没有可放下的值"),
     "track-tight": ("{said}, though tightly", "{said}，但余量很小"),
+    "track-some": ("Fits at {values}", "可放下的值：{values}"),
+    "track-tight-at": ("{said}; tight at {values}", "{said}；{values} 余量很小"),
     "track-tight-above": ("{said}; tight above {value}", "{said}；超过 {value} 余量很小"),
     "track-tight-below": ("{said}; tight below {value}", "{said}；低于 {value} 余量很小"),
     "difference": ("{size} since the last edit", "较上次编辑 {size}"),

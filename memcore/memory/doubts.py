@@ -39,7 +39,7 @@ class Doubt:
     title: str
     applies: Callable[[Rank], bool] = lambda rank: True
     tensors: Share = NOTHING
-    """Of bytes in tensors, and so of what is reserved for them."""
+    """Of allocated memory, and so of what is reserved for them."""
     held: Share = NOTHING
     """Of reserved bytes alone."""
     settled_by: str = ""
@@ -153,7 +153,7 @@ def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:
     if any(layer.residual == RESIDUAL for layer in rank.job.recipe.network.kinds):
         activations = max(expected - rank.persistent.before_step, 0)
         yield Part(
-            title="layers that are not described line by line",
+            title="layers that memcore approximates",
             low=int(NEAREST[0] * activations),
             high=int(NEAREST[1] * activations),
         )

@@ -59,7 +59,7 @@ class Estimate(Answer):
 
     @cached_property
     def allocated(self) -> Reading:
-        """Return the bytes in tensors at the peak, as `torch.cuda.max_memory_allocated` counts them."""
+        """Return the allocated memory at the peak, as `torch.cuda.max_memory_allocated` counts them."""
         return self._widened(readings.allocated(self.rank), "allocated")
 
     @cached_property
@@ -89,7 +89,7 @@ class Estimate(Answer):
             more = max(skewed.expected - own.expected, 0)
             settled_by = EngineSettings.moe_load_imbalance
             own = readings.doubted(
-                own, Part(title="how unevenly experts are chosen", low=0, high=more, settled_by=settled_by)
+                own, Part(title="how unevenly tokens are routed to experts", low=0, high=more, settled_by=settled_by)
             )
         others: list[Reading] = [getattr(other, name) for other in self.alternatives]
         if not others:
@@ -98,7 +98,7 @@ class Estimate(Answer):
             own,
             low=min(own.low, *(other.low for other in others)),
             high=max(own.high, *(other.high for other in others)),
-            range_because=Message("{}; and every network that the model's config may describe", own.range_because),
+            range_because=Message("{}; the config allows several networks", own.range_because),
         )
 
     @property

@@ -85,7 +85,7 @@ def _loading(job: Job, kept: int, count: int) -> HostPhase:
 def _saving(job: Job, kept: int, count: int) -> HostPhase:
     sharded = job.engine.shards and job.sizes["z"] > 1
     written = _whole(job) if sharded else min(_whole(job), FILE)
-    because = "the full state dict in rank 0" if sharded else "a file's tensors in the process that writes"
+    because = "the full state dict in rank 0" if sharded else "the tensors of one file, in the process that writes it"
     return HostPhase("save", "Saving", written + kept * count, written + kept, because)
 
 

@@ -51,7 +51,7 @@ def _phases(rank: Rank) -> Iterator[Phase]:
         "first_step",
         "First step",
         rank.first_step,
-        f"the optimizer states are created at its end, {format_bytes(late)}" if late else "as every later step",
+        f"the optimizer states ({format_bytes(late)}) are created at its end" if late else "as every later step",
         "torch/optim: states are made when a parameter is first updated",
     )
     yield Phase(

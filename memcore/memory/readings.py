@@ -1,4 +1,4 @@
-"""Three readings of one peak: bytes in tensors, bytes that the allocator holds, bytes that the driver shows.
+"""Three readings of one peak: allocated memory, bytes that the allocator holds, bytes that the driver shows.
 
 Each has an expected value and a range; whether a job fits is decided on the last one.
 """
@@ -54,7 +54,7 @@ def allocated(rank: Rank) -> Reading:
 def reserved(rank: Rank) -> Reading:
     """`torch.cuda.max_memory_reserved`."""
     expected = rank.reserved
-    waiting = Part(title="how far hosts are ahead of the GPU", low=0, high=max(rank.most_reserved - expected, 0))
+    waiting = Part(title="how far the host runs ahead of the GPU", low=0, high=max(rank.most_reserved - expected, 0))
     found = _reading(
         "reserved",
         "torch.cuda.max_memory_reserved",

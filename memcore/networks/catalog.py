@@ -189,7 +189,9 @@ def identified(name: str) -> Named:
         raise ConfigError.at("model", "found {!r:.80}, whose weights only MLX loads; its model is {}", name, mlx)
     meant = meaning(name, map(nickname, catalog()))
     several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
-    message = Message("found {!r:.80}, not one of the {} models of the catalog{}", name, len(catalog()), several)
+    message = Message(
+        "found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), several
+    )
     raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
 
 

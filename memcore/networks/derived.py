@@ -144,7 +144,7 @@ class Keys(Mapping[str, Any]):
             found = self.stated(name)
             # A flag that its class leaves at None is the same as one that is off.
             if found is not None and found != only and (found is not False or only is not None):
-                self.refuse(name, "found {}, and only {} is supported for this family", shown(found), shown(only))
+                self.refuse(name, "found {}, but only {} is supported for this family", shown(found), shown(only))
 
 
 def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: str = "") -> Iterator[Tensor]:
@@ -172,7 +172,7 @@ def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: s
     except ConfigError:
         raise
     except (TypeError, ValueError, ZeroDivisionError, RecursionError):
-        raise ConfigError.at(path, "the values of these keys do not fit each other: {}", _blamed(row)) from None
+        raise ConfigError.at(path, "the values of these keys contradict each other: {}", _blamed(row)) from None
 
 
 def tied(row: Mapping[str, Any], keys: Keys) -> list[str]:

@@ -32,7 +32,7 @@ _TEXT = ("text_config.", "llm_config.", "language_config.", "thinker_config.text
 """Where a configuration may describe the language model."""
 
 
-UNPROVED = "what this family caches was read from its attention's tensors alone"
+UNPROVED = "this family's cache size was derived only from the shapes of its attention tensors"
 TOWERS = "only the parameters of this family's towers and encoders are counted; their activations are not"
 ASSUMED = (UNPROVED, TOWERS)
 """What is said of networks with parts that no row describes."""

@@ -88,7 +88,7 @@ def typed(
         words = list(rule(reader)) if listed is None else listed
         count = depth(reader) if reader.has("num_hidden_layers") else len(words)
         if listed is not None and len(words) < count:
-            reader.refuse(key, "lists {} layers of {}", len(words), count)
+            reader.refuse(key, "lists {} of {} layers", len(words), count)
         unknown = [word for word in words if not isinstance(word, str) or word not in types]
         if unknown:
             reader.refuse(key, "found {!r}; allowed: {}", unknown[0], joined(", ", types))
@@ -179,7 +179,7 @@ def first_dense(key: str = "first_k_dense_replace", default: int = 0) -> FeedPla
         listed = reader.listed("mlp_layer_types")
         if listed is not None:
             if len(listed) < depth(reader):
-                reader.refuse("mlp_layer_types", "lists {} layers of {}", len(listed), depth(reader))
+                reader.refuse("mlp_layer_types", "lists {} of {} layers", len(listed), depth(reader))
             return ["dense" if word == "dense" else "sparse" for word in listed[: depth(reader)]]
         first = reader.integer(key, default, least=0)
         return ["dense" if i < first else "sparse" for i in range(depth(reader))]

@@ -16,7 +16,7 @@ _QUANTIZED = ("attention", "feed-forward", "shared-expert", "routed-expert")
 """Kinds of parameters whose matrices an fp8 checkpoint quantizes in blocks."""
 
 
-UNUSED = "keys and values of layers that use another's"
+UNUSED = "key and value weights of layers that reuse another layer's cache"
 """What Gemma 3n's and 4's checkpoints hold for their last layers, and their classes ignore."""
 
 
@@ -33,7 +33,7 @@ def published_extras(reader: Reader, family: Family, kinds: list[Layer], order: 
         layers.append((kinds[order[-1]], predicting))
     twice = family.saves_head and reader.flag("tie_word_embeddings")
     found = {
-        "head, which is the embedding": sizes["V"] * sizes["h"] if twice else 0,
+        "output head, tied to the embedding": sizes["V"] * sizes["h"] if twice else 0,
         UNUSED: sum(_unused(layers, sizes)),
         "multi-token prediction": sum(_prediction(family, kinds[order[-1]], sizes, predicting)) if predicting else 0,
         "router correction biases": sum(_corrections(layers, sizes)),

@@ -273,7 +273,7 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
     model, early = _language_model(reader, text), row.early(whole)
     if early > model.num_layers:
         reader.refuse(
-            "num_hidden_layers", "found {}; the tower's results go into the first {}", model.num_layers, early
+            "num_hidden_layers", "found {}; the tower's features feed the first {} layers", model.num_layers, early
         )
         reader.check()
     model = _apart(model, early)
@@ -335,7 +335,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     for key, value in family.only.items():
         if reader.value(key) not in (None, value):
             reader.refuse(
-                key, "found {}, and only {} is supported for this family", shown(reader.value(key)), shown(value)
+                key, "found {}, but only {} is supported for this family", shown(reader.value(key)), shown(value)
             )
     for key in _STATED if model_type in REMOTE else ():
         if not reader.states(key):
@@ -352,7 +352,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     if different > DIFFERENT:
         reader.refuse(
             "num_hidden_layers",
-            "found {} layers without a repeating pattern; at most {} are read",
+            "found {} layers without a repeating pattern; at most {} layers are supported",
             different,
             DIFFERENT,
         )

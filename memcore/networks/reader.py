@@ -87,7 +87,7 @@ class Reader:
         found = self.listed(name)
         if found is None or all(type(each) is int for each in found):
             return cast("Sequence[int] | None", found)
-        self.refuse(name, "expected a list of layers' numbers, found {!r:.80}", found)
+        self.refuse(name, "expected a list of layer numbers, found {!r:.80}", found)
         return ()
 
     def _lookup(self, name: str) -> object:

@@ -47,7 +47,7 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
     problems = [
         Problem(
             f"model.{key}",
-            Message("unknown; a model has a model_type, or of {}", joined(", ", allowed)),
+            Message("unknown; a model needs a model_type, or keys of the short form: {}", joined(", ", allowed)),
             nearest(key, allowed),
         )
         for key in short
@@ -61,7 +61,7 @@ def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
         return _shaped(total, given)
     missing = [name for name, key in list(KEYS.items())[:3] if key not in given]
     if missing:
-        raise ConfigError.at("model", "a short form needs num_parameters or {}", joined(", ", missing))
+        raise ConfigError.at("model", "the short form needs num_parameters or {}", joined(", ", missing))
     assumed = {"vocab_size": _VOCABULARY, "intermediate_size": _width(given["hidden_size"])}
     config: dict[str, object] = {"model_type": "llama", **assumed, **given}
     taken, more = {name: value for name, value in assumed.items() if name not in given}, ""

@@ -42,15 +42,15 @@ def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
     elif isinstance(feed, FeedForward):
         yield from _of_feed(feed)
     if layer.residual != "sequential" or layer.extra is not None:
-        yield Message("layers wired as {!r}", layer.residual)
-    yield from (Message("norms of kind {!r}", norm.kind) for norm in layer.norms if norm.kind != "rms")
+        yield Message("layers connected as {!r}", layer.residual)
+    yield from (Message("{!r} norms", norm.kind) for norm in layer.norms if norm.kind != "rms")
 
 
 def _of_attention(layer: Layer) -> Iterator[str]:
     attention = layer.mixer
     plain = isinstance(attention, Attention) and attention.variant == "attention"
     if not isinstance(attention, Attention) or not plain or layer.second_mixer is not None:
-        yield "other mixers than attention"
+        yield "mixers other than attention"
     elif len(attention.inputs) != 3 or attention.sinks is not None or attention.gated or attention.shares_cache:
         yield "attention without separate query, key and value matrices"
     elif attention.output.bias:
@@ -61,7 +61,7 @@ def _of_attention(layer: Layer) -> Iterator[str]:
 
 def _of_feed(feed: FeedForward) -> Iterator[str]:
     if feed.fused or feed.gate is None or feed.activation_weights:
-        yield "other feed-forward layers than gated ones of three matrices"
+        yield "feed-forward layers other than gated ones with three matrices"
     elif feed.down.bias:
         yield "a bias that all ranks add to a sum over them"
 
@@ -69,9 +69,9 @@ def _of_feed(feed: FeedForward) -> Iterator[str]:
 def _of_ends(network: Network) -> Iterator[str]:
     ends = network.ends
     if ends.start != "decoder" or ends.positions or ends.embedding_norm or ends.others or ends.embedding_scaled:
-        yield "other embeddings than those of tokens"
+        yield "embeddings other than token embeddings"
     if ends.project_in or ends.project_out or ends.head.bias or ends.head_upcast or ends.head_softcap:
-        yield "another head than one matrix"
+        yield "output heads other than a single matrix"
     if network.towers:
         yield "vision towers"
 

@@ -57,4 +57,4 @@ def usual_targets(framework: str | None, family: str, kind: str) -> tuple[Sequen
     name = (framework or "").lower()
     if name == "lit-gpt":
         return _QUERIES_AND_VALUES, "LitGPT's lora_query and lora_value"
-    return targets_of_peft(family, kind) if name in _OF_PEFT else (), Message("PEFT's for {}", family)
+    return targets_of_peft(family, kind) if name in _OF_PEFT else (), Message("PEFT's default for {}", family)

@@ -154,6 +154,16 @@ class Report:
         """Absolute errors by the kind of job."""
         return self._grouped(lambda each: ((each.kind, each.regime or each.engine, "all"),))
 
+    def jobs(self, names: Mapping[str, str]) -> list[Group]:
+        """Absolute errors of measured cases, by the name of their regime."""
+        return self._grouped(
+            lambda each: (
+                ((each.kind, names[each.regime or each.engine], "all"),)
+                if each.kind == "hardware" and (each.regime or each.engine) in names and each.quantity != "fits"
+                else ()
+            )
+        )
+
     def confidences(self, engines: Collection[str]) -> list[Group]:
         """Absolute errors by engine and by how far cases are to be trusted; verdicts apart."""
         return self._grouped(
@@ -402,7 +412,7 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     if quantity == "fits" and found.capacity is None:
         return Beside(reason="hardware.accelerator is needed to decide whether the job fits")
     if not _is_rank(found, rank):
-        several = "all alike" if len(found.ranks) == 1 else Message("a stage of {}", len(found.ranks))
+        several = "all the same" if len(found.ranks) == 1 else Message("one of {} stages", len(found.ranks))
         return Beside(
             reason=Message(
                 "measured.rank: found {!r:.80}; allowed: 'max', 'min' or the number of a rank, {}", rank, several

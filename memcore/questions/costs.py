@@ -110,7 +110,7 @@ class Roofline:
         problems = [
             Problem(
                 name,
-                Message("found {!r}; inputs: {}; above 0", value, joined(", ", known)),
+                Message("found {!r}; inputs: {}; must be above 0", value, joined(", ", known)),
                 nearest(name, known),
             )
             for name, value in given.items()

@@ -22,7 +22,8 @@ def when(moment: Moment, estimate: Estimate, rank: Rank | None = None) -> str:
     """A moment in words, of the rank that needs most if none is given: `backward pass, layers 2 to 29`."""
     where = _where(place(moment.place, (rank or estimate.rank).job.model))
     # A place of the loss says so itself.
-    named = where if moment.phase == "loss" else say("moment", phase=translated(PHASES[moment.phase]), where=where)
+    key = "moment-end" if moment.place == "end" else "moment"
+    named = where if moment.phase == "loss" else say(key, phase=translated(PHASES[moment.phase]), where=where)
     count = estimate.job.micro_batches
     if count == 1 or moment.segment is None or not moment.of_micro_batch:
         return named
@@ -104,7 +105,7 @@ def level(low: int, expected: int, high: int, capacity: int) -> str:
 
 
 def reason(estimate: Estimate) -> str:
-    """Return when the peak is and what dominates it: bytes in tensors, which need no look at the allocator."""
+    """Return when the peak is and what dominates it: allocated memory, which need no look at the allocator."""
     sums = estimate.ledger.by_category
     category = max(sums, key=lambda name: sums[name])
     share = 100 * sums[category] / estimate.ledger.total

@@ -1,7 +1,7 @@
 """Which values of a setting fit, along the steps of a slider: each twice the one before.
 
-Bytes in tensors are found for every step, which is cheap; the allocator is asked only where they decide, and where more
-of a setting needs more, only where the answer changes.
+The allocated memory is found for every step, which is cheap; the allocator is asked only where that decides, and where
+more of a setting needs more, only where the answer changes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _leading(mark: Callable[[int], Pieces[str]], low: int, high: int, wanted: Se
 
 
 def _may_fit(found: Found | MemcoreError) -> bool:
-    """Return whether bytes in tensors leave it open."""
+    """Return whether the allocated memory leaves it open."""
     if isinstance(found, MemcoreError):
         return False
     return not isinstance(found, Estimate) or found.allocated.expected <= (found.capacity or 0)

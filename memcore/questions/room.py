@@ -1,4 +1,4 @@
-"""What the free room of a job that fits is good for: more of what people want, each by itself."""
+"""What the free room of a job that fits is good for: more of what people want, each by itself, and sure to fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROUND = 1024
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """One setting with another value, with which the job still fits."""
+    """One setting with another value, with which the job still fits, whatever end of its range is right."""
 
     path: str
     value: int | str
@@ -68,7 +68,7 @@ def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[R
     """The value that `solve` finds; of a length at most the positions that the model was made for."""
     if most is not None and now >= most:
         return
-    for solution in solve_by_piece(config, path):
+    for solution in solve_by_piece(config, path, certain=True):
         if solution is None:
             yield None
         elif isinstance(solution.value, int) and solution.found is not None and (most or solution.beyond):
@@ -82,6 +82,6 @@ def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[R
 
 
 def _fitting(config: Config, path: str, value: int | str) -> Found | None:
-    """The estimate with another value, if it is allowed and fits."""
+    """The estimate with another value, if it is allowed and fits with its whole range."""
     found = changed(config, {path: value})
-    return found if found is not None and found.fits else None
+    return found if found is not None and found.fits and found.certain else None

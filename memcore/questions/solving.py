@@ -108,15 +108,15 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
 
 
 def solve_by_piece(
-    config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None
+    config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None, certain: bool = False
 ) -> Iterator[Solution | None]:
-    """Yield None after every estimate, and last the result of `solve`."""
+    """Yield None after every estimate, and last the result of `solve`; `certain`: the whole range has to fit."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
     path = _path(setting, serving=is_serving(described))
     least = path.startswith(SMALLEST) if smallest is None else smallest
     if path == LAYERS:
         with_layers(described, 1)
-    tries = Tries(described, path)
+    tries = Tries(described, path, certain=certain)
     if path == ACCELERATOR:
         yield (yield from _accelerator(tries, smallest=least))
     elif isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
@@ -166,7 +166,7 @@ def with_layers(config: Config, count: int) -> Config:
         raise ConfigError.at("model", "found no key for the number of layers, only {}", names or "none")
     listed = [name for name, value in content.items() if isinstance(value, list) and len(value) == content[names[0]]]
     if listed:
-        raise ConfigError.at(f"model.{listed[0]}", "lists its layers one by one, so that they cannot be counted")
+        raise ConfigError.at(f"model.{listed[0]}", "lists its layers one by one, so their number cannot be varied")
     return config.replaced("model", {**content, names[0]: count})
 
 
@@ -177,6 +177,8 @@ class Tries:
     config: Config
     path: str
     known: dict[Value, Found | MemcoreError] = field(default_factory=dict)
+    certain: bool = False
+    """Only what fits with its whole range counts as fitting."""
 
     def at(self, value: Value) -> Pieces[Found | MemcoreError]:
         """The estimate with a value, or why it is not allowed."""
@@ -213,7 +215,7 @@ class Tries:
     def fits(self, value: Value) -> Pieces[bool]:
         """Yield whether a value is allowed and the job fits with it."""
         found = yield from self.at(value)
-        return not isinstance(found, MemcoreError) and bool(found.fits)
+        return not isinstance(found, MemcoreError) and bool(found.fits) and (found.certain or not self.certain)
 
     def fails(self, value: Value) -> Pieces[bool]:
         """Decide whether a value is not allowed, or the job does not fit with it."""

@@ -27,7 +27,7 @@ FINE_TUNING: Mapping[str, Rule] = {
     "quantization_offset": Rule("offset subtracted from the maxima before quantization", _BNB, "parameters"),
     "group_scales": Rule("scales of GPTQ's groups", _GPTQ, "parameters"),
     "group_zeros": Rule("zero points of GPTQ's groups", _GPTQ, "parameters"),
-    "group_index": Rule("the group of each input", _GPTQ, "parameters"),
+    "group_index": Rule("quantization group of each input", _GPTQ, "parameters"),
     "dequantized_weight": Rule(
         "weight dequantized for one matrix product", "bitsandbytes, bitsandbytes/autograd/_functions.py"
     ),
@@ -50,7 +50,7 @@ FINE_TUNING: Mapping[str, Rule] = {
     ),
     "shared_adapter": Rule("frozen matrix shared by all adapters", "peft, tuners/vera/model.py", "buffers"),
     "fused_head_rows": Rule("per-token values such as the log-sum-exp", _HEAD, "logits and loss"),
-    "fused_head_tile": Rule("logits of one tile of tokens and words", _HEAD, "logits and loss"),
+    "fused_head_tile": Rule("logits of one tile (tokens × vocabulary)", _HEAD, "logits and loss"),
     "cut_loss": Rule("loss", _CUT),
     "cut_loss_rows": Rule("per-token values such as the log-sum-exp", _CUT, "logits and loss"),
     "cut_loss_words": Rule("one value per vocabulary entry", _CUT, "logits and loss"),

@@ -104,7 +104,7 @@ def _vllm(found: Mapping[str, Any]) -> Settled:
     except ValueError:
         open_one = OUTSIDE.search(str(given))
         if open_one:
-            said_of = "found {}, which the script does not set; give it with --set"
+            said_of = "found {}, which the script does not set; set it with --set"
             raise ConfigError.at("--speculative-config", said_of, open_one[0]) from None
         raise ConfigError.at("--speculative-config", "is not JSON: {!r:.80}", given) from None
     if isinstance(said, Mapping):
@@ -195,7 +195,7 @@ def _drafted(settled: dict[str, Any]) -> Settled:
     if method == "draft_model" or draft is None:
         return settled, ()
     del settled[_DRAFT]
-    return settled, (Message("{}: {} is taken as one layer of the model's own widths", _DRAFT, draft),)
+    return settled, (Message("{}: {} is counted as one layer with the model's own widths", _DRAFT, draft),)
 
 
 def _sglang(found: Mapping[str, Any]) -> Settled:
@@ -219,7 +219,9 @@ def _sglang(found: Mapping[str, Any]) -> Settled:
         settled["*drafted"] = many - 1  # the last token is verified with them
     if draft is None:
         return settled, ()
-    taken = Message("{}: {} is taken as one layer of the model's own widths", "--speculative-draft-model-path", draft)
+    taken = Message(
+        "{}: {} is counted as one layer with the model's own widths", "--speculative-draft-model-path", draft
+    )
     return settled, (taken,)
 
 

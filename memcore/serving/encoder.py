@@ -76,7 +76,7 @@ def kept_images(model: Model, dtype: str, budget: int, *, encoded: bool = True) 
     size, frames = BYTES[dtype], _FRAMES if model.images.resizes == "near" else 1
     tables = [
         tensor(
-            Message("{}'s table of rotations", tower.variant),
+            Message("{}'s rotary table", tower.variant),
             ACTIVATIONS,
             (side, side, half("dt")),
             8,

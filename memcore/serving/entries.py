@@ -15,11 +15,11 @@ CATEGORIES: Mapping[str, str] = {
     "weights": "parameters as the server stores them, including scales",
     "draft model": "weights of the draft model",
     "adapters": "LoRA slots",
-    "KV cache": "keys and values of all tokens in flight",
+    "KV cache": "keys and values of all cached tokens",
     "recurrent states": "states of recurrent mixers, per sequence",
     "activations": "peak activations of a step",
     "workspaces": "buffers that the server keeps allocated",
-    "CUDA graphs": "captured graphs and their private pool",
+    "CUDA graphs": "captured CUDA graphs and their private pool",
     "outside the allocator": "CUDA context, NCCL, libraries",
 }
 """Categories in the order in which they are stacked."""

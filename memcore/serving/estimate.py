@@ -129,7 +129,7 @@ class ServingEstimate(Answer):
             low=total - less,
             expected=total,
             high=total + more,
-            range_because="context, communicators and graphs, not documented by any source",
+            range_because="context, communicators and CUDA graphs: not documented by any source",
         )
 
     @property

@@ -193,7 +193,7 @@ def resolve(config: Config) -> ServingJob:
     Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet.
     """
     read = Defaults(config)
-    name = read.take(EngineSettings.type, "vllm", "the most usual server")
+    name = read.take(EngineSettings.type, "vllm", "the most common server")
     server = server_of(name)
     served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)
@@ -386,7 +386,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     if name is None and named is not None and (own is None or own.format.name != named):
         name = read.take(Inference.quantization, named, "by the repository's name")
     if name is None and own is None and family in _NATIVE:
-        name = read.take(Inference.quantization, _NATIVE[family], "as this family's checkpoints are")
+        name = read.take(Inference.quantization, _NATIVE[family], "as published for this family")
     if name is None or (name in BYTES and name not in FORMATS):
         return (own if name is None else None), ()
     if name not in FORMATS:
@@ -396,7 +396,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     found = recipe(name, served.model, served.maker)
     ignored = own.ignored if own else ()
     if found.others:
-        reason = "repositories of this family quantize different parts; the usual recipe"
+        reason = "repositories of this family quantize different parts; the most common choice"
         read.assumptions.append(Assumption("model.quantization_config", name, reason, True))
     usual, *others = (replace(each, ignored=(*ignored, *each.ignored)) for each in (found.usual, *found.others))
     return usual, tuple(others)

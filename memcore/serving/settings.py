@@ -40,7 +40,7 @@ class ServerSettings(Section, path="engine"):
     quantization = setting(
         Text(),
         "Server's quantization",
-        "The server's own name of the weight format, for the record; inference.quantization decides.",
+        "The server's own name for the weight format, for the record; inference.quantization decides.",
         flag="server-quantization",
         engines=POOLED,
         advanced=True,
@@ -50,9 +50,9 @@ class ServerSettings(Section, path="engine"):
 SECTIONS = (Inference, ServerSettings)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     Inference.batch_size: ("同时在显存中的序列数：一个批次，或服务的并发用户数。",),
-    Inference.prompt_length: ("每个提示的 token 数。", "", "最大序列长度减去输出"),
-    Inference.output_length: ("每个提示生成的 token 数。",),
-    Inference.max_model_len: ("服务接受的最长序列：提示加输出。", "", "提示加输出，否则为模型的最大长度"),
+    Inference.prompt_length: ("每个提示词的 token 数。", "", "最大序列长度减去输出"),
+    Inference.output_length: ("每个提示词生成的 token 数。",),
+    Inference.max_model_len: ("服务接受的最长序列：提示词加输出。", "", "提示词加输出，否则为模型的最大长度"),
     Inference.mean_length: (
         "每个用户的平均 token 数。缓存池共享，因此能容纳的用户数多于全部按最长计算的结果。",
         "",
@@ -73,7 +73,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "每个 token 的潜向量 656 字节（vLLM 的稀疏注意力）",
         "每个 token 和头一个 fp32 缩放因子",
         "",
-        "ggml 每块 32 个值，带一个 fp16 缩放（llama.cpp）",
+        "ggml 每块 32 个值，带一个 fp16 缩放因子（llama.cpp）",
     ),
     Inference.block_size: (
         "KV 缓存每块的 token 数；一个序列占用整数个块。",
@@ -81,7 +81,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "vLLM 16（MLA 为 64）、SGLang 1、TensorRT-LLM 32",
     ),
     Inference.use_cache: ("在 token 之间缓存键和值；不缓存时，每个 token 都要重新计算整个序列。", "KV 缓存"),
-    Inference.draft_model: ("起草 token 的小模型，写其 id 或 config.json；其权重和缓存另计。", "草稿模型"),
+    Inference.draft_model: ("生成草稿 token 的小模型，写其 id 或 config.json；其权重和缓存另计。", "草稿模型"),
     Inference.speculative_method: (
         "投机解码方法；草稿部分的权重和缓存另计。",
         "投机解码方法",
@@ -90,14 +90,14 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "EAGLE：作用于最后隐藏状态的一个解码层",
         "EAGLE-3：作用于三处隐藏状态的一个解码层，带小输出头",
         "Medusa：额外的预测头",
-        "在提示中做 n-gram 查找；没有权重",
+        "在提示词中做 n-gram 查找；没有权重",
         "较小的草稿模型",
     ),
-    Inference.num_speculative_tokens: ("每步起草并验证的 token 数。", "起草 token 数", "none，有草稿模型时为 5"),
+    Inference.num_speculative_tokens: ("每步生成并验证的草稿 token 数。", "草稿 token 数", "none，有草稿模型时为 5"),
     Inference.max_loras: ("同时在 GPU 显存中的 LoRA 适配器数。", "LoRA 槽位"),
     Inference.max_lora_rank: ("适配器的最高秩；每个 LoRA 槽位都按此大小分配。", "LoRA 秩"),
     Inference.images_per_sequence: (
-        "每个提示的图像数，用于带视觉塔的模型；0 表示显存探测时不运行视觉塔。",
+        "每个提示词的图像数，用于带视觉塔的模型；0 表示显存探测时不运行视觉塔。",
         "",
         "推理服务做显存探测时所用的值",
     ),

@@ -64,7 +64,7 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
 def _wrong(value: object, allowed: list[Any]) -> Message:
     """What is wrong with a value that is none of those that are known."""
     if isinstance(value, str) and OUTSIDE.fullmatch(value):
-        return Message("found {}, which the file does not say; write the value there", value)
+        return Message("found {}, whose value is not in the file; write the value there", value)
     return Message("found {!r:.80}; supported here: {}", value, ", ".join(str(each) for each in allowed))
 
 
@@ -77,7 +77,7 @@ def _unknown(tool: Tool, name: str) -> list[Problem]:
     near = nearest_key(tool.vocabulary, name, closely=not tool.closed)
     if not tool.vocabulary or not (tool.closed or near):
         return []
-    return [Problem(name, Message("no release of {} that is known has this key", tool.title), near)]
+    return [Problem(name, Message("no known release of {} has this key", tool.title), near)]
 
 
 def _allowed(tool: Tool, name: str) -> list[Any]:

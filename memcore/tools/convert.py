@@ -116,7 +116,7 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
         return _documented(code)
     found = of_script(code) if code is not None and _CALLS.search(code) else None
     if found is None and code is not None and text.lstrip().startswith("{"):
-        raise ConfigError.at("the file", "is a notebook in which nothing of a supported library is trained or served")
+        raise ConfigError.at("the file", "is a notebook that neither trains nor serves with a supported library")
     return found
 
 
@@ -144,8 +144,10 @@ def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
     """
     said = [each for each in _COMMAND.findall(docstring_of(code)) if "--" in each]
     if not said:
-        raise ConfigError.at("the file", "takes its arguments from a command line; give the command, in a file or as -")
-    note = "the script's arguments come from its command line: read are those of the command in its own text"
+        raise ConfigError.at(
+            "the file", "takes its arguments from a command line; pass the command in a file, or as - on standard input"
+        )
+    note = "the script's arguments come from its command line: memcore read the command quoted in the script"
     return (*of_command(read_command("\n".join(said))), (note,))
 
 
@@ -224,7 +226,7 @@ def _whose(tool: Tool, read: int, accounts: Accounts) -> None:
     if len(strange) >= _STRANGE and len(strange) > known:
         raise ConfigError.at(
             "the file",
-            "looks like a file of {}, which lacks {} of its keys: {}; give the job with flags",
+            "looks like a {} file, but {} of its keys are not that tool's: {}; describe the job with flags",
             tool.title,
             len(strange),
             joined(", ", strange[:_STRANGE]),
@@ -242,7 +244,7 @@ def _without_adapter(read: dict[str, str], flat: dict[str, Any]) -> Iterator[str
     for name in lone:
         flat.pop(read[name], None)
     if lone:
-        yield Message("no adapter is asked for: {} has no effect", joined(", ", lone))
+        yield Message("no adapter is set, so {} has no effect", joined(", ", lone))
 
 
 def _whole(tool: Tool, name: str) -> str:
@@ -389,8 +391,8 @@ def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
             known = find_model(last).name
         except MemcoreError:
             return model, ()
-        return last, (Message("{} is taken for {}, by the folder's name", model, known),)
-    return known, (Message("{} is taken for {}, by the folder's name", model, known),)
+        return last, (Message("{} is assumed to be {}, from the folder's name", model, known),)
+    return known, (Message("{} is assumed to be {}, from the folder's name", model, known),)
 
 
 def flag(config: Config, path: str, value: Any = None) -> str | None:

@@ -55,10 +55,10 @@ def unread(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], gpus: 
     started = None if gpus else _product(found, tool.world)
     if started and _GPUS not in flat:
         yield Message(
-            "{} is {}, which is not divisible by the group sizes: left out", joined(" × ", tool.world), started
+            "{} is {}, which is not divisible by the group sizes: ignored", joined(" × ", tool.world), started
         )
     if _count(found.get(tool.batch)) and (_SHARE not in flat or (tool.shares_batch and _EACH not in flat)):
-        yield Message("{} is left out: converting it to micro-batches needs the number of GPUs", tool.batch)
+        yield Message("{} is ignored: converting it to micro-batches needs the number of GPUs", tool.batch)
 
 
 def _started(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:
@@ -137,7 +137,7 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
         return None
     if layers % (each * stages):
         raise ConfigError.at(
-            tool.per_chunk, "found {}, which times {} stages does not divide {} layers", each, stages, layers
+            tool.per_chunk, "found {}: times {} stages, it does not divide {} layers", each, stages, layers
         )
     return layers // (each * stages)
 

@@ -38,7 +38,7 @@ def launched(found: Mapping[str, Any]) -> Settled:
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
     if not name or given or "program" in name:
         return settled, ()
-    note = Message("config_file: {} is another file", found["config_file"])
+    note = Message("config_file: {} is a separate file", found["config_file"])
     if _OF_FSDP.search(name):
         settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
         return settled, (Message("{}; its name suggests FSDP {}", note, settled["fsdp_config.version"]),)

@@ -59,7 +59,9 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if adapted and isinstance(length, int):
         settled[LOSS] = f"chunked:{-(-length // _CHUNK)}"
     if not isinstance(length, int):
-        notes.append("train.max_seq_length is not set: sequences are as long as the data's; set the length with --seq")
+        notes.append(
+            "train.max_seq_length is not set, so the sequence length depends on the data; set the length with --seq"
+        )
     settled.setdefault("train.micro_batch_size", 1 if not pretrains else 4)
     return settled, tuple(notes)
 

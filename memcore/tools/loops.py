@@ -120,7 +120,7 @@ def _ends(pattern: str) -> list[str]:
     """
     found: list[str] = []
     if _SOME_LAYERS.search(pattern):
-        raise _refuse("target_modules", pattern, "adapters on some layers alone are not supported yet; name modules")
+        raise _refuse("target_modules", pattern, "adapters on only some layers are not supported yet; name modules")
     for each in _split(pattern.strip()):
         inner = each[1:-1] if each.startswith("(") and each.endswith(")") and _split(each[1:-1])[1:] else None
         if inner is not None and "." in inner:
@@ -250,7 +250,7 @@ def _parts(patterns: object) -> list[str]:
     plain = [str(each).replace("\\", "").strip("^$.*+") for each in listed]
     names = [each.removesuffix(".weight").removesuffix(".bias") for each in plain]
     if not all(re.fullmatch(r"[A-Za-z_][\w.]*", name) for name in names):
-        raise _refuse("unfrozen_parameters", patterns, "of patterns, only names of modules are supported")
+        raise _refuse("unfrozen_parameters", patterns, "patterns are supported only if they are plain module names")
     parts = list(dict.fromkeys(name.rstrip(".").rpartition(".")[2] for name in names))
     return ["all"] if "language_model" in parts else parts
 
@@ -344,7 +344,7 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
             raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
     if "tensor_model_parallel_size" in found:
         message = (
-            "Megatron-Core below LLaMA-Factory is not supported yet; describe the job with flags of engine megatron"
+            "LLaMA-Factory with Megatron-Core is not supported yet; describe the job with flags and --engine megatron"
         )
         raise ConfigError.at("tensor_model_parallel_size", message)
     kind = found.get("finetuning_type", "lora")
@@ -370,7 +370,7 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
     v1/core/base_trainer.py, v1/plugins/model_plugins/peft.py, v1/plugins/trainer_plugins/distributed/fsdp2.py.
     """
     if "peft_config.export_dir" in found:
-        message = "a file that merges an adapter, not a training job"
+        message = "is a file that merges an adapter, not a training job"
         raise ConfigError.at("peft_config.export_dir", message)
     settled = {**DEFAULTS["llama-factory-v1"], **found}
     notes = _backend(settled)
@@ -632,7 +632,7 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     if is_set(found.get("use_unsloth")):
         settled[IMPLEMENTATION] = "unsloth"
     if is_set(found.get("tune_mm_mlp_adapter")):
-        raise _refuse("tune_mm_mlp_adapter", True, "training towers alone is not supported yet")
+        raise _refuse("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
     _zero_dtype(settled, of_trl_alone)

@@ -88,7 +88,7 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     for each, keys in _OF_METHODS.items():
         told = next((name for name in keys if found.get(name) not in (None, False)), None)
         if told is not None:
-            return _of_trl(found, each, (Message("{} is a key of {}, which is assumed", told, each.upper()),))
+            return _of_trl(found, each, (Message("{} is a key of {}, so this method is assumed", told, each.upper()),))
     return {}, ()
 
 
@@ -126,7 +126,7 @@ class _Grpo:
             plain[REFERENCE] = "copy"
         mode = self.mode if given["vllm_mode"] is None else given["vllm_mode"]
         if not _on(given["use_vllm"]) or mode != "colocate" or sleeps:
-            return plain, ("generation is not counted: the update alone",)
+            return plain, ("only the update is counted, not generation",)
         share = _number(given["vllm_gpu_memory_utilization"], self.share)
         return {**plain, SHARE: share}, (Message("vLLM keeps {} of the GPU during the update", share),)
 
@@ -189,7 +189,7 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
         if task not in _RANKED:
             raise _refuse("task_type", task, ("causal_lm", *_RANKED))
         return {METHOD: "reward"}, (
-            Message("task_type: {}: {}; more of them take a larger micro-batch", task, _RANKED[task]),
+            Message("task_type: {}: {}; for more, raise the micro-batch size", task, _RANKED[task]),
         )
     kind = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
     if kind is None:

@@ -27,8 +27,8 @@ _MOST = 400
 """Keys of a file that are each taken out; of more, those that are a setting by themselves are listed alone."""
 _SAME = "read, and changes nothing: the job is the same without it"
 _OFF = "off, unset or left to the tool"
-_LEFT_OUT = "may affect memory but is not supported yet: left out"
-_UNKNOWN = "is not understood, and left out"
+_LEFT_OUT = "may affect memory but is not supported yet: ignored"
+_UNKNOWN = "is not recognized and was ignored"
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _hidden(told: Sequence[Call]) -> Iterator[str]:
     for call in told:
         for name in call.hidden:
             yield Message(
-                "line {}: arguments of {} are in {}, which is not a literal: left out", call.line, call.name, name
+                "line {}: arguments of {} are in {}, which is not a literal: ignored", call.line, call.name, name
             )
 
 
@@ -162,7 +162,7 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     """Adapters, by PEFT's config or Unsloth's function."""
     other = next((each for each in found if each.name.removesuffix("Config") in _OF_PEFT), None)
     if other is not None:
-        message = "found in line {}; of scripts LoraConfig is supported: describe it with {}"
+        message = "found in line {}; in scripts, only LoraConfig is supported: describe the adapter with {}"
         raise UnsupportedError(other.name, message, other.line, "training.adapter")
     fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH]
     plain = [each for each in found if each.name == "LoraConfig"]

@@ -37,7 +37,7 @@ _NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_state
 _BY_LAYER = "TRANSFORMER_BASED_WRAP"
 
 
-SEVERAL = "several processes without FSDP or DeepSpeed: taken as DDP"
+SEVERAL = "several processes without FSDP or DeepSpeed: treated as DDP"
 
 
 def sharded(found: Mapping[str, Any]) -> Settled:
@@ -56,7 +56,7 @@ def sharded(found: Mapping[str, Any]) -> Settled:
         settled |= plain
         notes += more
     if isinstance(found.get("fsdp_config"), str) and (words or given):
-        notes.append(Message("fsdp_config: {} is another file; what it says is not read", found["fsdp_config"]))
+        notes.append(Message("fsdp_config: {} is a separate file; what it says is not read", found["fsdp_config"]))
     other = found.get("deepspeed")
     if isinstance(other, str):
         plain, more = _zero(other)
@@ -84,9 +84,9 @@ def of_trl(found: Mapping[str, Any]) -> Settled:
     if not targets:
         return settled, (
             *notes,
-            Message("lora_target_modules: PEFT has none of its own for {}; taken as all-linear", family),
+            Message("lora_target_modules: PEFT has no default for {}; treated as all-linear", family),
         )
-    note = Message("lora_target_modules: not given; PEFT's for {}: {}", family, joined(", ", targets))
+    note = Message("lora_target_modules: not given; PEFT's defaults for {}: {}", family, joined(", ", targets))
     return {**settled, "lora_target_modules": targets}, (*notes, note)
 
 
@@ -165,9 +165,9 @@ def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
     stage = _ZERO.search(path.rsplit("/", 1)[-1])
     if stage is None:
         return {ENGINE: "deepspeed"}, [
-            Message("deepspeed: {} is another file; it was not imported, so its ZeRO stage is unknown", path)
+            Message("deepspeed: {} is a separate file; it was not imported, so its ZeRO stage is unknown", path)
         ]
     plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
     if _OFFLOADS.search(path):
         plain |= {OPTIMIZER: "cpu"} | ({PARAMETERS: "cpu"} if stage[1] == "3" else {})
-    return plain, [Message("deepspeed: {} is another file; its name suggests ZeRO stage {}", path, stage[1])]
+    return plain, [Message("deepspeed: {} is a separate file; its name suggests ZeRO stage {}", path, stage[1])]

@@ -124,7 +124,7 @@ def _answered(note: str, others: Collection[str]) -> bool:
 
 
 def _differ(path: str, first: str, one: object, second: str, other: object) -> Message:
-    return Message("{} is {!r} in {} and {!r} in {}: the latter holds", path, one, _file(first), other, _file(second))
+    return Message("{} is {!r} in {} and {!r} in {}: the latter is used", path, one, _file(first), other, _file(second))
 
 
 def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
@@ -161,7 +161,7 @@ def _stored(
     if model is None:
         return {}, None, (described(listed),)
     base, off = model
-    same = Message("{}; to {} bytes those of {}, which is assumed", described(listed), f"{off:,}", base)
+    same = Message("{}; within {} bytes of {}, which is assumed", described(listed), f"{off:,}", base)
     return ({"model": base} if alone else {}), None, (same,)
 
 
@@ -196,9 +196,9 @@ def read_part(
     config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (
-        Message("{} may affect memory but is not supported yet: left out", key) for key in other.accounts.left_out
+        Message("{} may affect memory but is not supported yet: ignored", key) for key in other.accounts.left_out
     )
-    unknown = (Message("{} is not understood, and left out", key) for key in other.accounts.unknown)
+    unknown = (Message("{} is not recognized and was ignored", key) for key in other.accounts.unknown)
     silent = (
         [Message("no effect on memory: {}", joined(", ", other.accounts.of_no_account))]
         if other.accounts.of_no_account

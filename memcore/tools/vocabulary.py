@@ -24,9 +24,9 @@ OF_NO_ACCOUNT: Mapping[str, str] = {
 }
 """Classes of keys that memory does not depend on, and why."""
 CLASSES = {
-    MAPPED: "read, by a tool's table or by what its keys mean together",
-    LEFT_OUT: "may change memory, and is not supported yet: left out by name",
-    REFUSED: "changes what the job is, and is not supported yet: rejected with its name, unless it is off",
+    MAPPED: "read, directly or together with other keys",
+    LEFT_OUT: "may affect memory but is not supported yet: ignored, with a note that names it",
+    REFUSED: "changes the job and is not supported yet: rejected by name unless it is off",
     **OF_NO_ACCOUNT,
 }
 

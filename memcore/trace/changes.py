@@ -15,9 +15,9 @@ Changes = Mapping[str, object]
 KINDS: Mapping[str, str] = {
     "free": "costs nothing",
     "communication": "more communication",
-    "compute": "more arithmetic",
+    "compute": "more compute",
     "latency": "slower steps",
-    "transfer": "traffic with the host",
+    "transfer": "traffic between GPU and host",
     "precision": "lower precision",
     "method": "a different training method",
     "gpus": "more GPUs",

@@ -6,7 +6,9 @@ A command's module is imported when the command is given: `memcore --version` co
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from io import TextIOWrapper
 from typing import NamedTuple
@@ -51,13 +53,14 @@ COMMANDS: Mapping[str, Listed] = {
 """Every command, in the order of the overview."""
 
 _FIRST = """\
-How much GPU memory a training or serving job takes, when, and because of which tensors. To begin with:
+How much GPU memory a training or serving job takes, when, and because of which
+tensors. To begin with:
 
-  memcore estimate --model llama-3.1-8b --adapter lora --seq 4096 --accelerator rtx-4090
-  memcore estimate --model qwen3-32b --engine vllm --max-len 8192 --accelerator h100-sxm-80gb
-  memcore estimate train.sh --gpus 64      a file of the tool that runs the job
+  memcore estimate --model llama-3.1-8b --adapter lora --accelerator rtx-4090
+  memcore estimate --model qwen3-32b --engine vllm --accelerator h100-sxm-80gb
+  memcore estimate train.sh --gpus 64      your tool's own file
 
-`memcore --help` lists the commands, `memcore COMMAND --help` what one takes.
+`memcore --help` lists the commands, `memcore COMMAND --help` a command's flags.
 """
 
 
@@ -108,14 +111,47 @@ def _run(given: Sequence[str]) -> int:
         command.options(parser, given[1:])
         # The options of a command may stand anywhere among its files.
         options = parser.parse_intermixed_args(list(alone(given[1:], parser)))
-        if not sys.stderr.isatty():
-            return command.run(options)
-        from memcore.faces.cli.waiting import waiting  # noqa: PLC0415 - a pipe sees nothing of it
+        with _fitting(name, options):
+            if not sys.stderr.isatty():
+                return command.run(options)
+            from memcore.faces.cli.waiting import waiting  # noqa: PLC0415 - a pipe sees nothing of it
 
-        with waiting(name):
-            return command.run(options)
+            with waiting(name):
+                return command.run(options)
     _overview().parse_args(given)
     raise AssertionError  # the overview knows no other command
+
+
+_READ = (
+    "estimate",
+    "quick",
+    "explain",
+    "advise",
+    "solve",
+    "check",
+    "reconcile",
+    "accuracy",
+    "formulas",
+    "model",
+    "gpus",
+)
+"""Commands whose answers are read, not copied: a terminal shows them with their columns kept."""
+
+
+@contextmanager
+def _fitting(name: str, options: Namespace) -> Iterator[None]:
+    """Break long lines of an answer where a terminal ends."""
+    if options.json or name not in _READ or not sys.stdout.isatty():
+        yield
+        return
+    from shutil import get_terminal_size  # noqa: PLC0415 - a pipe is as wide as it has to be
+
+    from memcore.faces.cli.terminal import Fitted  # noqa: PLC0415
+
+    terminal = Fitted(sys.stdout, max(get_terminal_size().columns, 40))
+    with redirect_stdout(terminal):
+        yield
+    terminal.flush()
 
 
 def _command(name: str) -> Command:
@@ -126,7 +162,7 @@ def _command(name: str) -> Command:
 
 def _overview() -> Parser:
     """Return what is asked without a command: help, the version; and what refuses everything else."""
-    parser = Parser(prog="memcore", description=_FIRST.partition(" To begin")[0])
+    parser = Parser(prog="memcore", description=_FIRST.partition(" To begin")[0].replace("\n", " "))
     parser.add_argument("--version", action="version", version=f"memcore {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, listed in COMMANDS.items():

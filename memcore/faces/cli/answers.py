@@ -150,7 +150,7 @@ def _validate(options: argparse.Namespace) -> int:
         print_json({"problems": [], "config": found.job.config.to_dict()})
     else:
         settings = len(to_texts(found.job.config))
-        print(f"valid: {settings} settings given, {len(found.assumptions)} assumed")
+        print(f"valid: {settings} {'setting' if settings == 1 else 'settings'} given, {len(found.assumptions)} assumed")
     return FITS
 
 

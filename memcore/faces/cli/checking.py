@@ -110,7 +110,7 @@ def _lines(found: Sequence[Checked]) -> Iterator[str]:
     for each in found:
         yield f"{each.status.upper() if each.status != OK else OK:5}  {each.name}: {each.said}"
         if each.status == FAILED:
-            yield f"       what to change: memcore plan {each.name}"
+            yield "       what to change: `memcore plan` with the same file and flags"
 
 
 def _annotation(found: Checked) -> str:

@@ -32,13 +32,13 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "config",
         nargs="*",
         metavar="CONFIG",
-        help="files of the tools that run the job, - for standard input, a link of the page, a model, or one of "
-        f"{', '.join(PRESETS)}; flags come on top",
+        help="your tool's files, - for standard input, a link of the page, a model, or one of "
+        f"{', '.join(PRESETS)}; flags override them",
     )
     parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")
     parser.add_argument(
         "--set", action="append", default=[], type=_variable, metavar="NAME=VALUE",
-        help="a variable that a script takes from its environment; may be repeated",
+        help="an environment variable that the script reads; may be repeated",
     )  # fmt: skip
     whole = ALL in given
     groups = {"model": parser}

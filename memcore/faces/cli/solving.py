@@ -21,7 +21,9 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
     goal = parser.add_mutually_exclusive_group()
     for word, smallest in {"largest": False, "smallest": True}.items():
-        goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help="that fits")
+        goal.add_argument(
+            f"--{word}", dest="smallest", action="store_const", const=smallest, help=f"find the {word} value that fits"
+        )
 
 
 def _solve(options: argparse.Namespace) -> int:

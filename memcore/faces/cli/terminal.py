@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from io import TextIOBase
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -59,6 +62,70 @@ def _carries(stream: TextIO, text: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+class Fitted(TextIOBase):
+    """A text stream for a terminal: longer lines go on below their last column."""
+
+    def __init__(self, stream: TextIO, width: int) -> None:
+        """Write to a stream whose lines have `width` characters."""
+        self.stream, self.width, self.open = stream, width, ""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return the terminal's encoding."""
+        return self.stream.encoding
+
+    def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
+        return self.stream.isatty()
+
+    def write(self, text: str, /) -> int:
+        """Write the lines that are complete, and keep the rest."""
+        *lines, self.open = (self.open + text).split("\n")
+        for line in lines:
+            self.stream.write("".join(f"{each}\n" for each in fitted(line, self.width)))
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is left of the last line."""
+        self.stream.write(self.open)
+        self.open = ""
+        self.stream.flush()
+
+
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+"""What separates columns."""
+
+
+def fitted(line: str, width: int) -> list[str]:
+    """Return a line in pieces of at most a width, those after the first below the line's last column.
+
+    A line with colours is a picture, which has its own width.
+
+    >>> fitted("  Saving   15.0 GiB  the tensors of one file", 34)
+    ['  Saving   15.0 GiB  the tensors', '                     of one file']
+    """
+    if len(line) <= width or "\033" in line:
+        return [line]
+    gaps, leading = list(_GAP.finditer(line)), len(line) - len(line.lstrip())
+    near = [each.end() for each in gaps if each.end() <= width * 2 // 3]
+    if near or not gaps:
+        return _wrapped(line, width, near[-1] if near else leading + 2 * bool(leading))
+    indent = leading + 4
+    return [line[: gaps[0].start()], *_wrapped(" " * indent + line[gaps[0].end() :], width, indent)]
+
+
+def _wrapped(line: str, width: int, indent: int) -> list[str]:
+    return textwrap.wrap(
+        line.lstrip(),
+        width,
+        initial_indent=line[: len(line) - len(line.lstrip())],
+        subsequent_indent=" " * indent,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def training_picture(found: Estimate, style: Style) -> list[str]:

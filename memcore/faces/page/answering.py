@@ -64,7 +64,7 @@ def fill_form(session: Session, form: Form, message: Message, typed: Mapping[str
 
 
 def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patch]:
-    """Answer a form: bytes in tensors first, then the rest; or problems, with the last answer left in place."""
+    """Answer a form: allocated memory first, then the rest; or problems, with the last answer left in place."""
     session.form = form
     try:
         config = config_of(form)

@@ -104,7 +104,7 @@ _EVERY = (
         "model": "llama-3.1-8b", "engine": {"type": "llama.cpp"},
         "inference": {"quantization": "q4_k_m", "max_model_len": 32768}, "hardware": _on("rtx-3090", 1),
     }),
-    Preset("phi-2", "Answer one prompt with phi-2", "用 phi-2 回答一个提示", {
+    Preset("phi-2", "Answer one prompt with phi-2", "用 phi-2 回答一个提示词", {
         "model": "phi-2", "engine": {"type": "transformers"},
         "inference": {"batch_size": 1, "prompt_length": 2047, "output_length": 1, "max_model_len": 2048,
                       "weight_dtype": "bf16", "use_cache": True},

@@ -18,7 +18,7 @@ from memcore.trace.changes import KINDS
 from memcore.units import format_bytes
 
 _TRAINED = "Time: relative GPU time per token (roofline estimate, for ranking only)."
-_SERVED = "Saved is room for the cache. Time is GPU-seconds for a generated token where memory limits."
+_SERVED = "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth."
 _FITS = {True: "yes", False: "no", None: "-"}
 
 

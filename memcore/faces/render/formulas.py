@@ -30,7 +30,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
 
 def comparison_text(found: Comparison) -> str:
     """Return what `memcore formulas` prints."""
-    rows = [("", "weights, gradients, optimizer", "activations", "together"), *_rows(found)]
+    rows = [("", "weights, gradients, optimizer", "activations", "total"), *_rows(found)]
     lines = [*table(rows, right=(1, 2, 3)), ""]
     if found.refused:
         lines += [f"memcore has no answer of its own: {found.refused}", ""]

@@ -40,7 +40,7 @@ HEADINGS = {
 
 
 def stages(estimate: Estimate, rank: Rank | None = None) -> Iterator[dict[str, str]]:
-    """The content of each part of the page by element id: first bytes in tensors, then what asks the allocator.
+    """The content of each part of the page by element id: first allocated memory, then what asks the allocator.
 
     The picture of the step is that of a rank, of the one that needs most if none is given.
     """

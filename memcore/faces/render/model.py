@@ -164,7 +164,7 @@ def _said(rows: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
 
 _KINDS = {
     "strip-attention": "full attention",
-    "strip-window": "attention to a window",
+    "strip-window": "sliding-window attention",
     "strip-recurrent": "recurrent mixer",
     "strip-dense": "dense feed-forward",
     "strip-experts": "experts",

@@ -55,7 +55,7 @@ def _breakdown(found: ServingEstimate) -> Iterator[Sequence[str]]:
     total = found.ledger.total
     for name, size in found.ledger.by_category.items():
         yield name, format_bytes(size), f"{100 * size / total:.0f}%"
-    yield "together", format_bytes(total), "100%"
+    yield "total", format_bytes(total), "100%"
     if found.budget.line is not None:
         yield found.budget.line_title, format_bytes(found.budget.line), ""
 

@@ -177,7 +177,7 @@ _CHARACTER, _WIDE = 2.4, 4.2
 
 
 def timeline(estimate: Estimate, rank: Rank | None = None) -> str:
-    """One step as stacked areas: across its stretches in order, as wide as they have layers; up, bytes in tensors.
+    """One step as stacked areas: across its stretches in order, as wide as they have layers; up, allocated memory.
 
     Of the rank that needs most, if none is given.
     """

@@ -101,7 +101,7 @@ def _breakdown(estimate: Estimate) -> Iterator[Sequence[str]]:
     total = estimate.ledger.total
     for name, size in estimate.ledger.by_category.items():
         yield name, format_bytes(size), f"{100 * size / total:.0f}%"
-    yield "in tensors", format_bytes(total), "100%"
+    yield "allocated", format_bytes(total), "100%"
 
 
 def readings(found: Answer) -> Iterator[Sequence[str]]:
@@ -119,7 +119,7 @@ def _narrower(estimate: Estimate) -> Iterator[str]:
     if found is not None:
         low, high = together(tuple(each for each in device.parts if each is not found))
         between = f"{format_bytes(max(device.expected - low, 0))} to {format_bytes(device.expected + high)}"
-        yield f"{found.settled_by} would narrow the device's range most: to {between}"
+        yield f"{found.settled_by} would narrow the range of device most: {between}"
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
@@ -147,7 +147,7 @@ def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
 def explanation(estimate: Estimate, moment: Moment) -> str:
     """Return what `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
     ledger = estimate.rank.ledger(moment)
-    lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} in tensors", ""]
+    lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} allocated", ""]
     lines += section(
         "Symbols", table([(each.name, format_count(each.value), each.meaning) for each in symbols(estimate)])
     )

@@ -8,9 +8,9 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     # Kinds of cost
     "costs nothing": "没有代价",
     "more communication": "更多通信",
-    "more arithmetic": "更多计算",
+    "more compute": "更多计算",
     "slower steps": "每步更慢",
-    "traffic with the host": "与主机的传输",
+    "traffic between GPU and host": "GPU 与主机间的传输",
     "lower precision": "精度降低",
     "a different training method": "改变训练方法",
     "more GPUs": "更多 GPU",
@@ -58,7 +58,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     ),
     "Reduce gradients after every micro-batch": "每个微批次后归约梯度",
     "Shard over all data-parallel ranks": "在所有数据并行 rank 上分片",
-    "Half the saved activations of compiled blocks": "编译后的 block 保存的激活减半",
+    "Half the saved activations of compiled blocks": "编译后的 block 保存的激活值减半",
     "Selective checkpointing of operations": "按算子选择性重计算",
     "Checkpoint every second layer": "每隔一层做重计算",
     "Selective recomputation of attention": "选择性重计算注意力",
@@ -88,11 +88,11 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "Sequences half as long": "序列长度减半",
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
-    "{percent}% arithmetic": "计算量 {percent}%",
+    "{percent}% compute": "计算量 {percent}%",
     "{size} GB {words} per step (was {before})": "每步{words} {size} GB（原为 {before} GB）",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输参数与梯度",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输键和值",
-    "of activations between tensor-parallel ranks": "在张量并行 rank 间传输激活",
+    "of activations between tensor-parallel ranks": "在张量并行 rank 间传输激活值",
     "of hidden states between expert-parallel ranks": "在专家并行 rank 间传输隐藏状态",
     "of hidden states between stages": "在流水线各级间传输隐藏状态",
     "between GPU and host": "在 GPU 与主机间传输",
@@ -116,8 +116,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "attention scores are not stored, and the kernel is faster": "不保存注意力分数，kernel 也更快",
     "kernels launch one by one, which slows small batches most": "kernel 逐个启动，小批次受影响最大",
     "Half the tokens per step": "每步 token 数减半",
-    "prompts are processed in more, smaller steps": "提示分成更多、更小的步处理",
-    "long prompts get their first token later": "长提示的首 token 延迟变长",
+    "prompts are processed in more, smaller steps": "提示词分成更多、更小的步处理",
+    "long prompts get their first token later": "长提示词的首 token 延迟变长",
     "No draft model": "不用草稿模型",
     "one token per forward pass": "每次前向传播只生成一个 token",
     "KV cache in fp8": "KV 缓存用 fp8",
@@ -142,7 +142,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "two all-reduces per layer and token": "每层每个 token 两次 all-reduce",
     "Half the sequences per step": "每步序列数减半",
     "more users wait for their turn": "更多用户需要排队",
-    "prompt plus answer have half the tokens": "提示与回答的总长度减半",
+    "prompt plus answer have half the tokens": "提示词与回答的总长度减半",
     # In a tool's words
     "{value} GPUs in the launcher": "启动器中设 {value} 个 GPU",
     "del outputs before loss.backward()": "在 loss.backward() 之前 del outputs",
@@ -156,7 +156,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     'init_device_mesh(..., mesh_dim_names=("replicate", "shard")), shard {value}': (
         'init_device_mesh(..., mesh_dim_names=("replicate", "shard"))，shard 设 {value}'
     ),
-    "torch.distributed.pipelining with {value} stages": "torch.distributed.pipelining，{value} 个阶段",
+    "torch.distributed.pipelining with {value} stages": "torch.distributed.pipelining，{value} 级",
     "gradient_checkpointing on every layer whose index is a multiple of {value}": (
         "对序号能被 {value} 整除的层用 gradient_checkpointing"
     ),
@@ -172,23 +172,25 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "needed to decide what fits": "判断能否放下需要它",
     "set it, or hardware.gpu_memory_gb": "请设置它，或设置 hardware.gpu_memory_gb",
     "found no key for the number of layers, only {names}": "没有表示层数的键，只有 {names}",
-    "lists its layers one by one, so that they cannot be counted": "逐层列出，无法计数",
+    "lists its layers one by one, so their number cannot be varied": "逐层列出，无法改变层数",
     "inputs: {names}": "输入：{names:s}",
-    "above 0": "须大于 0",
+    "must be above 0": "须大于 0",
     "engines: {names}": "引擎：{names:s}",
     "layouts can be searched only for training": "并行策略搜索仅用于训练",
     "found a server": "当前为推理服务",
     "servers have no layouts to search": "推理服务没有可搜索的并行策略",
     "servers have no training steps: give the config of a training job": "推理服务没有训练步：请给出训练任务的配置",
-    "servers have no steps, so that no rate of the cost model applies": "推理服务没有训练步，成本模型的速率不适用",
-    "log {number} states no step time in a form that memcore reads: those of {tools}": (
+    "servers have no training steps, so the cost model's rates do not apply": (
+        "推理服务没有训练步，成本模型的速率不适用"
+    ),
+    "log {number} has no step time that memcore can read, supported are logs of {tools}": (
         "第 {number} 个日志中没有 memcore 能识别的单步时间；能识别的格式来自 {tools}"
     ),
     "searching layouts of {engine} is not supported yet": "暂不支持搜索 {engine} 的并行策略",
     "only {schedules} can be searched: leave it out, or set one of them": "只能搜索 {schedules}：请去掉此项，或选其一",
     "{policy} checkpointing": "激活检查点 {policy:s}",
     "no checkpointing": "无激活检查点",
-    "parameters stay gathered": "参数保持聚合",
+    "parameters stay gathered": "参数保持完整（未切分）",
     "{count} chunks": "{count} 个块",
     "whole experts": "完整专家",
     "offloaded": "卸载",
@@ -201,8 +203,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "hardware.accelerator is needed to decide whether the job fits": "判断能否放下需要 hardware.accelerator",
     "measured.rank: found {rank}": "measured.rank：值为 {rank}",
     "allowed: 'max', 'min' or the number of a rank, {several}": "允许：'max'、'min' 或 rank 的编号，{several}",
-    "all alike": "全部相同",
-    "a stage of {count}": "{count} 个阶段之一",
+    "all the same": "全部相同",
+    "one of {count} stages": "{count} 级之一",
     "log of {tool}": "{tool} 的日志",
     "a number given without a log": "未附日志的数字",
     "a {name} pipeline alternates forward and backward passes, so no moment is the end of all forward passes": (

@@ -10,7 +10,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "序列未打包：每个按 max_length 个 token 计，较短者所需更少"
     ),
     "max_length is not given: the model's longest sequence": "未给出 max_length：取模型的最长序列",
-    "training towers alone is not supported yet": "暂不支持只训练视觉塔",
+    "training only the towers is not supported yet": "暂不支持只训练视觉塔",
     "only towers and projector together can be trained": "视觉塔与投影层只能一起训练",
     "other methods are not supported yet with Megatron-Core": "暂不支持 Megatron-Core 的其他方法",
     "only `megatron sft` and `megatron pt` train": "只有 `megatron sft` 与 `megatron pt` 用于训练",
@@ -18,89 +18,91 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "distributed.dp_replicate_size is {count}: set the number of sharding ranks with --dp-shard": (
         "distributed.dp_replicate_size 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
     ),
-    "peft.exclude_modules: {names} has adapters here, which needs more": (
-        "peft.exclude_modules：{names} 在此仍带适配器，所需更多"
+    "peft.exclude_modules: memcore also counts adapters on {names}, which overestimates": (
+        "peft.exclude_modules：memcore 也计入 {names} 的适配器，结果偏高"
     ),
     "its own fp32 copy of the weights is not supported yet": "暂不支持其自带的 fp32 权重副本",
-    "nearest is torch.optim.AdamW with model.torch_dtype float32": (
+    "the closest is torch.optim.AdamW with model.torch_dtype float32": (
         "最接近的是 torch.optim.AdamW 加 model.torch_dtype float32"
     ),
-    "no sequence length is given: sequences are as long as the data's": "未给出序列长度：序列与数据一样长",
-    "model.use_liger_kernel is not given: families without code of Automodel's own get Liger's kernels, which are not "
-    "counted": "未给出 model.use_liger_kernel：Automodel 没有自有代码的模型族会用上 Liger 的内核，此处未计",
+    "no sequence length is given, so it depends on the data": "未给出序列长度，因此取决于数据",
+    "model.use_liger_kernel is not given: families without Automodel's own code get Liger's kernels, "
+    "which are not counted": (
+        "未给出 model.use_liger_kernel：Automodel 没有自有实现的系列会使用 Liger 的 kernel，此处未计入"
+    ),
     "set them with --implementation liger": "请用 --implementation liger 指定",
-    "attention, norms and feed-forward layers are checkpointed separately, which keeps up to four inputs of a layer: "
-    "taken as whole layers, which keep one": (
-        "注意力、归一化与前馈层分别做 checkpoint，每层最多保留四个输入：按整层处理，只保留一个"
+    "attention, norms and feed-forward layers are checkpointed separately, keeping up to four inputs "
+    "per layer: counted as whole layers, which keep one": (
+        "注意力、归一化与前馈层分别做激活检查点，每层最多保留四个输入：按整层计算，只保留一个"
     ),
     "supported: true, false, 'full' and 'selective'": "支持 true、false、'full' 与 'selective'",
     "{name} keeps {share} of the GPU during the update": "更新期间 {name} 占用 GPU 的 {share}",
-    "verl: the update of the actor is computed": "verl：计算的是 actor 的更新",
-    "the update of the actor is computed": "计算的是 actor 的更新",
+    "verl: only the actor's update is estimated": "verl：只估算 actor 的更新",
+    "only the actor's update is estimated": "只估算 actor 的更新",
     "generation and scoring come before it": "生成与打分在此之前",
-    "an actor of Megatron-Core is not supported yet": "暂不支持用 Megatron-Core 的 actor",
-    "nearest is actor.strategy=fsdp2": "最接近的是 actor.strategy=fsdp2",
+    "a Megatron-Core actor is not supported yet": "暂不支持用 Megatron-Core 的 actor",
+    "the closest is actor.strategy=fsdp2": "最接近的是 actor.strategy=fsdp2",
     "supported: fsdp, fsdp2": "支持 fsdp、fsdp2",
     "each sequence is counted with max_prompt_length + max_response_length tokens": (
         "每个序列按 max_prompt_length + max_response_length 个 token 计"
     ),
-    "give the sequences of a micro-batch": "请给出微批次的序列数",
-    "sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence": (
-        "序列被拼到 ppo_max_token_len_per_gpu 个 token 为止：按一个序列处理"
+    "set the micro-batch size": "请给出微批次大小",
+    "sequences are packed up to ppo_max_token_len_per_gpu tokens: counted as one sequence": (
+        "多个序列打包到 ppo_max_token_len_per_gpu 个 token：按一个序列计算"
     ),
-    "sequences are packed up to --train.max_tokens_per_gpu tokens: taken as one sequence": (
-        "序列被拼到 --train.max_tokens_per_gpu 个 token 为止：按一个序列处理"
+    "sequences are packed up to --train.max_tokens_per_gpu tokens: counted as one sequence": (
+        "多个序列打包到 --train.max_tokens_per_gpu 个 token：按一个序列计算"
     ),
-    "{folder} is taken for {model}, by the folder's name": "按文件夹名，{folder} 视为 {model}",
-    "found {value}: the command generates, and does not train": "值为 {value}：此命令用于生成，不做训练",
-    "of patterns, only names of modules are supported": "模式中只支持模块名",
+    "{folder} is assumed to be {model}, from the folder's name": "按文件夹名，{folder} 视为 {model}",
+    "found {value}: this command generates instead of training": "值为 {value}：此命令用于生成，不做训练",
+    "patterns are supported only if they are plain module names": "模式仅支持纯模块名",
     "takes its arguments from a command line": "从命令行取参数",
-    "give the command, in a file or as -": "请给出命令：写在文件里，或用 -",
-    "the script's arguments come from its command line: read are those of the command in its own text": (
-        "脚本的参数来自命令行：读取的是脚本自身文字中的命令"
+    "pass the command in a file, or as - on standard input": "请把命令写在文件里，或用 - 从标准输入传入",
+    "the script's arguments come from its command line: memcore read the command quoted in the script": (
+        "脚本的参数来自命令行：memcore 读取的是脚本文字中给出的命令"
     ),
-    "looks like a file of {tool}, which lacks {count} of its keys: {keys}": (
-        "看似 {tool} 的文件，但其中 {count} 个键它并没有：{keys}"
+    "looks like a {tool} file, but {count} of its keys are not that tool's: {keys}": (
+        "看似 {tool} 的文件，但其中 {count} 个键不属于该工具：{keys}"
     ),
-    "give the job with flags": "请用选项给出任务",
-    "found {value}, which the file does not say": "值为 {value}，文件中没有说明",
-    "write the value there": "请在那里写上值",
-    "adapters of {names} are taken for those of {together}, which are one matrix in transformers": (
+    "describe the job with flags": "请用命令行参数描述任务",
+    "found {value}, whose value is not in the file": "值为 {value}，其取值不在文件中",
+    "write the value there": "请在此处写上取值",
+    "adapters of {names} are counted as those of {together}, one matrix in transformers": (
         "{names} 的适配器按 {together} 的处理：在 transformers 中它们是一个矩阵"
     ),
     "device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` finds it": (
         "device_train_microbatch_size 为 auto，即放得下的最大值：`memcore solve --for micro-batch` 可求出"
     ),
-    "1 is taken": "按 1 计",
-    "MPT is taken for a GPT-2 of its sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
+    "1 is assumed": "按 1 计",
+    "MPT is counted as a GPT-2 of the same sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
     "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
     "this value is not supported yet": "暂不支持这个值",
     "adapters on all linear layers are supported": "支持在所有线性层上的适配器",
     # Methods
-    "prompts of {tokens} tokens are assumed": "假定提示为 {tokens} 个 token",
+    "prompts of {tokens} tokens are assumed": "假定提示词为 {tokens} 个 token",
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
-    "{key} is a key of {method}, which is assumed": "{key} 是 {method} 的键，据此推断",
-    "generation is not counted: the update alone": "不计生成，只计更新",
+    "{key} is a key of {method}, so this method is assumed": "{key} 是 {method} 的键，因此按该方法处理",
+    "only the update is counted, not generation": "只计更新，不计生成",
     # Keys that became no setting
     "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
-    "choose one by its number behind the file's name, as in FILE#2, or keep one: {commands}": (
+    "append its number to the file name, as in FILE#2, or keep only one: {commands}": (
         "请在文件名后写上编号选择一条（如 FILE#2），或只保留一条：{commands}"
     ),
     "{count} commands describe the same job": "{count} 条命令描述同一任务",
-    "found #{number}": "发现 #{number}",
+    "found #{number}": "编号为 #{number}",
     "it has {count} commands": "其中有 {count} 条命令",
-    "is a notebook in which nothing of a supported library is trained or served": (
-        "是 notebook，其中没有用受支持的库训练或部署"
+    "is a notebook that neither trains nor serves with a supported library": (
+        "是 notebook，但没有用受支持的库做训练或推理"
     ),
     "is not Python: line {line}: {what}": "不是 Python：第 {line} 行：{what}",
     "is longer than {count} characters": "超过 {count} 个字符",
     "is nested too deeply to be read": "嵌套过深，无法读取",
     "is called with different arguments in lines {lines}": "在第 {lines} 行以不同参数调用",
     "keep one of them": "请只保留一处",
-    "line {line}: arguments of {call} are in {name}, which is not a literal: left out": (
-        "第 {line} 行：{call} 的参数在 {name} 中，不是字面量：未采用"
+    "line {line}: arguments of {call} are in {name}, which is not a literal: ignored": (
+        "第 {line} 行：{call} 的参数在 {name} 中，不是字面量：已忽略"
     ),
-    "adapters on some layers alone are not supported yet": "尚不支持只在部分层上的适配器",
+    "adapters on only some layers are not supported yet": "暂不支持只在部分层上使用适配器",
     "name modules": "请给出模块名",
     "supported: 'none'": "支持：'none'",
     "lists {count} tensors of {bytes} bytes": "列出 {count} 个张量，共 {bytes} 字节",
@@ -108,21 +110,23 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no catalog model has that many: add its config.json after this file": (
         "目录中没有模型与之相符：请在此文件后加上其 config.json"
     ),
-    "to {bytes} bytes those of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，按该模型计算",
-    "{key}: {name} is taken as one layer of the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
+    "within {bytes} bytes of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，因此按该模型计算",
+    "{key}: {name} is counted as one layer with the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
     "found in line {line}": "位于第 {line} 行",
-    "of scripts LoraConfig is supported: describe it with {path}": "脚本仅支持 LoraConfig：请用 {path} 描述",
+    "in scripts, only LoraConfig is supported: describe the adapter with {path}": (
+        "脚本中只支持 LoraConfig：请用 {path} 描述适配器"
+    ),
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
-    "give the config that it makes": "请给出它生成的配置",
-    "{keys}: auto, which the Trainer makes of the model's width": "{keys}：auto，由 Trainer 按模型宽度换算",
-    "no release of {tool} that is known has this key": "{tool} 的已知版本都没有这个键",
+    "pass the config that it generates": "请给出它生成的配置",
+    "{keys}: auto, which the Trainer derives from the hidden size": "{keys}：auto，由 Trainer 按隐藏维度换算",
+    "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
-    "config_file: {name} is another file": "config_file：{name} 是另一个文件",
+    "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
     "give the original model": "请给出原模型",
     "a file of {tool} needs {value}": "{tool} 的文件需要 {value}",
-    "fsdp_config: {name} is another file": "fsdp_config：{name} 是另一个文件",
+    "fsdp_config: {name} is a separate file": "fsdp_config：{name} 是另一个文件",
     "what it says is not read": "未读取其内容",
     "found {option}:{value}, which PyTorch does not take": "值为 {option}:{value}，PyTorch 不接受",
     "layers are spread over the GPUs of a process, which is not supported yet": (
@@ -133,23 +137,23 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "fast_inference: vLLM's cache is not counted": "fast_inference：不计 vLLM 的缓存",
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",
-    "a file that merges an adapter, not a training job": "这是合并适配器的文件，不是训练任务",
+    "is a file that merges an adapter, not a training job": "这是合并适配器的文件，不是训练任务",
     "this method is not supported yet": "暂不支持此方法",
     "supported: 'lora', 'oft' and 'full'": "支持 'lora'、'oft' 与 'full'",
     "supported: 'lora', or leave it out for full fine-tuning": "支持 'lora'；全量微调则不写",
-    "{recipe}: what the recipe itself sets is not known": "{recipe}：配方自身设置的内容未知",
-    "read is what its command overrides": "只读取了命令所覆盖的键",
-    "Megatron-Core below LLaMA-Factory is not supported yet": "暂不支持 LLaMA-Factory 之下的 Megatron-Core",
-    "describe the job with flags of engine megatron": "请用 megatron 引擎的选项描述任务",
+    "{recipe}: the recipe's own settings are unknown": "{recipe}：配方自身的设置未知",
+    "memcore read only what the command overrides": "memcore 只读取了命令覆盖的键",
+    "LLaMA-Factory with Megatron-Core is not supported yet": "暂不支持 LLaMA-Factory 配合 Megatron-Core",
+    "describe the job with flags and --engine megatron": "请用命令行参数和 --engine megatron 描述任务",
     "supported: 'ulysses'": "支持 'ulysses'",
     "task_type: {task}: {said}": "task_type：{task}：{said}",
     "a row is counted as two sequences, an anchor with one positive": "每行数据按两条序列计算：锚点与一个正例",
     "a row is counted as two sequences, the query's with one document": "每行数据按两条序列计算：同一查询各配一篇文档",
-    "more of them take a larger micro-batch": "更多序列需要更大的微批",
+    "for more, raise the micro-batch size": "更多时请增大微批次",
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
     ),
-    "a second model for reference is not supported yet": "暂不支持另有参考模型",
+    "a separate reference model is not supported yet": "暂不支持单独的参考模型",
     "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
@@ -167,27 +171,27 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a file for `llamafactory-cli export` or `chat`, not a training job": (
         "这是 `llamafactory-cli export` 或 `chat` 的文件，不是训练任务"
     ),
-    "{key} may affect memory but is not supported yet: left out": "{key} 可能影响显存，暂不支持：已忽略",
+    "{key} may affect memory but is not supported yet: ignored": "{key} 可能影响显存，但暂不支持：已忽略",
     "no effect on memory: {keys}": "不影响显存：{keys}",
-    "no adapter is asked for: {keys} has no effect": "没有要求适配器：{keys} 不起作用",
+    "no adapter is set, so {keys} has no effect": "未设置适配器，{keys} 不起作用",
     "the default of {tool}": "{tool} 的默认值",
     "read, and changes nothing: the job is the same without it": "已读取，但没有影响：去掉它，任务不变",
     "off, unset or left to the tool": "已关闭、未设置，或由工具自行决定",
     "memory does not depend on it": "显存与它无关",
-    "may affect memory but is not supported yet: left out": "可能影响显存，但尚不支持：已忽略",
-    "is not understood, and left out": "无法识别，已忽略",
+    "may affect memory but is not supported yet: ignored": "可能影响显存，但暂不支持：已忽略",
+    "is not recognized and was ignored": "无法识别，已忽略",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
-    "give it with --set": "请用 --set 给出",
-    "-m: {path} is taken for {base}, by its name": "-m：按文件名，{path} 视为 {base}",
-    "{wider} is computed as {usual}: such files keep some tensors wider, by a few percent": (
-        "{wider} 按 {usual} 计算：这类文件有些张量位数更多，总共大百分之几"
+    "set it with --set": "请用 --set 给出",
+    "-m: {path} is assumed to be {base}, from its name": "-m：按文件名，{path} 视为 {base}",
+    "{wider} is computed as {usual}: such files keep some tensors in wider types, a few percent more": (
+        "{wider} 按 {usual} 计算：这类文件有些张量位数更多，总大小多百分之几"
     ),
     "give it with --{flag}, or its variables with --set": "请用 --{flag} 给出，或用 --set 给出其中的变量",
-    "train.max_seq_length is not set: sequences are as long as the data's": (
-        "未设置 train.max_seq_length：序列长度等于数据的长度"
+    "train.max_seq_length is not set, so the sequence length depends on the data": (
+        "未设置 train.max_seq_length，序列长度因此取决于数据"
     ),
-    "tokenizer.max_seq_len is not set: sequences are as long as the data's": (
-        "未设置 tokenizer.max_seq_len：序列长度由数据决定"
+    "tokenizer.max_seq_len is not set, so the sequence length depends on the data": (
+        "未设置 tokenizer.max_seq_len，序列长度因此取决于数据"
     ),
     "set the length with --seq": "请用 --seq 给出长度",
     "training a part of a model is not supported for torchtune yet": "torchtune 暂不支持只训练模型的一部分",
@@ -204,100 +208,98 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "步与步之间的评测与生成，或单个 token 的采样"
     ),
     "hosts, processes and request arrival": "主机、进程与请求的到达方式",
-    "read, by a tool's table or by what its keys mean together": "已读取：按工具的对照表，或由几个键共同决定",
-    "may change memory, and is not supported yet: left out by name": "可能影响显存，暂不支持：列出名称后忽略",
-    "changes what the job is, and is not supported yet: rejected with its name, unless it is off": (
-        "会改变任务本身，暂不支持：除非关闭，否则报错并指出该键"
+    "read, directly or together with other keys": "已读取：直接读取，或与其他键共同决定",
+    "may affect memory but is not supported yet: ignored, with a note that names it": (
+        "可能影响显存，暂不支持：忽略并列出名称"
+    ),
+    "changes the job and is not supported yet: rejected by name unless it is off": (
+        "会改变任务本身，暂不支持：除非关闭，否则按名称报错"
     ),
     "transformers' Trainer fills in auto": "transformers 的 Trainer 填入 auto 的值",
     # What several keys mean together
     "found {value}, which {ranks} data-parallel ranks with {each} sequences each do not divide": (
         "值为 {value}，不能被 {ranks} 个数据并行 rank、每个 {each} 条序列整除"
     ),
-    "found {value}, which times {stages} stages does not divide {layers} layers": (
-        "值为 {value}，乘以 {stages} 个阶段后不能整除 {layers} 层"
+    "found {value}: times {stages} stages, it does not divide {layers} layers": (
+        "值为 {value}：乘以 {stages} 级后不能整除 {layers} 层"
     ),
     "the number of GPUs is not given": "未说明 GPU 数",
     "set it with --gpus": "请用 --gpus 给出",
-    "{keys} is {count}, which is not divisible by the group sizes: left out": (
+    "{keys} is {count}, which is not divisible by the group sizes: ignored": (
         "{keys} 为 {count}，不能被各组大小整除：已忽略"
     ),
-    "{key} is left out: converting it to micro-batches needs the number of GPUs": (
+    "{key} is ignored: converting it to micro-batches needs the number of GPUs": (
         "{key} 已忽略：换算成微批次数需要知道 GPU 数"
     ),
     "{path} is {value}: the default of {tool}": "{path} 为 {value}：{tool} 的默认值",
-    "{key} is not understood, and left out": "{key} 未识别，已忽略",
+    "{key} is not recognized and was ignored": "{key} 无法识别，已忽略",
     "read as a file of {tool}": "按 {tool} 的文件读取",
     "transformers.TrainingArguments and TRL": "transformers.TrainingArguments 与 TRL",
-    "several processes without FSDP or DeepSpeed: taken as DDP": "多个进程且未用 FSDP 或 DeepSpeed：按 DDP 处理",
-    "lora_target_modules: PEFT has none of its own for {family}": "lora_target_modules：PEFT 对 {family} 没有默认值",
-    "taken as all-linear": "按 all-linear 处理",
+    "several processes without FSDP or DeepSpeed: treated as DDP": "多个进程且未用 FSDP 或 DeepSpeed：按 DDP 处理",
+    "lora_target_modules: PEFT has no default for {family}": "lora_target_modules：PEFT 对 {family} 没有默认值",
+    "treated as all-linear": "按 all-linear 处理",
     "lora_target_modules: not given": "lora_target_modules：未给出",
-    "PEFT's for {family}: {names}": "PEFT 对 {family} 的默认值：{names}",
+    "PEFT's defaults for {family}: {names}": "PEFT 对 {family} 的默认值：{names}",
     "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",
     "set the number of ranks with --dp-shard": "请用 --dp-shard 给出 rank 数",
     "fsdp_auto_wrap_policy is {policy}": "fsdp_auto_wrap_policy 为 {policy}",
     "each layer is assumed to be one unit, which needs less memory": "按每层一个单元处理，所需显存更少",
-    "deepspeed: {path} is another file": "deepspeed：{path} 是另一个文件",
+    "deepspeed: {path} is a separate file": "deepspeed：{path} 是另一个文件",
     "it was not imported, so its ZeRO stage is unknown": "未导入该文件，因此不知其 ZeRO 阶段",
     "its name suggests ZeRO stage {stage}": "从文件名得知为 ZeRO 阶段 {stage}",
     "bf16.enabled is 'auto': the trainer decides, bf16 is assumed": (
         "bf16.enabled 为 'auto'：按 bf16 处理，由训练器决定"
     ),
-    "{key} is left out: only Megatron-DeepSpeed calls deepspeed.checkpointing": (
+    "{key} is ignored: only Megatron-DeepSpeed calls deepspeed.checkpointing": (
         "{key} 已忽略：只有 Megatron-DeepSpeed 调用 deepspeed.checkpointing"
     ),
-    "--num-query-groups has no effect without {flag}, and is left out": (
-        "--num-query-groups 仅在有 {flag} 时有效，已忽略"
-    ),
-    "{flag} has no effect without --use-megatron-fsdp, and is left out": (
-        "{flag} 仅在有 --use-megatron-fsdp 时有效，已忽略"
-    ),
+    "--num-query-groups has no effect without {flag}: ignored": ("--num-query-groups 仅在有 {flag} 时有效，已忽略"),
+    "{flag} has no effect without --use-megatron-fsdp: ignored": ("{flag} 仅在有 --use-megatron-fsdp 时有效，已忽略"),
     "--vocab-size is {size}: {whose}": "--vocab-size 为 {size}：{whose}",
-    "BERT's cased words": "BERT 区分大小写的词表",
-    "BERT's lower-case words": "BERT 不区分大小写的词表",
-    "--vocab-size is {size}: {whose} and further ones": "--vocab-size 为 {size}：{whose}和另加的词",
-    "--vocab-size is {size}: that of {name}": "--vocab-size 为 {size}：取自 {name}",
-    "--vocab-size is {size}: that of GPT-2's words and merges": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",
+    "BERT's cased vocabulary": "BERT 区分大小写的词表",
+    "BERT's uncased vocabulary": "BERT 不区分大小写的词表",
+    "--vocab-size is {size}: {whose} plus additional tokens": "--vocab-size 为 {size}：{whose}加上新增的 token",
+    "--vocab-size is {size}: from {name}": "--vocab-size 为 {size}：取自 {name}",
+    "--vocab-size is {size}: GPT-2's vocabulary": "--vocab-size 为 {size}：取自 GPT-2 的词表与合并表",
     "only nanotron's Llama is supported: {reason}": "仅支持 nanotron 的 Llama：{reason}",
     "its Qwen2 has different layers": "其 Qwen2 的层不同",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
     "its experts have different layers": "其专家的层不同",
     "a loss with that term keeps more tensors": "带该项的损失会保存更多",
-    "{key} is {padded}: padded from {words} to a multiple of {multiple} times tp": (
-        "{key} 为 {padded}：从 {words} 填充到 {multiple} 乘 tp 的倍数"
+    "{key} is {padded}: padded from {words} to a multiple of {multiple} × tp": (
+        "{key} 为 {padded}：从 {words} 填充到 {multiple} × tp 的倍数"
     ),
     # Other calculators' configs
     "DistributedDataParallel does not split layers": "DistributedDataParallel 不切分层",
     "ZeRO does not split layers": "ZeRO 不切分层",
     "layers with routed experts are not split when FSDP is used": "与 FSDP 一起时不切分含路由专家的层",
-    "engine.{key} {value} has no meaning for engine.type {name}: left out": (
-        "engine.{key} {value} 对 engine.type {name} 无意义：已忽略"
+    "engine.{key} {value} does not apply to engine.type {name}: ignored": (
+        "engine.{key} {value} 不适用于 engine.type {name}：已忽略"
     ),
-    "engine.sharding_strategy 'no_shard' keeps everything on every GPU: taken as engine.type 'ddp'": (
+    "engine.sharding_strategy 'no_shard' keeps everything on every GPU: treated as engine.type 'ddp'": (
         "engine.sharding_strategy 'no_shard' 在每个 GPU 上保留全部：按 engine.type 'ddp' 处理"
     ),
-    "engine.{key} {value} needs ZeRO-{least}, found {stage}: left out": (
+    "engine.{key} {value} needs ZeRO-{least}, found {stage}: ignored": (
         "engine.{key} {value} 需要 ZeRO-{least}，当前为 {stage}：已忽略"
     ),
-    "taken as engine.type 'megatron-deepspeed', which does": "按会切分层的 engine.type 'megatron-deepspeed' 处理",
-    "all of these GPUs are taken as data-parallel ranks": "这些 GPU 全部按数据并行 rank 处理",
-    "training.activation_checkpointing {level}: taken as policy {policy}": (
+    "treated as engine.type 'megatron-deepspeed', which does": "按会切分层的 engine.type 'megatron-deepspeed' 处理",
+    "all of these GPUs are counted as data-parallel ranks": "这些 GPU 全部按数据并行 rank 处理",
+    "training.activation_checkpointing {level}: treated as policy {policy}": (
         "training.activation_checkpointing {level}：按策略 {policy} 处理"
     ),
     "{message}, the closest option that frameworks offer": "{message}，是框架中最接近的选项",
-    "hardware.total_gpu_memory_gb: left out, because memory is per GPU": (
-        "hardware.total_gpu_memory_gb：每个 GPU 单独计算，已忽略"
+    "hardware.total_gpu_memory_gb: ignored, because memory is counted per GPU": (
+        "hardware.total_gpu_memory_gb：显存按每个 GPU 计算，已忽略"
     ),
-    "parallelism.sequence_parallel has no meaning without tensor parallelism: left out": (
-        "没有张量并行时 parallelism.sequence_parallel 无意义：已忽略"
+    "parallelism.sequence_parallel has no effect without tensor parallelism: ignored": (
+        "没有张量并行时 parallelism.sequence_parallel 不起作用：已忽略"
     ),
-    "hardware.num_gpus {gpus} is not the product of the parallel sizes {product}: data parallelism is what the GPUs "
-    "leave, as launchers derive it": (
-        "hardware.num_gpus {gpus} 不等于各并行规模之积 {product}：数据并行按启动器的方式由剩余 GPU 得出"
+    "hardware.num_gpus {gpus} is not the product of the parallel sizes {product}: the data-parallel "
+    "size is derived from the number of GPUs, as launchers do": (
+        "hardware.num_gpus {gpus} 不等于各并行规模之积 {product}：与启动器一样，数据并行数由 GPU 数推算"
     ),
-    "model.largest_layer_params: computed from the model's sizes, left out": (
-        "model.largest_layer_params：由模型尺寸算出，已忽略"
+    "model.largest_layer_params: ignored, memcore computes it from the model's sizes": (
+        "model.largest_layer_params：已忽略，memcore 由模型尺寸计算"
     ),
     "model.hidden_size {hidden} is not divisible by {heads} heads: assumed heads of {width}": (
         "model.hidden_size {hidden} 不能被 {heads} 个头整除：假设每头 {width}"

@@ -49,7 +49,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "context parallelism": "上下文并行",
     "masks of attention": "注意力掩码",
     "adapters or frozen layers": "适配器或冻结层",
-    "offloaded activations": "卸载的激活",
+    "offloaded activations": "激活值卸载",
     "a KV cache": "KV 缓存",
     "latent attention": "潜在注意力（MLA）",
     "norms after the rotation": "旋转位置编码之后的归一化",
@@ -147,7 +147,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "{model} has no vision tower": "{model} 没有视觉塔",
     "the towers of {model} are not supported yet": "暂不支持 {model} 的视觉塔",
     "allowed: 0 (text only)": "允许：0（仅文本）",
-    "its towers' activations are not counted yet": "其视觉塔的激活尚未计入",
+    "its towers' activations are not counted yet": "其视觉塔的激活值尚未计入",
     "one image": "一张图像",
     "0 for text-only sequences": "纯文本序列为 0",
     "text only: an image has more tokens than a sequence": "仅文本：一张图像的 token 数多于序列",
@@ -200,16 +200,16 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "{setting} {schedule} 在没有流水线时不起作用（{stages} 为 1）"
     ),
     "one layer count for each of the {stages} stages, in order, {layers} in total": (
-        "按顺序为 {stages} 个阶段各给一个层数，合计 {layers}"
+        "按顺序为 {stages} 级各给一个层数，合计 {layers}"
     ),
     "one for each part": "每部分一个",
-    "{layers} layers would leave a stage empty": "{layers} 层会使某个阶段没有层",
+    "{layers} layers would leave a stage empty": "{layers} 层会使某一级没有层",
     "pipelines are supported only with FSDP2, found engine.version 1": "流水线仅支持 FSDP2，当前 engine.version 为 1",
     "LitGPT's scripts have no pipeline parallelism": "LitGPT 的脚本没有流水线并行",
     "PyTorch's schedules keep {stages} stages gathered, more are not supported yet": (
-        "PyTorch 的调度最多让 {stages} 级的参数保持聚合状态，更多级暂不支持"
+        "PyTorch 的调度最多让 {stages} 级的参数不重新切分，更多级暂不支持"
     ),
-    "found {stages} with {chunks} stages each": "值为 {stages}，每个有 {chunks} 个阶段",
+    "found {stages} ranks with {chunks} stages each": "当前为 {stages} 个 rank，每个 {chunks} 级",
     "{model} has {layers} layers": "{model} 有 {layers} 层",
     "a tied head": "共享权重的输出头",
     "such first layers": "这样的起始层",
@@ -221,17 +221,17 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "{framework} supports only {only}": "{framework} 仅支持 {only}",
     "'dualpipe' needs an even number of ranks": "'dualpipe' 需要偶数个 rank",
     "'dualpipev' supports any number": "'dualpipev' 支持任意个数",
-    "each 'dualpipe' rank has 2 stages, one per direction": "'dualpipe' 的每个 rank 有 2 个阶段，两个方向各一个",
-    "{schedule} has 2 stages on each rank": "{schedule} 的每个 rank 有 2 个阶段",
-    "{schedule} has one stage on each rank": "{schedule} 的每个 rank 有一个阶段",
+    "each 'dualpipe' rank has 2 stages, one per direction": "'dualpipe' 的每个 rank 有 2 级，两个方向各一级",
+    "{schedule} has 2 stages on each rank": "{schedule} 的每个 rank 有 2 级",
+    "{schedule} has one stage on each rank": "{schedule} 的每个 rank 有一级",
     "{schedule} needs a multiple of its {rounds} rounds": "{schedule} 需要其 {rounds} 轮的倍数",
     "{schedule} needs an even number of at least {count}": "{schedule} 需要不小于 {count} 的偶数",
-    "{schedule} needs at least {count}, one for each stage": "{schedule} 至少需要 {count}，每个阶段一个",
+    "{schedule} needs at least {count}, one for each stage": "{schedule} 至少需要 {count}，每级一个",
     "ranks r and PP - 1 - r hold the same two stages, and the caller sums their gradients in place": (
-        "rank r 与 PP - 1 - r 持有相同的两个阶段，其梯度由调用者原地求和"
+        "rank r 与 PP - 1 - r 持有相同的两级，其梯度由调用者原地求和"
     ),
     "data parallelism as in PyTorch's pipelines": "数据并行与 PyTorch 的流水线相同",
-    "'dualpipe' has DeepSeek's own, which returns none": "'dualpipe' 用 DeepSeek 自己的调度，不返回输出",
+    "'dualpipe' uses DeepSeek's own schedule, which returns no outputs": "'dualpipe' 用 DeepSeek 的调度，不返回输出",
     "PyTorch's default": "PyTorch 的默认值",
     "torchtitan does not request them": "torchtitan 不要求返回",
     # Tensor parallelism
@@ -248,8 +248,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "with tensor parallelism, supported only with torchtitan's layers and engine.type fsdp": (
         "在张量并行下仅支持 torchtitan 的层与 engine.type fsdp"
     ),
-    "{where}: PEFT hangs hooks of transformers' own plan on its matrices, which are not": (
-        "{where}：PEFT 在其矩阵上挂接 transformers 方案的钩子，暂不支持"
+    "{where}: PEFT adds hooks of transformers' own tensor-parallel plan, which is not supported yet": (
+        "{where}：PEFT 会加上 transformers 自身张量并行方案的钩子，暂不支持"
     ),
     "torchtitan's LoRA has no dropout": "torchtitan 的 LoRA 没有 dropout",
     "torchtitan's LoRA does not have this": "torchtitan 的 LoRA 没有此项",

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     # Adapters and towers
     "the framework's default": "框架的默认值",
-    "that of parameters": "与参数相同",
     "language model": "语言模型",
     "model: weights in FP8 become those of the job's own precision when they are loaded": (
         "model：FP8 权重在加载时转换为任务自身的精度"
@@ -37,17 +36,17 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet in a vision tower": "值为 {value}，在视觉塔中暂不支持",
     # CUDA graphs and offloading
     "found modules": "给出了模块",
-    "a graph of the whole iteration has none": "整个迭代的图没有模块",
+    "a CUDA graph of the whole iteration has none": "整个迭代的 CUDA Graph 没有模块",
     "found 'moe_preprocess' without 'moe_router'": "给出 'moe_preprocess' 而没有 'moe_router'",
     "found 'moe_router' where all of the MoE layer is captured or recomputed": (
         "给出 'moe_router'，而 MoE 层已整体捕获或重计算"
     ),
-    "graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity": (
-        "整个 MoE 层的图需要 engine.moe_pad_expert_input_to_capacity"
+    "CUDA graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity": (
+        "整个 MoE 层的 CUDA Graph 需要 engine.moe_pad_expert_input_to_capacity"
     ),
-    "found {graphs} with full recomputation": "值为 {graphs}，同时使用全量重计算",
+    "found {graphs} with full recomputation": "值为 {graphs}，同时使用完全重计算",
     "found {graphs} with fine-grained activation offloading, which is not supported yet": (
-        "值为 {graphs}，同时使用细粒度激活卸载，暂不支持"
+        "值为 {graphs}，同时使用细粒度激活值卸载，暂不支持"
     ),
     "supported only for Megatron-Core's GPT and hybrid models": "仅支持 Megatron-Core 的 GPT 与混合模型",
     "found 'attn_proj' without 'core_attn', whose result it takes": (
@@ -57,7 +56,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "Megatron-Core 只在 GPT 与混合模型中支持，BERT 和 T5 不支持"
     ),
     "needs {needed}, not {found}": "需要 {needed}，而非 {found}",
-    "full recomputation keeps no activations inside a layer": "完全重计算时层内不保留任何激活",
+    "full recomputation keeps no activations inside a layer": "完全重计算时层内不保留任何激活值",
     "found expert modules that engine.use_transformer_engine_op_fuser merges into one": (
         "给出的专家模块已由 engine.use_transformer_engine_op_fuser 合为一个"
     ),
@@ -73,10 +72,10 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
         "值为 {ranks}，不能整除 {model} 的 {size} 个{name}"
     ),
     "attention heads": "注意力头",
-    "groups of heads": "头的组",
+    "key-value heads": "键值头",
     "Mamba heads": "Mamba 头",
     "Mamba groups": "Mamba 组",
-    "columns of a feed-forward layer": "前馈层的列",
+    "feed-forward columns": "前馈层的列",
     "Megatron-Core's own attention": "Megatron-Core 自己的注意力",
     "Megatron's is 'vocab-parallel'": "Megatron 使用 'vocab-parallel'",
     "contradicts training.implementation {value}": "与 training.implementation {value} 矛盾",
@@ -113,7 +112,6 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     # Optimizers
     "Megatron's optimizers are 'fused'": "Megatron 的优化器为 'fused'",
     "supported with Megatron: {names}": "Megatron 支持：{names:s}",
-    "must be above 0": "须大于 0",
     "does not apply to muon": "不适用于 muon",
     "Megatron's is {dtype} here, {why}": "Megatron 在此为 {dtype}，{why}",
     "set by training.precision": "由 training.precision 决定",

@@ -8,7 +8,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     # What layers' code cannot do
     "use 'transformers'": "请用 'transformers'",
     "use 'transformers' or 'liger'": "请用 'transformers' 或 'liger'",
-    "Liger's kernels need {what}, which {family} lacks": "Liger 的内核需要{what}，{family} 没有",
+    "Liger's kernels need {what}, which {family} lacks": "Liger 的 kernel 需要{what}，{family} 没有",
     "LitGPT's layers need {what}, which {family} lacks": "LitGPT 的层需要{what}，{family} 没有",
     "torchtitan's models need {what}, which {family} lacks": "torchtitan 的模型需要{what}，{family} 没有",
     "Unsloth's functions are supported only with training.adapter.type 'lora'": (
@@ -18,7 +18,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "Unsloth 对 sinks 使用 flex attention，暂不支持"
     ),
     "context parallelism has no kernel for these widths and heads in this dtype": (
-        "上下文并行对此 dtype、宽度和头数没有内核"
+        "上下文并行没有支持该 dtype、宽度和头数的 kernel"
     ),
     "Megatron is not supported yet for {what}": "Megatron 暂不支持{what}",
     "training {family} is not supported yet: {what}": "暂不支持训练 {family}：{what}",
@@ -29,16 +29,16 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "training is supported from {base}": "训练请从 {base} 开始",
     "it leaves some layers in 16 bits": "其中部分层保留 16 位",
     # Parts of a model
-    "other mixers than attention": "注意力以外的混合层",
-    "other mixers than attention with rotated heads": "带旋转位置编码的注意力以外的混合层",
-    "other feed-forward layers than gated ones of three matrices": "三个矩阵的门控前馈层以外的前馈层",
-    "other embeddings than those of tokens": "token 嵌入以外的嵌入",
-    "another head than one matrix": "单个矩阵以外的输出头",
-    "layers wired as {wiring}": "按 {wiring} 连接的层",
-    "norms of kind {kind}": "{kind} 类归一化",
-    "mixers of kind {kind}": "{kind} 类混合层",
+    "mixers other than attention": "注意力以外的混合层",
+    "mixers other than attention with rotary embeddings": "带旋转位置编码的注意力以外的混合层",
+    "feed-forward layers other than gated ones with three matrices": "三个矩阵的门控前馈层以外的前馈层",
+    "embeddings other than token embeddings": "token 嵌入以外的嵌入",
+    "output heads other than a single matrix": "单个矩阵以外的输出头",
+    "layers connected as {wiring}": "按 {wiring} 连接的层",
+    "{kind} norms": "{kind} 类归一化",
+    "{kind} mixers": "{kind} 类混合层",
     "attention with sinks, distance biases or its own norms": ("带 sink、按距离偏置或自有归一化的注意力"),
-    "attention with full rotary embeddings": "使用完整旋转嵌入的注意力",
+    "attention with full rotary embeddings": "使用完整 RoPE 的注意力",
     "a gated feed-forward layer of two matrices": "两个矩阵的门控前馈层",
     "a gated feed-forward layer": "门控前馈层",
     "a gated feed-forward layer in every layer": "每层一个门控前馈层",
@@ -51,8 +51,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "no norm on queries and keys": "查询和键上没有归一化",
     "norms over heads or none": "按头的归一化或没有归一化",
     "norms over all heads together": "跨所有头的归一化",
-    "rotary embeddings": "旋转嵌入",
-    "rotary embeddings over whole heads": "覆盖整个头的旋转嵌入",
+    "rotary embeddings": "旋转位置编码（RoPE）",
+    "rotary embeddings over whole heads": "覆盖整个头的旋转位置编码",
     "attention to all tokens": "对全部 token 的注意力",
     "one matrix for queries, keys and values": "查询、键、值合为一个矩阵",
     "separate query, key and value matrices": "查询、键、值各自的矩阵",
@@ -66,8 +66,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "vision towers": "视觉塔",
     "shared caches": "共享的缓存",
     "fused matrices laid out {how}": "按 {how} 排列的融合矩阵",
-    "values of another width": "宽度不同的值",
-    "values that are keys": "以键为值",
+    "values with a different width": "宽度不同的值",
+    "values that reuse the keys": "以键为值",
     "mixer {kind}": "混合层 {kind}",
     "experts {kind}": "专家 {kind}",
     "norm {kind}": "归一化 {kind}",
@@ -77,7 +77,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "a network without a final norm": "没有最后归一化的网络",
     "attention in parallel with the feed-forward layer": "与前馈层并行的注意力",
     "layers of several mixers": "有多个混合层的层",
-    "layers with norms behind their parts, or one for several": "在各部分之后做归一化、或多个部分共用一个归一化的层",
+    "layers with norms after their parts, or one norm for several parts": (
+        "在各部分之后做归一化、或多个部分共用一个归一化的层"
+    ),
     "an indexer of sparse attention": "稀疏注意力的索引器",
     "feed-forward layers of another kind": "其他类型的前馈层",
     "routers with additional parameters": "带额外参数的路由器",
@@ -104,13 +106,15 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，其代码随 checkpoint 发布，与 transformers 的 {value2} 是不同的网络"
     ),
     "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (
-        "该系列的代码随 checkpoint 提供：激活按 transformers 中相同的层计算"
+        "该系列的代码随 checkpoint 提供：激活值按 transformers 中相同的层计算"
     ),
     "found {keys}, which this family's class in transformers does not know": (
         "发现 {keys:s}，transformers 中该系列的类没有这些键"
     ),
-    "what this family caches was read from its attention's tensors alone": "该系列缓存的内容仅由其注意力的张量得出",
-    "layers whose attention or feed-forward layer is not described": "未描述注意力或前馈层的层",
+    "this family's cache size was derived only from the shapes of its attention tensors": (
+        "该系列的缓存大小仅由其注意力张量的形状推出"
+    ),
+    "layers whose attention or feed-forward part is unknown to memcore": "memcore 不认识其注意力或前馈部分的层",
     "only the language model is counted: this family's vision and audio towers are not supported yet": (
         "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
     ),
@@ -129,8 +133,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "范围还包括无门控前馈层，以及配置未说明时的共享嵌入"
     ),
     "a model like Llama": "类似 Llama 的模型",
-    "expected a list of layers' numbers, found {value}": "应为层号列表，实为 {value}",
-    "expected numbers of layers, found {value}": "应为层号，实为 {value}",
+    "expected a list of layer numbers, found {value}": "应为层号列表，实为 {value}",
+    "expected layer numbers, found {value}": "应为层号，实为 {value}",
     "a positive integer": "正整数",
     "an integer of at least {least}": "不小于 {least} 的整数",
     "expected an integer of at most {most}, found {value}": "应为不大于 {most} 的整数，实为 {value}",
@@ -138,16 +142,16 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "expected a partial_rotary_factor from 0 to 1, found {value}": (
         "partial_rotary_factor 应在 0 到 1 之间，实为 {value}"
     ),
-    "lists {found} layers of {count}": "列出了 {found} 层，共 {count} 层",
-    "lists {found} layers of {count}, the first of which has to be full": (
+    "lists {found} of {count} layers": "列出了 {found} 层，共 {count} 层",
+    "lists {found} of {count} layers, the first of which must be full": (
         "列出了 {found} 层，共 {count} 层，其中第一层须为 full"
     ),
     "none of the {count} layers before has {kinds} attention to share": (
         "之前的 {count} 层中没有可共享的 {kinds} 注意力"
     ),
     "expected at least {count} pixels, the size of one token": "应不小于一个 token 的 {count} 像素",
-    "expected numbers of layers, each once, found {value}": "应为互不相同的层号，实为 {value}",
-    "the tower's results go into the first {count}": "编码塔的结果进入前 {count} 层",
+    "expected layer numbers without repeats, found {value}": "应为互不相同的层号，实为 {value}",
+    "the tower's features feed the first {count} layers": "视觉塔的特征要送入前 {count} 层",
     "results of layers {layers} are needed": "需要第 {layers} 层的结果",
     "{chosen} of {count} experts": "{count} 个专家中选 {chosen} 个",
     "{key} does not divide the {count} attention heads": "{key} 不能整除 {count} 个注意力头",
@@ -157,10 +161,10 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     ),
     "{heads} heads are too many for a hidden size of {hidden}": "{heads} 个头超过了隐藏维度 {hidden}",
     # Derived networks
-    "found {value}, and only {only} is supported for this family": "值为 {value}，该系列仅支持 {only}",
+    "found {value}, but only {only} is supported for this family": "值为 {value}，该系列仅支持 {only}",
     "missing": "缺失",
     "add the part of the configuration that has this name": "请补上配置中该名称的部分",
-    "the values of these keys do not fit each other: {keys}": "这些键的值互相不符：{keys:s}",
+    "the values of these keys contradict each other: {keys}": "这些键的值互相矛盾：{keys:s}",
     "found {value}, which is not supported inside this family yet": "值为 {value}，该系列内部暂不支持",
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
     "found no {parts}": "未找到 {parts:s}",
@@ -169,16 +173,16 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "only the parameters of this family's towers and encoders are counted": "该系列的塔和编码器只计参数",
-    "their activations are not": "其激活未计入",
+    "their activations are not": "其激活值未计入",
     # A model from its size
     "unknown": "未知",
-    "a model has a model_type, or of {names}": "模型应有 model_type，或以下之中：{names:s}",
-    "a short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names:s}",
+    "a model needs a model_type, or keys of the short form: {names}": "模型需要 model_type，或简写形式的键：{names:s}",
+    "the short form needs num_parameters or {names}": "简写形式需要 num_parameters 或 {names:s}",
     "found {count} layers without a repeating pattern": "有 {count} 层不构成重复的排列",
-    "at most {most} are read": "最多读取 {most} 层",
+    "at most {most} layers are supported": "最多支持 {most} 层",
     "expected at most {most}, found {value}": "应不大于 {most}，实为 {value}",
-    "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该模型家族没有",
-    "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该模型家族没有",
+    "found layers with {kind} mixers, which the family does not have": "含有 {kind} 混合层，而该系列没有",
+    "found {kind} feed-forward layers, which the family does not have": "含有 {kind} 前馈层，而该系列没有",
     "expected a number of parameters such as 7B or 350M, found {value}": "应为参数量，如 7B 或 350M，实为 {value}",
     "its sizes give {counted} parameters, but num_parameters is {stated}": (
         "其尺寸合 {counted} 个参数，而 num_parameters 为 {stated}"
@@ -195,11 +199,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "expected a number or a list of {count} zeros and ones, found {value}": (
         "应为数，或 {count} 个 0 与 1 的列表，实为 {value}"
     ),
-    "expected a text of {letters} | and /, found {value}": "应为由 {letters} | 和 / 组成的文本，实为 {value}",
+    "expected a string of {letters} | and /, found {value}": "应为由 {letters} | 和 / 组成的字符串，实为 {value}",
     "every multi-token-prediction depth must have the same layers": "每个多 token 预测深度须有相同的层",
     "found {count}, but {key} has {depths} depths": "值为 {count}，但 {key} 有 {depths} 个深度",
     "found {found} layers, expected {count} in total, in {chunks} equal chunks per stage": (
-        "给出 {found} 层，合计应为 {count}，每个阶段 {chunks} 个等大的块"
+        "给出 {found} 层，合计应为 {count}，每级 {chunks} 个等大的块"
     ),
     "{total} layers{counted} cannot be split evenly into {chunks} chunks": (
         "{total} 层{counted}无法均分为 {chunks} 个分块"
@@ -212,12 +216,12 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "应由 E、t、m、L 和 | 组成，可重复，如 t*3 或 (tt|)*4"
     ),
     "its brackets do not match": "括号不匹配",
-    "expected at most {most} layers and edges of stages, found {value}": (
-        "各层与各阶段边界合计应不超过 {most} 个，实为 {value} 个"
+    "expected at most {most} layers and stage boundaries, found {value}": (
+        "层与级边界合计应不超过 {most} 个，实为 {value} 个"
     ),
     "no chunks": "没有块",
-    "{found} chunks, which are not {each} for each of {stages} stages": (
-        "{found} 个块，不是 {stages} 个阶段各 {each} 个"
+    "found {found} chunks, expected {each} for each of {stages} stages": (
+        "给出 {found} 个块，应为每级 {each} 个，共 {stages} 级"
     ),
     "expected an object, found {value}": "应为对象，实为 {value}",
     "Llama 2's rule gives {rule}, for a total of {counted}": "按 Llama 2 的规则为 {rule}，合计 {counted}",

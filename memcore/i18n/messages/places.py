@@ -38,7 +38,7 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     ),
     "the expected value is the mean of two measured versions of {engine}": "预期值取两个实测 {engine} 版本的平均",
     # Targets of adapters
-    "PEFT's for {family}": "PEFT 对 {family} 的默认值",
+    "PEFT's default for {family}": "PEFT 对 {family} 的默认值",
     "LitGPT's lora_query and lora_value": "LitGPT 的 lora_query 和 lora_value",
     # Optimizers
     "AdamW of bitsandbytes": "bitsandbytes 的 AdamW",

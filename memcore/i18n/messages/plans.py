@@ -14,13 +14,14 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "its peak is in the {moment}, the largest part {category} ({bytes})": (
         "峰值在{moment}，其中最大的部分是{category}（{bytes}）"
     ),
-    "each GPU has {capacity} and the roomiest server tried holds {users} of {asked} sequences of {length} tokens": (
-        "每块 GPU 有 {capacity}，最宽裕的服务器可容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
+    "each GPU has {capacity}, and the largest server config tried holds only {users} of {asked} "
+    "sequences of {length} tokens": (
+        "每块 GPU 有 {capacity}，尝试过的配置中容量最大的也只能容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
     ),
     "Pipeline across nodes": "节点间流水线并行",
     "Replicas": "多副本",
     "tensor parallelism stays within a node, and stages send only hidden states between nodes": (
-        "张量并行不跨节点；各阶段在节点间只传递隐藏状态"
+        "张量并行不跨节点；各级在节点间只传递隐藏状态"
     ),
     "each rank has a cache for its own users, and experts are distributed over all ranks": (
         "每个 rank 只为自己的用户保存缓存，专家分布在所有 rank 上"
@@ -28,7 +29,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "fewer GPUs wait for each other at every layer, and each replica serves a part of the users": (
         "每层需要互相等待的 GPU 更少；每个副本服务一部分用户"
     ),
-    "each GPU has {capacity}, but the smallest server tried needs {size}, most of it {category} ({bytes})": (
+    "each GPU has {capacity}, but the smallest server config tried needs {size}, most of it {category} ({bytes})": (
         "每块 GPU 有 {capacity}，而尝试过的最小服务配置仍需 {size}，其中大部分是{category}（{bytes}）"
     ),
     # What a plan gives up
@@ -61,7 +62,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "chosen by this plan": "由本方案选定",
     "keeps the global batch size on this number of GPUs": "在该 GPU 数下保持全局批次大小不变",
     "more memory for each GPU": "每块 GPU 的显存更大",
-    "activations grow with the sequence": "激活随序列长度增长",
+    "activations grow with the sequence": "激活值随序列长度增长",
     "the cache grows with each token": "缓存随每个 token 增长",
     "two bytes of moments per parameter instead of four or eight": (
         "每个参数的一阶、二阶矩共 2 字节，而不是 4 或 8 字节"
@@ -78,7 +79,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "each layer saves only its input": "每层只保存输入",
     "the forward pass runs twice, about a third more arithmetic": "前向传播执行两次，计算量约增加三分之一",
     "every second matrix product and cheap operations are recomputed, attention is not": (
-        "重计算每隔一个的矩阵乘和开销小的算子，注意力不重计算"
+        "重计算每两个矩阵乘中的一个和开销小的算子，注意力不重计算"
     ),
     "data-parallel ranks shard the optimizer states and exchange the same number of bytes": (
         "数据并行 rank 切分优化器状态，通信字节数不变"
@@ -86,7 +87,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "data-parallel ranks shard master weights and moments and send as many bytes as before": (
         "在数据并行 rank 间切分主权重和一阶、二阶矩，通信量不变"
     ),
-    "tensor-parallel ranks also split norms and dropout": "张量并行的 rank 也切分归一化和 dropout 的激活",
+    "tensor-parallel ranks also split norms and dropout": "张量并行的 rank 也切分归一化和 dropout 的激活值",
     "they send as many bytes as before": "通信量不变",
     "optimizer states stay on the host, and the CPU runs the step": "优化器状态留在主机内存，由 CPU 执行更新",
     "master weights and moments stay on the host, and the CPU runs the step": (
@@ -111,5 +112,5 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "checkpoints are published in bf16": "checkpoint 以 bf16 发布",
     "the adapters are trained in bf16 too": "适配器也以 bf16 训练",
     "weights are stored as {format}": "权重以 {format} 存储",
-    "prompt and answer are shorter, or more users wait": "提示和回答更短，或更多用户等待",
+    "prompt and answer are shorter, or more users wait": "提示词和回答更短，或更多用户等待",
 }

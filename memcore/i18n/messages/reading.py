@@ -15,14 +15,14 @@ OF_READING_IN_CHINESE: Mapping[str, str] = {
     # Keys
     "appears twice with different values: {first} and {second}": "出现两次且值不同：{first:s} 和 {second:s}",
     "{key} appears twice with the same value": "{key:s} 出现两次，值相同",
-    "{path} is {value} in {first} and {other} in {second}: the latter holds": (
+    "{path} is {value} in {first} and {other} in {second}: the latter is used": (
         "{path:s} 在 {first:s} 中是 {value:s}，在 {second:s} 中是 {other:s}：以后者为准"
     ),
     "standard input is given twice": "标准输入给出了两次",
     # YAML
     "has a complex key, which is not supported": "含复杂键，暂不支持",
-    "has {sign} at the start of a value: quote such texts": "值以 {sign} 开头：请加引号",
-    "has a second colon: quote texts that contain `: `": "有第二个冒号：含 `: ` 的文本请加引号",
+    "has {sign} at the start of a value: quote such values": "值以 {sign} 开头：请加引号",
+    "has a second colon: quote values that contain `: `": "有第二个冒号：含 `: ` 的文本请加引号",
     "lacks its closing {quote}": "缺少结尾的 {quote}",
     "starts a text block but continues on the same line": "开始了文本块，但本行后面还有内容",
     "is too long: {error}": "过长：{error}",
@@ -36,7 +36,7 @@ OF_READING_IN_CHINESE: Mapping[str, str] = {
     "starts a second document, but only one is supported": "开始了第二个文档，而只支持一个",
     "has an anchor without a name": "锚点没有名称",
     "merges something that is not a mapping": "合并的不是映射",
-    "has a key that is neither text nor a number": "键既不是文本也不是数",
+    "has a key that is neither a string nor a number": "键既不是字符串也不是数",
     # Scripts
     "Variable defaults are nested more than {count} levels deep": "变量默认值嵌套超过 {count} 层",
     "Conditions are nested more than {count} levels deep": "条件嵌套超过 {count} 层",

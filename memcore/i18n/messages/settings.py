@@ -22,10 +22,10 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "profiles of this accelerator: {allowed}": "该加速器的实例规格：{allowed}",
     "accelerators with profiles: {allowed}": "可切分的加速器：{allowed}",
-    "slices of GPUs cannot send to each other, so that a job has one of them": (
+    "GPU slices cannot communicate with each other, so a job can use only one": (
         "MIG 实例之间不能通信，因此一个任务只能使用一个实例"
     ),
-    "found {value}, not one of the {count} models of the catalog{several}": (
+    "found {value}, which is not one of the {count} models in the catalog{several}": (
         "值为 {value}，不在目录的 {count} 个模型之中{several}"
     ),
     "give a config.json instead": "请改为提供 config.json",
@@ -58,11 +58,11 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value}": (
         "应为层数列表，或如 'Et*3|(tt|)*29m|L' 的布局，实为 {value}"
     ),
-    "expected a text of at most {most} characters, found {value}": "应为不超过 {most} 个字符的文本，实为 {value}",
+    "expected a string of at most {most} characters, found {value}": "应为不超过 {most} 个字符的字符串，实为 {value}",
     "expected at most {most} characters, found {value}": "应不超过 {most} 个字符，实为 {value} 个",
     "expected a list of at most {most} items, found {value}": "列表应不超过 {most} 项，实为 {value} 项",
-    "found an empty text": "文本为空",
-    "found half of a character (a lone surrogate), which no file can contain": (
+    "found an empty string": "字符串为空",
+    "found a lone surrogate (half a character), which no file can contain": (
         "含有半个字符（孤立的代理项），任何文件都无法保存"
     ),
     "leave the key out, or give null": "请去掉该键，或写 null",
@@ -70,10 +70,10 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "more than {most} values": "超过 {most} 个值",
     "expected a JSON object, found {kind}": "应为 JSON 对象，实为{kind}",
     "expected a JSON object": "应为 JSON 对象",
-    "a text or an object with {key}": "文本，或带 {key} 的对象",
+    "a string or an object with {key}": "字符串，或带 {key} 的对象",
     "an object": "对象",
     "a list": "列表",
-    "a text": "文本",
+    "a string": "字符串",
     "a number": "数",
     "nothing": "空值",
     "true or false": "true 或 false",
@@ -87,12 +87,12 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Megatron's precision-aware optimizer has engine.main_params_dtype": (
         "Megatron 的精度感知优化器用 engine.main_params_dtype"
     ),
-    "raises an error at its first step (torch/optim/sparse_adam.py): it takes sparse gradients, which only "
-    "nn.Embedding(sparse=True) makes, and all parameters of these models have dense ones": (
+    "raises an error at its first step (torch/optim/sparse_adam.py): it needs sparse gradients, "
+    "which only nn.Embedding(sparse=True) produces, but all gradients of these models are dense": (
         "在第一步报错（torch/optim/sparse_adam.py）：它需要只有 nn.Embedding(sparse=True) 产生的稀疏梯度，"
         "而这些模型的参数梯度都是稠密的"
     ),
-    "adam, adamw-8bit and paged-adamw-8bit take those": "adam、adamw-8bit 和 paged-adamw-8bit 接受稠密梯度",
+    "use adam, adamw-8bit or paged-adamw-8bit": "adam、adamw-8bit 和 paged-adamw-8bit 接受稠密梯度",
     "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4": (
         "在 transformers 中没有反向传播（quantizers，`is_trainable`）：请在加载时反量化，或改用 nf4"
     ),
@@ -131,7 +131,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "is TOML, which needs Python 3.11 or newer": "是 TOML，需要 Python 3.11 或更新版本才能读取",
     "is not the content of a JSON file: {error}": "不是 JSON 文件的内容：{error}",
     "cannot be read: {error}": "无法读取：{error}",
-    "holds no keys": "不含任何键",
+    "contains no keys": "不含任何键",
     "allowed: JSON, YAML, TOML, or a command line": "允许：JSON、YAML、TOML 或命令行",
     "does not match any supported tool": "不属于任何已支持的工具",
     "supported: {tools}, and config.json": "支持：{tools:s} 和 config.json",
@@ -143,7 +143,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
     "No closing quotation": "引号未闭合",
     "No closing bracket": "括号未闭合",
-    "Its variables never end": "变量无限展开",
+    "Its variables expand without end": "变量无限展开",
     "not an integer": "不是整数",
     "is indented differently from its neighbours": "缩进与相邻行不同",
     "is indented with a tab": "用制表符缩进",

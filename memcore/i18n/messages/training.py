@@ -7,7 +7,7 @@ from collections.abc import Mapping
 OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     # The loss
     "splits the loss into {count} chunks": "把损失分成 {count} 块",
-    "at most {most} are supported": "最多支持 {most} 块",
+    "at most {most} are supported": "最多支持 {most} 层",
     # Methods
     "a sequence has {tokens} tokens": "一个序列有 {tokens} 个 token",
     "found {method} with layers of {code}": "值为 {method}，层代码为 {code}",
@@ -17,9 +17,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "as the trainers do": "与各训练器相同",
     "pipeline parallelism": "流水线并行",
     # Liger
-    "{family} has no part that the others take the place of": "{family} 没有可由其余内核替换的部分",
+    "{family} has no part that the other kernels replace": "{family} 没有可由其他 kernel 替换的部分",
     # Adapters
-    "{model} has no {names}, which the adapter passes over": "{model} 没有 {names}，适配器会跳过它们",
+    "{model} has no {names}, so the adapter skips them": "{model} 没有 {names}，适配器会跳过它们",
     "'lora-fa' freezes LoRA's first matrices": "'lora-fa' 冻结 LoRA 的第一个矩阵",
     "needs training.adapter {kind}": "需要 training.adapter {kind}",
     "the embedding and the head are trained in {dtypes}": "嵌入与输出头以 {dtypes} 训练",
@@ -59,18 +59,18 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "not supported yet when rows of the head are trainable": "输出头的行可训练时暂不支持",
     "rows of {embedding} are trainable": "{embedding} 的行可训练",
     "supported only with LitGPT's layers": "仅支持 LitGPT 的层",
-    "needs identical layers, and more than 2 of them, unlike {model}": "{model} 有多种层，或层数太少",
+    "needs identical layers, and more than 2 of them, unlike {model}": "需要各层相同且多于 2 层，{model} 不满足",
     "with an adapter, only the adapter is trained": "有适配器时只训练适配器",
     "parts of parameter names: {names}, or all": "参数名的片段：{names:s}，或 all",
     "applies to lora and dora, found {kind}": "仅适用于 lora 和 dora，当前为 {kind}",
     # Optimizers
-    "{optimizer} has {names}": "{optimizer} 可用 {names:s}",
+    "{optimizer} supports {names}": "{optimizer} 支持 {names:s}",
     "the step on the host runs after the backward pass": "在主机上的更新在反向传播之后进行",
     "torch cannot mix plain tensors with DTensors": "torch 不能混用普通张量与 DTensor",
     "pytorch_optimizer's preconditioners are plain tensors, and {reason}": (
         "pytorch_optimizer 的预条件矩阵是普通张量，而{reason}"
     ),
-    "implementation {name} steps": "可用实现 {name}",
+    "use implementation {name}": "请用实现 {name}",
     "apollo_torch's projection is a plain tensor, and {reason}": "apollo_torch 的投影是普通张量，而{reason}",
     "its states are plain tensors, and {reason}": "其状态是普通张量，而{reason}",
     "'galore' projects DTensors": "'galore' 可投影 DTensor",
@@ -96,7 +96,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "found true with {count} micro-batches": "值为 true，而有 {count} 个微批次",
     "gradients are freed before they can accumulate": "梯度在累积之前就已释放",
     "supported only on one GPU or with FSDP2, without a pipeline": "仅支持单 GPU 或 FSDP2，且无流水线",
-    "with {setting} all gradients never exist at once": "有 {setting} 时没有一个时刻同时存在全部梯度",
+    "with {setting}, the gradients never exist all at once": "使用 {setting} 时，全部梯度不会同时存在",
     "its fused loss never creates logits": "其融合损失不产生 logits",
     "TRL's trainer never creates logits": "TRL 的训练器不产生 logits",
     "found {tokens}, which makes {count} chunks of {sequence} tokens": (
@@ -116,12 +116,12 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     ),
     "leave out training.loss_shift": "请去掉 training.loss_shift",
     "found 'cut-cross-entropy' with hidden states in {dtype}": "值为 'cut-cross-entropy'，而隐藏状态为 {dtype}",
-    "it takes bf16 and fp16": "它接受 bf16 和 fp16",
+    "it supports bf16 and fp16": "支持 bf16 和 fp16",
     "training.loss {loss} has its own kernels": "training.loss {loss} 有自己的 kernel",
     "{layers} has no SDPA for {family}": "{layers} 对 {family} 没有 SDPA",
     "{layers} has no {kernel} for this family": "{layers} 对该系列没有 {kernel}",
     "{reason}: its soft cap needs flash attention": "{reason}：其 soft cap 需要 flash attention",
-    "{kernel} has no fp32 kernel": "{kernel} 没有 fp32 内核",
+    "{kernel} has no fp32 kernel": "{kernel} 没有 fp32 kernel",
     "expert parallelism is supported only with 'torchtitan'": "专家并行仅支持 'torchtitan'",
     "it runs with engine.type none or ddp, found {engine}": "它在 engine.type none 或 ddp 下运行，当前为 {engine}",
     "'padded' is not supported yet with attention {kernel}": "'padded' 暂不支持注意力 {kernel}",
@@ -134,9 +134,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only for 'torchtitan' layers, found {implementation}": (
         "仅支持 'torchtitan' 的层，当前为 {implementation}"
     ),
-    "torchao has {recipes}": "torchao 可用 {recipes:s}",
-    "torchao gathers in float8 with 'tensorwise' only, found {recipe}": (
-        "torchao 只在 'tensorwise' 下以 float8 聚合，当前为 {recipe}"
+    "torchao supports {recipes}": "torchao 支持 {recipes:s}",
+    "torchao gathers in float8 only with 'tensorwise', found {recipe}": (
+        "torchao 只在 'tensorwise' 下以 float8 做 all-gather，当前为 {recipe}"
     ),
     "{model} has no recurrent mixers": "{model} 没有循环混合层",
     "{layers} has no KV cache in training": "{layers} 在训练中没有 KV 缓存",
@@ -145,26 +145,28 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，在带专家并行的流水线中暂不支持"
     ),
     # nanotron
-    "nanotron has: {values}": "nanotron 可用：{values:s}",
-    "nanotron has {only} only": "nanotron 只有 {only:s}",
+    "supported with nanotron: {values}": "nanotron 可用：{values:s}",
+    "nanotron supports only {only}": "nanotron 只支持 {only:s}",
     "tied embeddings": "共享嵌入",
     "nanotron's ranks each hold part of the logits": "nanotron 的各 rank 只持有部分 logits",
     "nanotron's pipeline needs at least {count} micro-batches": "nanotron 的流水线至少需要 {count} 个微批次",
     "engine.tp_mode is {mode}": "engine.tp_mode 为 {mode}",
-    "nanotron has 0 and 1": "nanotron 可用 0 和 1",
-    "nanotron's rows need tp_mode 'REDUCE_SCATTER'": "nanotron 的行切分需要 tp_mode 'REDUCE_SCATTER'",
+    "nanotron supports 0 and 1": "nanotron 支持 0 和 1",
+    "nanotron's row-parallel matrices need tp_mode 'REDUCE_SCATTER'": (
+        "nanotron 的行并行矩阵需要 tp_mode 'REDUCE_SCATTER'"
+    ),
     "'nanotron' is supported only for Llama models": "'nanotron' 仅支持 Llama 模型",
     "{model} lacks {what}": "{model} 缺少{what}",
     "nanotron requires head_dim = hidden_size / num_attention_heads, unlike {model}'s": (
         "nanotron 要求 head_dim = hidden_size / num_attention_heads，{model} 不是这样"
     ),
     "nanotron's load balancing leaves stage {number} of {model} without a layer or a loss": (
-        "nanotron 的负载均衡使 {model} 的阶段 {number} 没有层或损失"
+        "nanotron 的负载均衡使 {model} 的第 {number} 级没有层或损失"
     ),
     # Megatron-DeepSpeed
     "needs training.activation_checkpointing 'full'": "需要 training.activation_checkpointing 'full'",
     "with {setting} each rank already holds only part of the sequence": "有 {setting} 时各 rank 已只持有序列的一部分",
-    "Megatron-DeepSpeed has flash, math": "Megatron-DeepSpeed 可用 flash、math",
+    "Megatron-DeepSpeed supports flash and math": "Megatron-DeepSpeed 支持 flash 和 math",
     "DeepSpeed's pipelines support 0 and 1": "DeepSpeed 的流水线支持 0 和 1",
     "found {value}, which is not supported yet in DeepSpeed's pipelines": (
         "值为 {value}，在 DeepSpeed 的流水线中暂不支持"
@@ -198,7 +200,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only with {other}, found {engine}": "仅支持 {other}，当前为 {engine}",
     " times {others} ranks of other groups": "（乘以其他组的 {others} 个 rank）",
     "found {own}{times}, but hardware.num_gpus is {gpus}": "值为 {own}{times}，但 hardware.num_gpus 为 {gpus}",
-    "LitGPT's are {names}, or {all}": "LitGPT 的有 {names:s}，或 {all:s}",
+    "LitGPT's are {names}, or {all}": "LitGPT 支持 {names:s}，或 {all:s}",
     "{row} ({chosen}) keeps states like the parameters, in {kept}": "{row} ({chosen}) 的状态与参数相同，为 {kept}",
     "applies to engine.version {value}": "仅适用于 engine.version {value}",
 }

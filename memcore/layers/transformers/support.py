@@ -47,9 +47,9 @@ def check(network: Network) -> None:
 
 def _missing(layer: Layer) -> Iterator[str]:
     if layer.residual not in WIRINGS:
-        yield Message("layers wired as {!r}", layer.residual)
+        yield Message("layers connected as {!r}", layer.residual)
     if layer.residual == RESIDUAL and not (layer.mixers and layer.feeds):
-        yield "layers whose attention or feed-forward layer is not described"
+        yield "layers whose attention or feed-forward part is unknown to memcore"
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:
             yield Message("mixer {!r}", mixer_kind(mixer))
@@ -74,7 +74,7 @@ def _missing_in_attention(part: Attention) -> Iterator[str]:
         "shared caches": part.shares_cache,
         "cross attention": part.crosses,
         Message("fused matrices laid out {}", part.fused): part.fused not in ("no", *LAYOUTS),
-        "values of another width": part.heads.value != part.heads.width,
-        "values that are keys": len(part.inputs) == 2,
+        "values with a different width": part.heads.value != part.heads.width,
+        "values that reuse the keys": len(part.inputs) == 2,
     }
     yield from (name for name, has in special.items() if has)

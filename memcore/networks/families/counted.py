@@ -163,7 +163,7 @@ def _molmo(config: Config) -> Config:
     said = tuple(config.get(key) is True for key in ("qkv_bias", "attention_layer_norm", "norm_after"))
     if said not in kinds:
         raise ConfigError.at(
-            "model.norm_after", "found {}, and only {} is supported for this family", shown(said[2]), shown(False)
+            "model.norm_after", "found {}, but only {} is supported for this family", shown(said[2]), shown(False)
         )
     rows, wide = whole(config.get("embedding_size")), whole(config.get("intermediate_size"))
     sizes = {"intermediate_size": wide // 2, "vocab_size": rows or config.get("vocab_size")}
@@ -296,7 +296,7 @@ def _keye(config: Config) -> Iterator[Weight]:
     yield part("mlp_AR", norms(1, width), matrix(4 * width, 4 * width), matrix(hidden, 4 * width))
 
 
-_POOLING = "pooling head, which servers leave out"
+_POOLING = "pooling head, which servers do not load"
 
 
 def _pooled(config: Config) -> Mapping[str, int]:
@@ -410,7 +410,7 @@ def _speaks(config: Config) -> Mapping[str, int]:
         return {}
     found = {**talker, "model_type": "qwen2_5_omni_talker"}
     sizes = tensors(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
-    return {"talker, which servers leave out": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
+    return {"talker, which servers do not load": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
 
 
 @dataclass(frozen=True, slots=True)

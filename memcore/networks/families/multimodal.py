@@ -59,7 +59,7 @@ def _taps(whole: Reader) -> Sequence[int]:
     named = whole.listed("vision_feature_layer") or [whole.value("vision_feature_layer")]
     found = [-1 if each is None else each for each in named]
     if not all(isinstance(each, int) and each != 0 for each in found):
-        whole.refuse("vision_feature_layer", "expected numbers of layers, found {!r}", found)
+        whole.refuse("vision_feature_layer", "expected layer numbers, found {!r}", found)
         return (-1,)
     return [each - 1 if each > 0 else each for each in found if isinstance(each, int)]
 

@@ -250,7 +250,7 @@ def _part(block: object, name: str, number: int) -> Config:
         if found.get(key):
             raise ConfigError.at(
                 f"model.block_configs.{number}.{name}.{key}",
-                "found {}, and only {} is supported for this family",
+                "found {}, but only {} is supported for this family",
                 shown(found[key]),
                 shown(None),
             )
@@ -466,7 +466,7 @@ def _llava(config: Config) -> Config:
     if projector != "mlp2x_gelu":
         raise ConfigError.at(
             "model.mm_projector_type",
-            "found {}, and only {} is supported for this family",
+            "found {}, but only {} is supported for this family",
             shown(projector),
             shown("mlp2x_gelu"),
         )

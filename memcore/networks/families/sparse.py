@@ -49,7 +49,7 @@ def llama4_places(reader: Reader) -> list[Place]:
     listed = reader.listed("no_rope_layers") or ()
     rotates = [bool(flag) for flag in listed] or [place.mask == "chunked" for place in places]
     if len(rotates) != len(places):
-        reader.refuse("no_rope_layers", "lists {} layers of {}", len(rotates), len(places))
+        reader.refuse("no_rope_layers", "lists {} of {} layers", len(rotates), len(places))
         return list(places)
     return [replace(place, rotates=each) for place, each in zip(places, rotates, strict=True)]
 
@@ -81,7 +81,7 @@ def _glm_places(reader: Reader) -> list[Place]:
         period, first = reader.integer("index_topk_freq", 1), reader.integer("index_skip_topk_offset", 2, least=0)
         kinds = ["shared" if max(i - first + 1, 0) % period else "full" for i in range(count)]
     if len(kinds) < count or kinds[0] != "full":
-        reader.refuse("indexer_types", "lists {} layers of {}, the first of which has to be full", len(kinds), count)
+        reader.refuse("indexer_types", "lists {} of {} layers, the first of which must be full", len(kinds), count)
     return [Place("shared" if kind == "shared" else "attention") for kind in kinds[:count]]
 
 

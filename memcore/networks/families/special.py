@@ -121,7 +121,7 @@ def _sparse_gates(reader: Reader) -> list[str]:
     if listed is None:
         listed = [float(count > 10 and i < 10) for i in range(count)]
     if len(listed) < count:
-        reader.refuse("activation_sparsity_pattern", "lists {} layers of {}", len(listed), count)
+        reader.refuse("activation_sparsity_pattern", "lists {} of {} layers", len(listed), count)
         return ["dense"] * count
     return ["sparse" if isinstance(each, (int, float)) and each > 0 else "dense" for each in listed[:count]]
 
@@ -239,7 +239,7 @@ def _v4_types(reader: Reader) -> list[Place]:
     if unknown:
         reader.refuse("layer_types", "found {!r}; allowed: {}", unknown[0], joined(", ", rates.values()))
     if len(listed) < count:
-        reader.refuse("layer_types", "lists {} layers of {}", len(listed), count)
+        reader.refuse("layer_types", "lists {} of {} layers", len(listed), count)
     return [Place(str(word) if word in rates.values() else rates[4]) for word in listed[:count]]
 
 
@@ -250,7 +250,7 @@ def _v4_feeds(reader: Reader) -> list[str | None]:
         first = reader.integer("num_hash_layers", 3, least=0)
         return ["hashed" if i < first else "sparse" for i in range(count)]
     if len(listed) < count:
-        reader.refuse("mlp_layer_types", "lists {} layers of {}", len(listed), count)
+        reader.refuse("mlp_layer_types", "lists {} of {} layers", len(listed), count)
     return ["hashed" if word == "hash_moe" else "sparse" for word in listed[:count]]
 
 

@@ -318,7 +318,7 @@ def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
 
     deep = reader.places("deepstack_visual_indexes") or ()
     if len(set(deep)) < len(deep) or any(each < 0 for each in deep):
-        reader.refuse("deepstack_visual_indexes", "expected numbers of layers, each once, found {!r:.80}", list(deep))
+        reader.refuse("deepstack_visual_indexes", "expected layer numbers without repeats, found {!r:.80}", list(deep))
     ends = [
         *_patches(prefix, bias=True),
         tensor(f"{prefix}pos_embed.weight", "nt", "ht"),

@@ -52,7 +52,7 @@ class Advice:
 
     @cached_property
     def saving(self) -> int:
-        """Return the bytes in tensors saved at the peak; negative if the job needs more."""
+        """Return the allocated memory saved at the peak; negative if the job needs more."""
         return self.before.allocated.expected - self.after.allocated.expected
 
     @cached_property
@@ -131,7 +131,7 @@ _TRAFFIC: Mapping[str, str] = {
 
 def _arithmetic(before: float, after: float) -> str:
     change = after / before - 1
-    return Message("{:+.0f}% arithmetic", 100 * change) if abs(change) >= 0.005 else ""
+    return Message("{:+.0f}% compute", 100 * change) if abs(change) >= 0.005 else ""
 
 
 def _traffic(name: str, before: float, after: float, words: str) -> str:

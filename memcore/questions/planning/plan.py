@@ -233,7 +233,7 @@ def plan_by_piece(
     if isinstance(found, MemcoreError):
         raise found
     if rates and isinstance(found, ServingEstimate):
-        raise ConfigError.at("rates", "servers have no steps, so that no rate of the cost model applies")
+        raise ConfigError.at("rates", "servers have no training steps, so the cost model's rates do not apply")
     if found.capacity is None:
         message = "a plan needs a GPU model; set it, or hardware.gpu_memory_gb"
         raise ConfigError.at(Hardware.accelerator, message)
@@ -303,14 +303,14 @@ def _because(leanest: Found) -> str:
         pool, length = leanest.pool, leanest.asked_length
         if pool is not None and pool.capacity is not None and leanest.device.expected <= (leanest.capacity or 0):
             return Message(
-                "each GPU has {} and the roomiest server tried holds {} of {} sequences of {:,} tokens",
+                "each GPU has {}, and the largest server config tried holds only {} of {} sequences of {:,} tokens",
                 capacity,
                 pool.users(length) or 0,
                 leanest.users,
                 length,
             )
         return Message(
-            "each GPU has {}, but the smallest server tried needs {}, most of it {} ({})",
+            "each GPU has {}, but the smallest server config tried needs {}, most of it {} ({})",
             capacity,
             format_bytes(leanest.device.expected),
             largest,

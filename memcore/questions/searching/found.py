@@ -30,7 +30,7 @@ class Found:
     accelerator: str | None
     """The accelerator's id, if the search tries several."""
     allocated: int
-    """Bytes in tensors at the peak of the worst rank, as `estimate` predicts."""
+    """Allocated memory at the peak of the worst rank, as `estimate` predicts."""
     device: int | None
     """Bytes in use on the device; None for layouts that are not recommended."""
     fits: bool | None

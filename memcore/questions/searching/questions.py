@@ -77,7 +77,7 @@ class Question:
 
     @property
     def ceiling(self) -> int | None:
-        """Bytes in tensors above which nothing fits."""
+        """Allocated memory above which nothing fits."""
         return None if self.capacity is None else self.capacity - self.outside
 
     def found(self, layout: Layout, price: Cost, answer: Measured) -> Found:

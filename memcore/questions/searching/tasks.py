@@ -35,7 +35,7 @@ class Task:
     space: Space
     layouts: tuple[Layout, ...]
     ceiling: int | None
-    """Bytes in tensors above which nothing fits; None: nobody knows."""
+    """Allocated memory above which nothing fits; None: nobody knows."""
     margin: int = 0
     """Bytes below the ceiling within which the device is not estimated: too little would be left."""
 

@@ -130,7 +130,7 @@ class Totals:
         self._growths: dict[tuple[int, ...], int | None] = {}
 
     def total(self, layout: Layout) -> int | MemcoreError:
-        """Bytes in tensors at the peak of the worst rank, or why engine or model cannot do it."""
+        """Allocated memory at the peak of the worst rank, or why engine or model cannot do it."""
         point = self._point(layout)
         if isinstance(point, MemcoreError):
             return point

@@ -217,7 +217,7 @@ def _grown(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
                 found.append(
                     replace(
                         entry,
-                        title="one layer's keys, copied to append",
+                        title="one layer's keys, copied when a token is appended",
                         itemsize=Fraction(entry.itemsize) / 2,
                         each=entry.each // 2,
                     )
@@ -252,7 +252,7 @@ def _moments(job: ServingJob, layer: Layer, sizes: Mapping[str, int]) -> Iterato
         if isinstance(dense, FeedForward):
             copies = 2 if dense.gate is None and not dense.fused else 3
             inner: Shape = ("b", "s", *dense.down.inner)
-            title = "gate, up and their product" if copies == 3 else "up and the same activated"
+            title = "gate, up and their product" if copies == 3 else "up, before and after activation"
             yield [*stream, tensor(title, "activations", inner, size, sizes, _MODEL, copies=copies)]
 
 

@@ -67,7 +67,7 @@ def gaps(model: Model) -> tuple[str, ...]:
             if isinstance(part, LatentAttention) and part.indexer:
                 found.append("the indexer of sparse attention")
         if layer.extra is not None:
-            found.append(Message("{}'s additional parts of a layer", layer.extra.variant))
+            found.append(Message("{}'s additional layer parts", layer.extra.variant))
     return tuple(dict.fromkeys(found))
 
 

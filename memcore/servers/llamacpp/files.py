@@ -54,7 +54,7 @@ def weights_of(text: str, notes: list[Message]) -> str:
     """A format in the words of llama-quantize; what is computed as another one is noted."""
     found = plain_format(text)
     if found in _WIDER:
-        message = "{} is computed as {}: such files keep some tensors wider, by a few percent"
+        message = "{} is computed as {}: such files keep some tensors in wider types, a few percent more"
         notes.append(Message(message, found, _WIDER[found]))
     return _WIDER.get(found, found)
 
@@ -70,7 +70,7 @@ def of_gguf(path: str) -> tuple[dict[str, Any], list[Message]]:
     model = named(name[: file.start()])
     if model is None:
         return said, notes
-    return {**said, "-hf": model.base}, [*notes, Message("-m: {} is taken for {}, by its name", name, model.base)]
+    return {**said, "-hf": model.base}, [*notes, Message("-m: {} is assumed to be {}, from its name", name, model.base)]
 
 
 _REPOSITORY = re.compile(r"[-_.]((?:i?q\d\w*)|bf16|f16|f32)(?:-gguf)?$", re.IGNORECASE)

@@ -42,7 +42,9 @@ def file_type_of(name: str) -> str:
     found = name.strip().upper().replace("-", "_")
     found = ALIASES.get(found, found)
     if found not in FILE_TYPES:
-        message = Message("found {!r}, which llama-quantize does not know; it knows {}", name, joined(", ", FILE_TYPES))
+        message = Message(
+            "found {!r}, which llama-quantize does not know; it supports {}", name, joined(", ", FILE_TYPES)
+        )
         raise ConfigError([Problem(Inference.quantization, message, nearest(found, FILE_TYPES))])
     return found
 

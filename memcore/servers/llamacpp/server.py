@@ -77,7 +77,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         )
     sequences = read.take(Inference.batch_size, 1, "one sequence")
     given = read.given(Inference.quantization)
-    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most usual file")).upper()
+    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
     name = ALIASES.get(name, name)
     if name not in FILE_TYPES and name not in BLOCK_TYPES:
         allowed = ", ".join(each.lower() for each in FILE_TYPES)

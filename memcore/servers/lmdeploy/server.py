@@ -62,7 +62,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     return Options(
         share=read.take(LmdeploySettings.cache_max_entry_count, 0.8),
         tokens=read.take(LmdeploySettings.max_prefill_token_num, 8192),
-        sequences=given or read.take(Inference.max_num_seqs, usual, "LMDeploy's table of GPUs"),
+        sequences=given or read.take(Inference.max_num_seqs, usual, "from LMDeploy's table of GPUs"),
         block=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 64,
         turbomind=backend == "turbomind",
     )
@@ -114,8 +114,8 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
     if chosen.turbomind:
         source, text = _ENGINE, "buffers of the engine, tuned kernels"
     else:
-        source, text = _EXECUTOR, "graphs, and what PyTorch's allocator rounds up"
-    yield observed("workspaces and graphs", "workspaces", bounds, source, text, "no source fixes them")
+        source, text = _EXECUTOR, "CUDA graphs, and rounding by PyTorch's allocator"
+    yield observed("workspaces and CUDA graphs", "workspaces", bounds, source, text, "not documented by any source")
     if job.basics.layout.tensor > 1 and chosen.turbomind:
         sizes = {"T": chosen.tokens, "h": job.basics.sizes["h"]}
         yield tensor("buffers of all-reduce", "workspaces", ("T", "h"), 2, sizes, _ENGINE)
@@ -123,15 +123,18 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
 
 def _notes(job: ServingJob, found: list[Held], blocks: int | None) -> Iterator[str]:
     """What LMDeploy refuses when it starts, and what it shortens."""
-    yield "buffers of a step have to fit into what the cache leaves; a smaller cache_max_entry_count makes room"
+    yield ("a step's buffers must fit into what the cache leaves free; a smaller cache_max_entry_count makes room")
     if blocks is None:
         return
     paging = max((each.paging for each in found), key=lambda each: each.block)
     if paging.groups and blocks <= _LEAST:
-        yield 'LMDeploy refuses: "No enough gpu memory for kv cache."; a smaller weight format or more GPUs start'
+        yield (
+            'LMDeploy refuses: "No enough gpu memory for kv cache."; it starts with a smaller weight format '
+            "or more GPUs"
+        )
     elif paging.groups and paging.needed(job.basics.max_model_len) > blocks:
         tokens = int(blocks / max(paging.needed(job.basics.max_model_len), 1) * job.basics.max_model_len)
-        yield Message("LMDeploy starts, and takes sessions of at most {:,} tokens", tokens)
+        yield Message("LMDeploy starts, but accepts sessions of at most {:,} tokens", tokens)
 
 
 _LEAST = 2

@@ -20,8 +20,8 @@ class LmdeploySettings(Section, path="engine", engines=_LMDEPLOY):
 
     cache_max_entry_count = setting(
         Number(0.01, 1),
-        "Cache share",
-        "Share of the memory free after loading that LMDeploy gives to the KV cache.",
+        "Cache fraction",
+        "Fraction of the memory free after loading that LMDeploy gives to the KV cache.",
         flag="cache-max-entry-count",
         common=True,
         default="0.8",
@@ -35,7 +35,7 @@ class LmdeploySettings(Section, path="engine", engines=_LMDEPLOY):
         "LMDeploy's engine",
         "Engine that runs the model.",
         flag="lmdeploy-backend",
-        default="turbomind where it has the model, otherwise pytorch",
+        default="turbomind if it supports the model, otherwise pytorch",
         advanced=True,
     )
 
@@ -43,7 +43,7 @@ class LmdeploySettings(Section, path="engine", engines=_LMDEPLOY):
 SECTIONS = (LmdeploySettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LmdeploySettings.cache_max_entry_count: ("LMDeploy 把加载后空闲显存的多大比例用作 KV 缓存。", "缓存比例"),
-    LmdeploySettings.max_prefill_token_num: ("处理提示时每步的最大 token 数。", "每步最大预填充 token 数"),
+    LmdeploySettings.max_prefill_token_num: ("处理提示词时每步的最大 token 数。", "每步最大预填充 token 数"),
     LmdeploySettings.backend: (
         "运行模型的引擎。",
         "LMDeploy 的引擎",

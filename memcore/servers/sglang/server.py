@@ -164,7 +164,7 @@ def budget(job: ServingJob) -> Budget:
         pool=_pool(job, chosen, found, least),
         line=line,
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
-        notes=("activations and graphs are outside the static fraction", *_startup(job, found, least)),
+        notes=("activations and CUDA graphs are outside the static fraction", *_startup(job, found, least)),
     )
 
 
@@ -175,11 +175,11 @@ def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterato
     """
     if any(rank.available is not None and rank.available <= 0 for rank in found):
         yield (
-            'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."; '
-            "a smaller weight format or more GPUs start"
+            'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."; it starts '
+            "with a smaller weight format or more GPUs"
         )
     elif tokens is not None and tokens < job.basics.max_model_len:
-        yield Message("SGLang starts, and takes requests of at most {:,} tokens", tokens)
+        yield Message("SGLang starts, but accepts requests of at most {:,} tokens", tokens)
 
 
 def _free(job: ServingJob) -> int:
@@ -279,7 +279,10 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     expected = (2 * chosen.graphs + 8 * _prefill_graphs(chosen.chunk)) * MiB
     text = "2 MiB for each sequence of the largest graph, 8 MiB for each prefill graph"
     if not chosen.prefill_graphs:
-        expected, text = (100 + 5 * chosen.graphs) * MiB, "100 MiB, and 5 for each sequence of the largest graph"
+        expected, text = (
+            (100 + 5 * chosen.graphs) * MiB,
+            ("100 MiB plus 5 MiB for each sequence of the largest CUDA graph"),
+        )
     bounds = Range(expected // 3, expected, 2 * expected)
     graphs = observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, "SGLang's own estimate, not a measurement")
     return [*expert_workspace(step, stage), *peak, graphs]

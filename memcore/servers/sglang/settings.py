@@ -65,12 +65,12 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
 SECTIONS = (SglangSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     SglangSettings.mem_fraction_static: (
-        "SGLang 用于权重和 KV 缓存池的显存比例，不含激活与 CUDA Graph。",
+        "SGLang 用于权重和 KV 缓存池的显存比例，不含激活值与 CUDA Graph。",
         "静态显存比例",
         "SGLang 自己的规则，取决于 GPU、分块大小和 CUDA Graph",
     ),
     SglangSettings.chunked_prefill_size: (
-        "每步的最大提示 token 数。",
+        "每步的最大提示词 token 数。",
         "分块预填充",
         "按显存为 2048、4096、8192 或 16384",
     ),

@@ -74,7 +74,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         if isinstance(content, Mapping):
             settled |= flat(content)
         else:
-            notes.append(Message("{}: {} is another file; give it as well", flag, name))
+            notes.append(Message("{}: {} is a separate file; give it as well", flag, name))
     plain, more = _of_file(settled)
     return plain, (*notes, *more)
 
@@ -102,7 +102,7 @@ def _of_file(found: Mapping[str, Any]) -> Settled:
             settled.setdefault(_TOKENS, count)
         draft = next((settled.pop(each) for each in _DRAFTS if each in settled), None)
         if draft is not None:
-            taken = "{}: {} is taken as one layer of the model's own widths"
+            taken = "{}: {} is counted as one layer with the model's own widths"
             notes.append(Message(taken, _DRAFTS[0], draft))
         method = str(settled[_METHOD]).lower().replace("_", "")
         settled[_METHOD] = next((each for each in _METHODS.values() if each.lower() == method), settled[_METHOD])

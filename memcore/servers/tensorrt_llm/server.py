@@ -82,7 +82,12 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
     bounds = Range(0, GiB // 2, 2 * GiB)
     kernels = observed(
-        "kernel workspaces", "workspaces", bounds, _SOURCE, "chosen when the engine is built", "no source fixes them"
+        "kernel workspaces",
+        "workspaces",
+        bounds,
+        _SOURCE,
+        "chosen when the engine is built",
+        "not documented by any source",
     )
     entries = [
         *rank_weights(job, stage),

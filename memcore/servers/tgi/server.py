@@ -59,7 +59,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     asked = read.given(Inference.max_model_len)
     prefill = read.given(TgiSettings.max_batch_prefill_tokens)
     if prefill is None:
-        reason = "the launcher's rule from the GPU's and the model's FLOPs"
+        reason = "the launcher's rule, from the GPU's and the model's FLOPs"
         prefill = read.take(TgiSettings.max_batch_prefill_tokens, _prefill(basics), reason)
     eight_bits = basics.stored is not None and basics.stored.format.name == "int8"
     return Options(
@@ -149,7 +149,7 @@ def _workspaces(chosen: Options) -> Iterator[Entry]:
     bounds = Range(0, GiB // 4, int(1.5 * GiB))
     yield observed(
         "what the warmup leaves", "workspaces", bounds, _WARMUP, "cached by PyTorch's allocator",
-        "all that the allocator holds counts as used; no source fixes how much it rounds up",
+        "all that the allocator holds counts as used; no source says how much it rounds up",
     )  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def _graphs(chosen: Options) -> Iterator[Entry]:
     count = len([size for size in (1, 2, 4, 8, 16, 32) if size <= chosen.graphs])
     if count:
         bounds = Range(count * 8 * MiB, count * 50 * MiB, count * 200 * MiB)
-        text = Message("{} graphs, in the tenth of the GPU that is left free", count)
-        yield observed("captured graphs", "CUDA graphs", bounds, _LAUNCHER, text, "no source fixes their size")
+        text = Message("{} CUDA graphs, in the tenth of the GPU that TGI leaves free", count)
+        yield observed("captured graphs", "CUDA graphs", bounds, _LAUNCHER, text, "no source states their size")
 
 
 def _notes(job: ServingJob, chosen: Options, found: list[Held], blocks: int | None) -> Iterator[str]:
@@ -172,17 +172,18 @@ def _notes(job: ServingJob, chosen: Options, found: list[Held], blocks: int | No
     if rank.available <= 0:
         yield Message(
             'TGI refuses: "Not enough memory to handle {} prefill tokens. You need to decrease '
-            '`--max-batch-prefill-tokens`"; fewer of them, a smaller weight format or more GPUs start',
+            '`--max-batch-prefill-tokens`"; it starts with fewer of them, a smaller weight format or more '
+            "GPUs",
             chosen.prefill,
         )
     elif chosen.asked is not None and tokens < chosen.asked:
         yield Message(
-            'TGI refuses: "Not enough memory to handle `max_total_tokens={}`. You should decrease it"; at most '
-            "{:,} tokens start",
+            'TGI refuses: "Not enough memory to handle `max_total_tokens={}`. You should decrease it"; it '
+            "starts with at most {:,} tokens",
             chosen.asked, tokens,
         )  # fmt: skip
     elif tokens < job.basics.max_model_len:
-        yield Message("TGI starts, and takes requests of at most {:,} tokens", tokens)
+        yield Message("TGI starts, but accepts requests of at most {:,} tokens", tokens)
 
 
 SERVER = Server(

@@ -31,7 +31,7 @@ class TgiSettings(Section, path="engine", engines=_TGI):
     cuda_graph_max_batch = setting(
         Integer(minimum=0, unit="sequences"),
         "Largest graph",
-        "Largest batch that a CUDA Graph is captured for, of 1, 2, 4 … 32; 0 captures none.",
+        "Largest batch captured as a CUDA Graph (1, 2, 4 … 32); 0 captures none.",
         flag="cuda-graph-max-batch",
         default="32; 0 with bitsandbytes in 8 bits",
         advanced=True,
@@ -42,12 +42,12 @@ SECTIONS = (TgiSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     TgiSettings.cuda_memory_fraction: ("TGI 可用的显存比例；它还会再空出其中十分之一。", "显存比例"),
     TgiSettings.max_batch_prefill_tokens: (
-        "每步的最大提示 token 数；预热按此数运行，之后才确定缓存大小。",
+        "每步的最大提示词 token 数；预热按此数运行，之后才确定缓存大小。",
         "每步最大预填充 token 数",
         "按 GPU 和模型的 FLOPs，否则为 4096；不超过模型的最大长度",
     ),
     TgiSettings.cuda_graph_max_batch: (
-        "捕获 CUDA Graph 的最大批次，取 1、2、4 … 32；0 表示不捕获。",
+        "捕获为 CUDA Graph 的最大批次（1、2、4 … 32）；0 表示不捕获。",
         "最大 CUDA Graph 批次",
         "32；bitsandbytes 8 位时为 0",
     ),

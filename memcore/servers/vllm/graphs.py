@@ -22,8 +22,8 @@ from memcore.serving.stages import Stage
 from memcore.units import GiB, MiB
 
 _TITLE, _CATEGORY = "captured graphs and their pool", "CUDA graphs"
-_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
-_PUBLIC = "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json); no source fixes it"
+_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
+_PUBLIC = "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json); not documented by any source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     layer = cost.layer + (_NETWORK if _networked(job) else _REDUCED if _with_nccl(job) else 0)
     each = cost.graph + layer * len(stage.layers) + cost.routed * routed
     expected = int((cost.once + count * each) * MiB) + (_scanned(job, chosen, len(whole)) if whole else 0)
-    text = Message("{} graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, cost.graph, layer)
+    text = Message("{} CUDA graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, cost.graph, layer)
     high = int(1.55 * expected) + _LOADED
     if chosen.facts.graphs_inside and chosen.runner is None:
         # An estimate from two samples of each mode (profile_cudagraph_memory), which has more than is captured later.
         high = int(1.5 * expected) + _LOADED if expected > 4 * GiB else int(2 * expected) + _LOADED
     bounds = Range(int(0.25 * expected), expected, high)
-    because = "logs of other GPUs and releases have a quarter to all of it"
+    because = "logs of other GPUs and releases show 25 to 100 % of it"
     found = [observed(_TITLE, _CATEGORY, bounds, cost.source, text, because)]
     if whole and _flashinfer(job):
         found.append(

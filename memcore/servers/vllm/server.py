@@ -43,13 +43,13 @@ from memcore.units import GiB
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
 (vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
-_FIRST_START = "first start: embeddings made to time kernels"
-_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); no source fixes it"
+_FIRST_START = "first start: embedding table for kernel autotuning"
+_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
 
 
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
-    version = read.take(EngineSettings.version, NEWEST, "the newest release that is known")
+    version = read.take(EngineSettings.version, NEWEST, "the newest release that memcore knows")
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
     if found.falls_back and (loras or basics.layout.pipeline > 1):
@@ -305,7 +305,7 @@ def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     source, sizes = "vllm, v1/worker/gpu/sample/penalties.py", {**job.basics.sizes, "seqs": chosen.sequences}
     return [
         tensor("counts of generated tokens", WORKSPACES, ("seqs", "V"), 4, sizes, source),
-        tensor("tokens of prompts", WORKSPACES, ("seqs", "V"), Fraction(1, 8), sizes, source),
+        tensor("mask of prompt tokens", WORKSPACES, ("seqs", "V"), Fraction(1, 8), sizes, source),
     ]
 
 
@@ -325,7 +325,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     if chosen.facts.masks_with_triton and stage.samples:
         sizes = {**step.sizes, "SM": device_of(basics.accelerator).multiprocessors}
         source = "vllm, v1/sample/ops/topk_topp_triton.py"
-        found.append(tensor("rows of logits for the top-k kernel", WORKSPACES, ("SM", "V"), 4, sizes, source))
+        found.append(tensor("logits rows for the top-k kernel", WORKSPACES, ("SM", "V"), 4, sizes, source))
     if not stage.embeds:
         source = "vllm, v1/worker/gpu_model_runner.py, intermediate_tensors"
         found.append(
@@ -418,9 +418,18 @@ def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> 
     table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor
     more = max(0, table + device_of(basics.accelerator).cache - usual)
     bounds = Range(0, more, more)
-    text = "a table of embeddings, beyond the widest moment"
+    text = "an embedding table, as far as it exceeds the profiled peak"
     source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
-    return [observed(_FIRST_START, "activations", bounds, source, text, "not where vLLM's compile cache has the graph")]
+    return [
+        observed(
+            _FIRST_START,
+            "activations",
+            bounds,
+            source,
+            text,
+            "not needed if vLLM's compile cache already has the graph",
+        )
+    ]
 
 
 def _bytes(entries: list[Entry]) -> int:
@@ -445,10 +454,10 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
         )
     elif integrated(job.accelerator):
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
-        text = "observed -4.8 to +20.1 GiB: what else runs on the host, and its cache of files, count as well"
+        text = "observed -4.8 to +20.1 GiB: other programs on the host and its file cache count too"
     elif job.basics.layout.tensor > 1 and not switched(job.accelerator):
         bounds = Range(int(0.02 * GiB), int(0.2 * GiB), int(0.75 * GiB))
-        text = "observed 0.02 to 0.75 GiB without an NVLink switch; NCCL is opened before the first measurement"
+        text = "observed 0.02 to 0.75 GiB without an NVLink switch; NCCL is initialized before the first measurement"
     elif job.basics.layout.tensor > 1 and not chosen.facts.opens_more:
         bounds = Range(int(0.4 * GiB), int(GiB), int(1.8 * GiB))
         text = "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12"
@@ -486,7 +495,7 @@ def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
                 1,
                 {"blocks": blocks, "block bytes": rank.paging.block},
                 "vllm, v1/core/kv_cache_utils.py",
-                because=Message("blocks of {} tokens, what the budget leaves", rank.paging.block_size),
+                because=Message("blocks of {} tokens, in the rest of the budget", rank.paging.block_size),
             )
         )
     return RankBudget(

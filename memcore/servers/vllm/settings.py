@@ -68,14 +68,14 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
 
 SECTIONS = (VllmSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
-    VllmSettings.gpu_memory_utilization: ("vLLM 可用于权重、激活和 KV 缓存的显存比例。", "", "0.92；0.20 之前为 0.9"),
+    VllmSettings.gpu_memory_utilization: ("vLLM 可用于权重、激活值和 KV 缓存的显存比例。", "", "0.92；0.20 之前为 0.9"),
     VllmSettings.kv_cache_memory_bytes: (
         "KV 缓存的大小，代替 gpu_memory_utilization 剩下的部分。",
         "KV 缓存大小",
         "gpu_memory_utilization 剩余的部分",
     ),
     VllmSettings.max_num_batched_tokens: (
-        "每步的最大 token 数；更长的提示会分块。显存探测也按此数运行。",
+        "每步的最大 token 数；更长的提示词会分块。显存探测也按此数运行。",
         "",
         "70 GiB 起（A100 除外）为 8192，160 GiB 起为 16384，否则为 2048",
     ),

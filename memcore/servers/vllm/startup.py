@@ -53,7 +53,7 @@ def refusals(start: Start) -> Iterator[str]:
         yield (
             Message(
                 'vLLM refuses: "Free memory on device cuda:0 ({}/{} GiB) on startup is less than desired GPU '
-                'memory utilization ({:g}, {} GiB)"; gpu_memory_utilization {:g} starts',
+                'memory utilization ({:g}, {} GiB)"; it starts with gpu_memory_utilization {:g}',
                 _gib(free),
                 _gib(start.capacity),
                 start.utilization,
@@ -65,7 +65,7 @@ def refusals(start: Start) -> Iterator[str]:
         yield (
             Message(
                 'vLLM refuses: "Chunked MM input disabled but max_tokens_per_mm_item ({}) is larger than '
-                'max_num_batched_tokens ({})"; max_num_batched_tokens {} starts',
+                'max_num_batched_tokens ({})"; it starts with max_num_batched_tokens {}',
                 start.item,
                 start.tokens,
                 start.item,
@@ -74,8 +74,8 @@ def refusals(start: Start) -> Iterator[str]:
     if out_of_memory(start):
         yield (
             Message(
-                'vLLM ends with "CUDA out of memory" while it profiles graphs with a cache of {} blocks of '
-                "{} GiB; enforce_eager, or a smaller max_num_seqs, starts",
+                'vLLM ends with "CUDA out of memory" while it profiles graphs with a cache of {} blocks of {} '
+                "GiB; it starts with enforce_eager or a smaller max_num_seqs",
                 start.profiled,
                 _gib(start.block),
             )
@@ -87,15 +87,16 @@ def _short_of_blocks(start: Start) -> Iterator[str]:
     """What is refused once the cache is known."""
     if start.available <= 0:
         yield (
-            'vLLM refuses: "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when '
-            'initializing the engine"; a smaller weight format or more GPUs start'
+            'vLLM refuses: "No available memory for the cache blocks. Try increasing '
+            '`gpu_memory_utilization` when initializing the engine"; it starts with a smaller weight format '
+            "or more GPUs"
         )
     elif start.needed > start.blocks:
         yield (
             Message(
                 "vLLM refuses: \"To serve at least one request with the model's max seq len ({}), ({} GiB KV "
-                'cache is needed, which is larger than the available KV cache memory ({} GiB)"; '
-                "max_model_len {} starts",
+                'cache is needed, which is larger than the available KV cache memory ({} GiB)"; it starts with '
+                "max_model_len {}",
                 start.longest,
                 _gib(start.needed * start.block),
                 _gib(start.available),
@@ -105,7 +106,8 @@ def _short_of_blocks(start: Start) -> Iterator[str]:
     elif start.least > start.blocks:
         yield (
             Message(
-                'vLLM refuses: "max_num_seqs ({}) exceeds available Mamba cache blocks ({})"; max_num_seqs {} starts',
+                'vLLM refuses: "max_num_seqs ({}) exceeds available Mamba cache blocks ({})"; it starts with '
+                "max_num_seqs {}",
                 start.least,
                 start.blocks,
                 start.blocks,

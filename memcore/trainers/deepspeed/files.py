@@ -52,12 +52,12 @@ def automatic(found: Mapping[str, Any]) -> Settled:
                 del settled[f"{_SECTION}.{name}"]
             elif settled.get(f"{_SECTION}.stage") == 3 or not name.startswith("stage3"):
                 settled.setdefault(f"{_SECTION}.{name}", WIDTHS[name])
-        notes.append(Message("{}: auto, which the Trainer makes of the model's width", joined(", ", left)))
+        notes.append(Message("{}: auto, which the Trainer derives from the hidden size", joined(", ", left)))
     if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
         settled["bf16.enabled"] = True
         notes.append("bf16.enabled is 'auto': the trainer decides, bf16 is assumed")
     unused = [name for name in _OWN_CHECKPOINTS if settled.pop(name, False)]
-    notes += [Message("{} is left out: only Megatron-DeepSpeed calls deepspeed.checkpointing", name) for name in unused]
+    notes += [Message("{} is ignored: only Megatron-DeepSpeed calls deepspeed.checkpointing", name) for name in unused]
     return settled, tuple(notes)
 
 

@@ -127,7 +127,7 @@ def _generating(settled: dict[str, Any], notes: list[str]) -> None:
     if "--train.colocate_all" in settled and "--vllm.enable_sleep" not in settled:
         settled[_SHARE] = share
         notes.append(Message("vLLM keeps {} of the GPU during the update", share))
-    notes.append("the update of the actor is computed; generation and scoring come before it")
+    notes.append("only the actor's update is estimated; generation and scoring come before it")
 
 
 def _batch(settled: dict[str, Any], notes: list[str], *, generating: bool) -> None:
@@ -139,7 +139,7 @@ def _batch(settled: dict[str, Any], notes: list[str], *, generating: bool) -> No
             settled["--data.max_len"] = prompt + answer
     if settled.pop("--train.dynamic_batch_enable", False):
         settled |= {"--data.max_len": settled.pop("--train.max_tokens_per_gpu", 16192), _BATCH: 1}
-        notes.append("sequences are packed up to --train.max_tokens_per_gpu tokens: taken as one sequence")
+        notes.append("sequences are packed up to --train.max_tokens_per_gpu tokens: counted as one sequence")
     else:
         settled[_BATCH] = settled.pop("--train.micro_batch_size", 1 if generating else 8)
     if generating:

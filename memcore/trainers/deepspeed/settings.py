@@ -68,7 +68,10 @@ class DeepSpeedSettings(Section, path="engine", engines=DEEPSPEED):
     )
     reduce_bucket_size = _elements("Reduce bucket", "Gradient elements reduced at once.", "reduce-bucket", "500000000")
     allgather_bucket_size = _elements(
-        "All-gather bucket", "Elements gathered at once after the step; in place.", "allgather-bucket", "500000000"
+        "All-gather bucket",
+        "Elements gathered at once, in place, after the optimizer step.",
+        "allgather-bucket",
+        "500000000",
     )
     sub_group_size = _elements("Sub-group", "Elements updated at once by stage 3.", "sub-group", "1000000000")
     stage3_prefetch_bucket_size = _elements(
@@ -169,21 +172,24 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     DeepSpeedSettings.offload_param: ("ZeRO-3 把模型参数放在哪里。", "参数卸载"),
     DeepSpeedSettings.zero_init: ("在 deepspeed.zero.Init 下初始化模型；只影响加载，不影响训练步。", "分片初始化"),
     DeepSpeedSettings.overlap_comm: (
-        "填充下一个 bucket 的同时归约上一个（阶段 1 和 2）。",
+        "填充下一个 bucket 的同时归约上一个（ZeRO-1 和 ZeRO-2）。",
         "重叠归约",
-        "阶段 3 为 true，否则为 false",
+        "ZeRO-3 为 true，否则为 false",
     ),
     DeepSpeedSettings.contiguous_gradients: ("梯度一产生就复制到连续的 bucket 中。", "连续梯度"),
     DeepSpeedSettings.reduce_bucket_size: ("一次归约的梯度元素数。", "归约 bucket"),
-    DeepSpeedSettings.allgather_bucket_size: ("更新之后一次原地聚合的元素数。", "all-gather bucket"),
-    DeepSpeedSettings.sub_group_size: ("阶段 3 一次更新的元素数。", "子组"),
-    DeepSpeedSettings.stage3_prefetch_bucket_size: ("阶段 3 预取的元素数。", "预取 bucket"),
-    DeepSpeedSettings.stage3_max_live_parameters: ("阶段 3 保持聚合的最大元素数，含预取的部分。", "存活参数"),
+    DeepSpeedSettings.allgather_bucket_size: ("优化器更新之后一次原地 all-gather 的元素数。", "all-gather bucket"),
+    DeepSpeedSettings.sub_group_size: ("ZeRO-3 一次更新的元素数。", "子组"),
+    DeepSpeedSettings.stage3_prefetch_bucket_size: ("ZeRO-3 预取的元素数。", "预取 bucket"),
+    DeepSpeedSettings.stage3_max_live_parameters: ("ZeRO-3 保持完整（未切分）的最大元素数，含预取的部分。", "存活参数"),
     DeepSpeedSettings.stage3_max_reuse_distance: (
-        "参数若在这一元素数之内再次使用，阶段 3 就保持其聚合状态。",
+        "参数若在这一元素数之内再次使用，ZeRO-3 就让它保持完整（未切分）。",
         "复用距离",
     ),
-    DeepSpeedSettings.stage3_param_persistence_threshold: ("小于此值的参数在阶段 3 保持聚合状态。", "常驻阈值"),
+    DeepSpeedSettings.stage3_param_persistence_threshold: (
+        "小于此值的参数在 ZeRO-3 中保持完整（未切分）。",
+        "常驻阈值",
+    ),
     DeepSpeedSettings.hidden_size_buckets: (
         "transformers 的 Trainer 按隐藏维度 h 填入 `auto`：bucket 为 h² 与 0.9 h² 个元素，常驻阈值为 10 h。",
         "按隐藏维度定 bucket",
@@ -194,8 +200,8 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "1，即没有第二份副本",
     ),
     DeepSpeedSettings.mics_shard_size: ("MiCS：每个分片组的 rank 数；各组互为副本。", "MiCS 组", "所有 rank"),
-    DeepSpeedSettings.zero_quantized_weights: ("ZeRO++（qwZ）：以 8 位聚合参数（阶段 3）。", "量化聚合"),
-    DeepSpeedSettings.zero_quantized_gradients: ("ZeRO++（qgZ）：节点间以 4 位归约梯度（阶段 3）。", "量化归约"),
+    DeepSpeedSettings.zero_quantized_weights: ("ZeRO++（qwZ）：以 8 位 all-gather 参数（ZeRO-3）。", "量化 all-gather"),
+    DeepSpeedSettings.zero_quantized_gradients: ("ZeRO++（qgZ）：节点间以 4 位归约梯度（ZeRO-3）。", "量化归约"),
     DeepSpeedSettings.partition_activations: (
         "把激活检查点保存的内容切分到张量并行的各 rank（deepspeed.checkpointing）。",
         "切分激活检查点",

@@ -64,7 +64,7 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
             ALL,
             joined(", ", known),
         )
-    given = read.take(Training.adapter.dtype, dtype, "that of parameters")
+    given = read.take(Training.adapter.dtype, dtype, "the parameter dtype")
     if given != dtype:
         read.refuse(
             Training.adapter.dtype, "found {!r}; Megatron's adapters have the parameters' dtype, {!r}", given, dtype

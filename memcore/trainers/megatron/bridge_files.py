@@ -131,7 +131,9 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         plain[{**_SHORT, **_LONG}.get(name, name)] = re.findall(r"[\w.]+", value) if listed else value
     for name in ("recipe", "model", "mode", "step_func", "step-func", "dataset", ""):
         plain.pop(name, None)
-    return plain, (Message("{}: what the recipe itself sets is not known; read is what its command overrides", said),)
+    return plain, (
+        Message("{}: the recipe's own settings are unknown; memcore read only what the command overrides", said),
+    )
 
 
 def _settled(found: Mapping[str, Any]) -> Settled:

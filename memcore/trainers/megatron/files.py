@@ -55,8 +55,9 @@ _OF_T5 = ("--encoder-num-layers", "--decoder-num-layers", "--decoder-seq-length"
 _WORDS = "VOCAB_SIZE"
 """The variable that is asked for where a command names no vocabulary that is known: scripts set none."""
 _BERT: Mapping[str, tuple[int, str]] = {
-    "BertWordPieceCase": (28996, "BERT's cased words"), "BertWordPieceLowerCase": (30522, "BERT's lower-case words"),
-}  # fmt: skip
+    "BertWordPieceCase": (28996, "BERT's cased vocabulary"),
+    "BertWordPieceLowerCase": (30522, "BERT's uncased vocabulary"),
+}
 _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--model-parallel-size": {"--tensor-model-parallel-size": None},
     "--batch-size": {"--micro-batch-size": None},
@@ -113,7 +114,7 @@ def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
             )
     if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
         settled.pop("--num-query-groups")
-        notes.append(Message("--num-query-groups has no effect without {}, and is left out", _GROUPS))
+        notes.append(Message("--num-query-groups has no effect without {}: ignored", _GROUPS))
     program = str(found.get("", ""))
     kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
     kind = "t5" if any(name in settled for name in _OF_T5) else kind
@@ -127,7 +128,7 @@ def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
     strategy = "--data-parallel-sharding-strategy"
     if strategy in settled and not settled.get("--use-megatron-fsdp"):
         settled.pop(strategy)
-        notes.append(Message("{} has no effect without --use-megatron-fsdp, and is left out", strategy))
+        notes.append(Message("{} has no effect without --use-megatron-fsdp: ignored", strategy))
     settled |= uneven(settled)
     if _LAYOUT in settled:
         settled[_LAYOUT] = _counted(settled[_LAYOUT])
@@ -143,7 +144,9 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     settled = dict(found)
     generates = next((name for name in _GENERATING if name in found), None)
     if generates is not None:
-        raise UnsupportedError(generates, "found {!r:.40}: the command generates, and does not train", found[generates])
+        raise UnsupportedError(
+            generates, "found {!r:.40}: this command generates instead of training", found[generates]
+        )
     for name, means in _RENAMED.items():
         if settled.get(name):
             value = settled.pop(name)
@@ -188,16 +191,16 @@ def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
     config = catalog()[name]["config"] if name in catalog() else {}
     size = config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size")
     if size:
-        return size, Message("--vocab-size is {}: that of {}", size, name)
+        return size, Message("--vocab-size is {}: from {}", size, name)
     kind = found.get("--tokenizer-type", "BertWordPieceLowerCase" if found.get("*architecture") == "bert" else None)
     if kind in _BERT:
         size, whose = _BERT[kind]
         further = found.get("--vocab-extra-ids", 0)
         size += further if isinstance(further, int) else 0
-        said = "--vocab-size is {}: {} and further ones" if further else "--vocab-size is {}: {}"
+        said = "--vocab-size is {}: {} plus additional tokens" if further else "--vocab-size is {}: {}"
         return size, Message(said, size, whose)
     if "--merge-file" in found or found.get("--tokenizer-type") == "GPT2BPETokenizer":
-        return _GPT2, Message("--vocab-size is {}: that of GPT-2's words and merges", _GPT2)
+        return _GPT2, Message("--vocab-size is {}: GPT-2's vocabulary", _GPT2)
     given = variable_given(_WORDS) or ""
     return int(given) if given.isdecimal() else f"${_WORDS}", ""
 

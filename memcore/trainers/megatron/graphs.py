@@ -72,7 +72,7 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
     recompute = (plan.recompute if plan is not None else None) or Recompute(granularity="none")
     path = _given(read)
     if impl == "full_iteration" and names:
-        read.refuse(path, "found modules; a graph of the whole iteration has none")
+        read.refuse(path, "found modules; a CUDA graph of the whole iteration has none")
     if recompute.granularity == "full" and impl != "full_iteration":
         read.refuse(_IMPL, "found {!r} with full recomputation; allowed: {}", impl, "full_iteration")
     if "moe_preprocess" in names and "moe_router" not in names:
@@ -85,7 +85,7 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
         else None
     )
     if experts is not None and not experts.padded and (not names or "moe" in names) and impl != "full_iteration":
-        read.refuse(path, "graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity")
+        read.refuse(path, "CUDA graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity")
     if plan is not None and plan.offload is not None:
         read.refuse(_IMPL, "found {!r} with fine-grained activation offloading, which is not supported yet", impl)
     if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):

@@ -44,7 +44,7 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
         path = _LAYOUT if read.given(_LAYOUT) is not None else _STAGES
         raise ConfigError.at(path, "found {!r:.80}; {}", read.given(path), str(error)) from None
     if len(found) % stages or (virtual > 1 and len(found) != stages * virtual):
-        counted = Message("{} chunks, which are not {} for each of {} stages", len(found), virtual, stages)
+        counted = Message("found {} chunks, expected {} for each of {} stages", len(found), virtual, stages)
         raise ConfigError.at(_LAYOUT, "found {}", counted)
     needed = deep_layers(model.network.towers)
     if found[0].layers < needed:  # modelling_qwen3_vl/model.py

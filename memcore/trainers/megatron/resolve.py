@@ -258,11 +258,11 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
             if isinstance(mixer, Attention | LatentAttention):
                 shared["attention heads"] = measure(mixer.heads.query, sizes)
             if isinstance(mixer, Attention) and ranks_of_tensors % measure(mixer.heads.key, sizes):
-                shared["groups of heads"] = measure(mixer.heads.key, sizes)
+                shared["key-value heads"] = measure(mixer.heads.key, sizes)
             if isinstance(mixer, SpecialMixer):
                 shared |= {"Mamba heads": sizes["H"], "Mamba groups": sizes["G"]}
         if isinstance(layer.feed_forward, FeedForward):
-            shared["columns of a feed-forward layer"] = product(layer.feed_forward.down.inner, sizes)
+            shared["feed-forward columns"] = product(layer.feed_forward.down.inner, sizes)
     for name, size in shared.items():
         if size % ranks_of_tensors:
             read.refuse(path, "found {}, which does not divide {}'s {:,} {}", ranks_of_tensors, model.name, size, name)

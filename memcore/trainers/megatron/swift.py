@@ -75,7 +75,7 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if method not in (None, "grpo"):
         raise _refuse("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     if method == "grpo" and _kind(found) == "full" and found.get("beta", _BETA) != 0:
-        message = "a second model for reference is not supported yet; with tuner_type lora or beta 0 there is none"
+        message = "a separate reference model is not supported yet; with tuner_type lora or beta 0 there is none"
         raise _refuse("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
@@ -87,7 +87,7 @@ def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ..
     _refuse_others(found)
     notes: list[str] = []
     if found.get("rlhf_type") == "grpo":
-        notes += ["generation is not counted: the update alone",
+        notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
     settled = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
     settled["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(settled["attention_backend"]))
@@ -157,7 +157,7 @@ def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a model with towers is frozen: towers and projector, unless both are said to learn."""
     learn = [found.get(name) is False for name in ("freeze_vit", "freeze_aligner")]
     if found.get("freeze_llm") is True:
-        raise _refuse("freeze_llm", True, "training towers alone is not supported yet")
+        raise _refuse("freeze_llm", True, "training only the towers is not supported yet")
     if any(learn) and not all(learn):
         raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can be trained")
     return {_TRAINABLE: "all"} if all(learn) else {}

@@ -50,7 +50,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         for name in [name for name in settled if name.startswith("recompute_")]:
             del settled[name]
     notes = [
-        "verl: the update of the actor is computed; generation and scoring come before it",
+        "verl: only the actor's update is estimated; generation and scoring come before it",
         "log-probabilities of vocabulary shards are counted as a supervised loss",
     ]
     sizes = [settled.get(f"{name}_model_parallel_size", settled.get(f"{name}_parallel_size", 1)) for name in _RANKS]

@@ -132,7 +132,7 @@ def _selects(read: Defaults) -> bool:
 def _kernel(read: Defaults) -> str:
     kernel = str(read.take(Training.attention, "flash", "--use-flash-attn-v2"))
     if kernel not in ("flash", "math"):
-        read.refuse(Training.attention, "found {!r}; Megatron-DeepSpeed has flash, math", kernel)
+        read.refuse(Training.attention, "found {!r}; Megatron-DeepSpeed supports flash and math", kernel)
     return kernel
 
 

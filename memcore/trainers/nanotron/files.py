@@ -46,7 +46,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         return found, ()
     multiple *= found.get("parallelism.tp") or 1
     padded = -(-words // multiple) * multiple
-    note = Message("{} is {:,}: padded from {:,} to a multiple of {} times tp", _WORDS, padded, words, _MULTIPLE)
+    note = Message("{} is {:,}: padded from {:,} to a multiple of {} × tp", _WORDS, padded, words, _MULTIPLE)
     return {**found, _WORDS: padded}, (note,)
 
 

@@ -69,7 +69,12 @@ def nanotron_job(
     precision, fp32 = _precision(read, engine)
     checkpointed = read.given(Training.activation_checkpointing.policy) or "none"
     if checkpointed == "selective":
-        read.refuse(Training.activation_checkpointing.policy, "found {!r}; nanotron has: {}", "selective", "none, full")
+        read.refuse(
+            Training.activation_checkpointing.policy,
+            "found {!r}; supported with nanotron: {}",
+            "selective",
+            "none, full",
+        )
     return share, Recipe(
         network=share.network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in share.repeats),
@@ -115,11 +120,11 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
     for path, only in _ONLY.items():
         value = read.given(path)
         if value is not None and value != only:
-            read.refuse(path, "found {!r}; nanotron has {!r} only", value, only)
+            read.refuse(path, "found {!r}; nanotron supports only {!r}", value, only)
     for path, among in _AMONG.items():
         value = read.given(path)
         if value not in (None, *among):
-            read.refuse(path, "found {!r}; nanotron has: {}", value, joined(", ", among))
+            read.refuse(path, "found {!r}; supported with nanotron: {}", value, joined(", ", among))
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
@@ -135,7 +140,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
 def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     """The dtypes, and whether gradients accumulate in fp32."""
     usual = "bf16" if read.given(NanotronSettings.accumulate_grad_in_fp32) is False else engine.default_preset
-    preset = read.take(Training.precision, usual, "nanotron's recipes")
+    preset = read.take(Training.precision, usual, "as in nanotron's recipes")
     if preset not in engine.presets:
         read.refuse(Training.precision, "found {!r}; with {}: {}", preset, "nanotron", joined(", ", engine.presets))
         preset = engine.default_preset
@@ -162,13 +167,13 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], sizes["tp"])
     stage = read.take(EngineSettings.zero_stage, 0)
     if stage > 1:
-        read.refuse(EngineSettings.zero_stage, "found {}; nanotron has 0 and 1", stage)
+        read.refuse(EngineSettings.zero_stage, "found {}; nanotron supports 0 and 1", stage)
     usual = scatters if tensor else read.given(NanotronSettings.tp_mode) != "ALL_REDUCE"
-    overlaps = bool(read.take(NanotronSettings.tp_linear_async_communication, usual, "nanotron's recipes"))
+    overlaps = bool(read.take(NanotronSettings.tp_linear_async_communication, usual, "as in nanotron's recipes"))
     if overlaps and not scatters and tensor:
         read.refuse(
             NanotronSettings.tp_linear_async_communication,
-            "found {}; nanotron's rows need tp_mode 'REDUCE_SCATTER'",
+            "found {}; nanotron's row-parallel matrices need tp_mode 'REDUCE_SCATTER'",
             "true",
         )
     return NanotronPlan(

@@ -70,7 +70,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "reduce-scatter：每个 rank 只保留序列的一部分（序列并行）",
     ),
     NanotronSettings.tp_linear_async_communication: ("集合通信与矩阵乘重叠。", "", "true；ALL_REDUCE 时为 false"),
-    NanotronSettings.tp_recompute_allgather: ("反向传播时重新聚合序列，而不是一直保留。", "重做 all-gather"),
+    NanotronSettings.tp_recompute_allgather: ("反向传播时重新 all-gather 序列，而不是一直保留。", "重做 all-gather"),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {

@@ -94,8 +94,10 @@ def _model(settled: dict[str, Any], notes: list[str]) -> None:
     if isinstance(name, str):
         settled[MODEL] = name
         if "model.use_liger_kernel" not in settled:
-            notes.append("model.use_liger_kernel is not given: families without code of Automodel's own get Liger's "
-                         "kernels, which are not counted; set them with --implementation liger")  # fmt: skip
+            notes.append(
+                "model.use_liger_kernel is not given: families without Automodel's own code get Liger's kernels, which "
+                "are not counted; set them with --implementation liger"
+            )
         return
     kind = _CLASS.search(str(settled.pop("model.config._target_", "")))
     if kind is not None:
@@ -141,8 +143,12 @@ def _loss(settled: dict[str, Any]) -> None:
 def _optimizer(settled: dict[str, Any]) -> None:
     target = str(settled.pop("optimizer._target_", "torch.optim.AdamW"))
     if "FusedAdam" in target:
-        raise _refuse("optimizer._target_", target, "its own fp32 copy of the weights is not supported yet; nearest is "
-                      "torch.optim.AdamW with model.torch_dtype float32")  # fmt: skip
+        raise _refuse(
+            "optimizer._target_",
+            target,
+            "its own fp32 copy of the weights is not supported yet; the closest is torch.optim.AdamW with "
+            "model.torch_dtype float32",
+        )
     if target not in _OPTIMIZERS:
         raise _refuse("optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS)))
     settled[_OPTIMIZER], how = _OPTIMIZERS[target]
@@ -166,7 +172,12 @@ def _adapter(settled: dict[str, Any], notes: list[str]) -> None:
         left = settled.pop(f"{start}exclude_modules", None)
         listed = left if isinstance(left, list) else [left] if left else []
         if [each for each in listed if not re.search("lm_head|vision|visual|audio|router|gate$", str(each))]:
-            notes.append(Message("peft.exclude_modules: {} has adapters here, which needs more", joined(", ", listed)))
+            notes.append(
+                Message(
+                    "peft.exclude_modules: memcore also counts adapters on {}, which overestimates",
+                    joined(", ", listed),
+                )
+            )
     if settled.pop("quantization.load_in_4bit", False) is True:
         double = settled.pop("quantization.bnb_4bit_use_double_quant", False) is True
         kind = str(settled.pop("quantization.bnb_4bit_quant_type", "nf4"))
@@ -192,7 +203,7 @@ def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
         return
     settled[_LENGTH] = next((settled[name] for name in _LENGTHS if settled.get(name) not in _OFF), None)
     if settled[_LENGTH] is None:
-        notes.append("no sequence length is given: sequences are as long as the data's; set the length with --seq")
+        notes.append("no sequence length is given, so it depends on the data; set the length with --seq")
 
 
 def _checkpoints(settled: dict[str, Any], notes: list[str]) -> None:
@@ -206,8 +217,10 @@ def _checkpoints(settled: dict[str, Any], notes: list[str]) -> None:
     if said in (True, "full"):
         settled[_POLICY] = "full"
         if "distributed.ep_size" not in settled:
-            notes.append("attention, norms and feed-forward layers are checkpointed separately, which keeps up to four "
-                         "inputs of a layer: taken as whole layers, which keep one")  # fmt: skip
+            notes.append(
+                "attention, norms and feed-forward layers are checkpointed separately, keeping up to four inputs per "
+                "layer: counted as whole layers, which keep one"
+            )
     elif said == "selective":
         settled[_POLICY] = "selective"
     elif said not in _OFF:

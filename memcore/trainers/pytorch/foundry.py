@@ -67,7 +67,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         settled[_BATCH] = each
     else:
         notes.append("device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` "
-                     "finds it; 1 is taken")  # fmt: skip
+                     "finds it; 1 is assumed")  # fmt: skip
     return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
 
 
@@ -97,7 +97,7 @@ def _model(settled: dict[str, Any], notes: list[str]) -> None:
     wide, ratio = sizes.get("n_embd"), settled.pop("model.expansion_ratio", 4)
     inner = {"n_inner": wide * ratio} if isinstance(wide, int) and isinstance(ratio, int) else {}
     settled |= {MODEL: {"model_type": "gpt2", **_UNLIKE, **sizes, **inner}, _LOSS: "cross-entropy"}
-    notes.append("MPT is taken for a GPT-2 of its sizes, which has the same layers")
+    notes.append("MPT is counted as a GPT-2 of the same sizes, which has the same layers")
 
 
 def _sharding(settled: dict[str, Any]) -> None:

@@ -278,7 +278,7 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         )
     if stages_in_all(stages, schedule, chunks) > model.num_layers:
         read.refuse(
-            path, "found {} with {} stages each; {} has {} layers", stages, chunks, model.name, model.num_layers
+            path, "found {} ranks with {} stages each; {} has {} layers", stages, chunks, model.name, model.num_layers
         )
     ends = model.network.ends
     if (ends.tied and not extension.ties_stages) or ends.start != extension.start or model.network.towers:
@@ -373,9 +373,13 @@ def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
         read.assumptions += _BOTH_COPIES
         for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
             if read.given(each):
-                read.refuse(each, "found {!r}; 'dualpipe' has DeepSeek's own, which returns none", read.given(each))
+                read.refuse(
+                    each,
+                    "found {!r}; 'dualpipe' uses DeepSeek's own schedule, which returns no outputs",
+                    read.given(each),
+                )
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
-    runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own")
+    runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own runtime")
     returns = read.take(
         TorchSettings.return_outputs, code.computes_loss, "PyTorch's default; torchtitan does not request them"
     )

@@ -154,7 +154,7 @@ def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str
     found = [each for each in targets if each in known]
     others = [each for each in targets if each not in known]
     if found and others:
-        reason = Message("{} has no {}, which the adapter passes over", model.name, joined(", ", others))
+        reason = Message("{} has no {}, so the adapter skips them", model.name, joined(", ", others))
         read.assumptions.append(Assumption(path, found, reason, notable=True))
         return found
     for unknown in others:

@@ -32,9 +32,9 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
         read.refuse(Training.optimizer.momentum, "applies to {}, found {!r}", joined(" and ", with_momentum), name)
     named = f"{name}-momentum" if name in with_momentum and momentum else name
     row = _row(read, engine, named)
-    reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "its library's choice"
+    reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "the library's choice"
     own = framework_of(read).step
-    usual, reason = own or row.default, "its own choice" if own else reason
+    usual, reason = own or row.default, "the framework's choice" if own else reason
     if own is None and row.default == "fused" and before(read, FUSES_OPTIMIZER):
         usual, reason = "foreach", "the Trainer's choice before transformers 4.54"
     chosen = read.take(
@@ -43,7 +43,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     if chosen not in row.implementations:
         others = (each.rpartition("@")[2] for each in OPTIMIZERS if each.startswith(f"{named}@"))
         allowed = ", ".join((*row.implementations, *others))
-        read.refuse(Training.optimizer.implementation, "found {!r}; {} has {}", chosen, row.title, allowed)
+        read.refuse(Training.optimizer.implementation, "found {!r}; {} supports {}", chosen, row.title, allowed)
     how = row.implementations.get(chosen, row.implementations[row.default])
     _refuse_sharded(read, engine, row, how)
     _refuse_half(read, engine, row)
@@ -76,7 +76,7 @@ def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
 _ON_TILES = "distributed-shampoo"
 _PLAIN = "torch cannot mix plain tensors with DTensors"
 _PRECONDITIONERS = Message(
-    "pytorch_optimizer's preconditioners are plain tensors, and {}; implementation {!r} steps", _PLAIN, _ON_TILES
+    "pytorch_optimizer's preconditioners are plain tensors, and {}; use implementation {!r}", _PLAIN, _ON_TILES
 )
 _ON_SHARDS = {
     "shampoo": _PRECONDITIONERS,
@@ -151,7 +151,7 @@ def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
         return row
     kept = "square" if "fp32" in _learned(read, engine) else "thin"
     states = tuple(replace(state, of=kept) if state.of == "basis" else state for state in row.states)
-    return replace(row, rank=read.take(path, row.rank, "its library's usual rank"), states=states)
+    return replace(row, rank=read.take(path, row.rank, "the library's default rank"), states=states)
 
 
 def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:

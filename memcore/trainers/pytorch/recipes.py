@@ -98,7 +98,9 @@ def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
     if (read.given(EngineSettings.version) or 2) == 1 or pipelined(read):
         read.refuse(path, "found {}; supported only on one GPU or with FSDP2, without a pipeline", "true")
     if read.given(Training.gradient_clipping):
-        read.refuse(Training.gradient_clipping, "found {}; with {} all gradients never exist at once", "true", path)
+        read.refuse(
+            Training.gradient_clipping, "found {}; with {}, the gradients never exist all at once", "true", path
+        )
     name = read.given(Training.optimizer.name) or "adamw"
     row = OPTIMIZERS[name]
     how = row.implementations.get(read.given(Training.optimizer.implementation) or row.default)
@@ -240,7 +242,9 @@ def _refuse_cut(read: Defaults, precision: Precision) -> None:
     """The kernels of cut cross-entropy take half precision alone (`cce_backward_kernel`)."""
     found = "autocast" if precision.autocast else precision.compute
     if read.given(Training.loss) == "cut-cross-entropy" and found not in ("bf16", "fp16"):
-        read.refuse(Training.loss, "found 'cut-cross-entropy' with hidden states in {}; it takes bf16 and fp16", found)
+        read.refuse(
+            Training.loss, "found 'cut-cross-entropy' with hidden states in {}; it supports bf16 and fp16", found
+        )
 
 
 def _compiles_loss(read: Defaults, kind: str, family: str) -> bool:
@@ -320,7 +324,7 @@ def _liger(read: Defaults, model: Model, code: LayerCode, implementation: str) -
         )
     found = code.patched(model.network, asked & KERNELS_OF_LIGER)
     if implementation in ("liger", "unsloth") and found != asked:
-        reason = Message("{} has no part that the others take the place of", model.network.family)
+        reason = Message("{} has no part that the other kernels replace", model.network.family)
         read.assumptions.append(Assumption(Training.liger_kernels, sorted(found) or "none", reason, notable=True))
     return found
 
@@ -460,10 +464,10 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
         )
     recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
     if recipe not in FLOAT8_RECIPES:
-        read.refuse(paths[0], "found {!r}; torchao has {}", recipe, joined(", ", FLOAT8_RECIPES))
+        read.refuse(paths[0], "found {!r}; torchao supports {}", recipe, joined(", ", FLOAT8_RECIPES))
     gathers = read.take(paths[1], False)
     if gathers and recipe != "tensorwise":
-        read.refuse(paths[1], "found {}; torchao gathers in float8 with 'tensorwise' only, found {!r}", "true", recipe)
+        read.refuse(paths[1], "found {}; torchao gathers in float8 only with 'tensorwise', found {!r}", "true", recipe)
     return Float8(recipe=recipe, gathers=gathers, fused=fused)
 
 

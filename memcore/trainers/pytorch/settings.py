@@ -43,7 +43,7 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
             },
         ),
         "Wrapping",
-        "FSDP's unit: which parameters are gathered together.",
+        "FSDP unit: which parameters are gathered together.",
         flag="wrap",
         default="layer; torchtitan with torchtitan's layers",
         advanced=True,
@@ -165,8 +165,8 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
     limit_all_gathers = setting(
         Flag(),
         "Limit all-gathers",
-        "FSDP1: gather at most two units ahead. Without, the host frees and gathers units as far ahead of the GPU as "
-        "the driver queues: what was freed stays reserved until the GPU has read it.",
+        "FSDP1: gather at most two units ahead. If false, the host runs ahead of the GPU by a full "
+        "driver queue, and freed units stay reserved until the GPU has read them.",
         flag="limit-all-gathers",
         default="true",
         advanced=True,
@@ -214,19 +214,21 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
 
 SECTIONS = (TorchSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
-    TorchSettings.reshard_after_forward: ("在前向与反向传播之间释放聚合的参数；写数字则重新切分到该大小的组。",),
+    TorchSettings.reshard_after_forward: (
+        "在前向与反向传播之间释放 all-gather 得到的参数；写数字则重新切分到该大小的组。",
+    ),
     TorchSettings.root_reshard_after_forward: (
         "前向传播后也释放根单元的参数（嵌入、最后的归一化、输出头）。",
-        "根组重新分片",
+        "根单元重新分片",
         "false，与 fully_shard 对根模块相同",
     ),
     TorchSettings.wrap: (
-        "FSDP 的单元：哪些参数一起聚合。",
+        "FSDP 的单元：哪些参数一起 all-gather。",
         "包装单位",
         "layer；torchtitan 的层为 torchtitan",
-        "每层一个单元；其余归根单元",
+        "每层一个单元；其余归入根单元",
         "单元：嵌入、每层、归一化与输出头",
-        "每层一个单元，最后一层不重新切分；其余归根单元",
+        "每层一个单元，最后一层不重新切分；其余归入根单元",
     ),
     TorchSettings.cpu_offload: ("把 FSDP 的分片、梯度和优化器状态放在主机上。",),
     TorchSettings.no_sync: (
@@ -268,7 +270,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "HybridEP：同时对行排序（torchtitan）",
     ),
     TorchSettings.enable_fsdp_float8_all_gather: (
-        "FSDP 在 all-gather 之前把权重转为 float8，聚合后的权重每个占一字节。",
+        "FSDP 在 all-gather 之前把权重转为 float8，all-gather 后的权重每个占一字节。",
         "float8 all-gather",
     ),
     TorchSettings.enable_async_tensor_parallel: (
@@ -281,15 +283,18 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "false，与 FullyShardedDataParallel 相同；LitGPT 为 true",
     ),
     TorchSettings.limit_all_gathers: (
-        "FSDP1：最多提前聚合两个单元。关闭后，主机领先 GPU 多少由驱动队列决定：已释放的单元在 GPU 读完之前仍被保留。",
+        (
+            "FSDP1：最多提前 all-gather 两个单元。为 false 时，主机领先 GPU 的程度由驱动队列决定，已释放的单"
+            "元在 GPU 读完之前仍被保留。"
+        ),
         "限制 all-gather",
     ),
     TorchSettings.backward_prefetch: (
-        "FSDP1：反向传播何时聚合下一个单元。",
+        "FSDP1：反向传播何时 all-gather 下一个单元。",
         "反向预取",
         "",
-        "当前单元运行前先聚合下一个",
-        "每个单元运行时才聚合",
+        "当前单元运行前先 all-gather 下一个单元",
+        "运行到每个单元时才 all-gather",
     ),
     TorchSettings.lm_head_chunk_size: ("LitGPT：输出头每次处理的 token 数。", "logits 分块", "由 training.loss 决定"),
     TorchSettings.prepare_model_for_kbit_training: (

@@ -101,7 +101,9 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     """
     if read.given(Training.implementation) != "torchtitan" or not engine.shards:
         modelled = "with tensor parallelism, supported only with torchtitan's layers and engine.type fsdp"
-        message = Message("{}: PEFT hangs hooks of transformers' own plan on its matrices, which are not", modelled)
+        message = Message(
+            "{}: PEFT adds hooks of transformers' own tensor-parallel plan, which is not supported yet", modelled
+        )
         raise UnsupportedError(Training.adapter.type, "found {!r}; {}", read.given(Training.adapter.type), message)
     if read.given(Training.adapter.type) not in ("lora", "rslora") or bool(read.given(Training.adapter.dropout)):
         read.refuse(Training.adapter.type, "torchtitan's LoRA has no dropout; allowed: {}", "lora")

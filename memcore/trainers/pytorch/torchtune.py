@@ -110,7 +110,9 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if settled.get("data_parallel_shard_dim") == -1:
         del settled["data_parallel_shard_dim"]
     if settled.get("tokenizer.max_seq_len") is None:
-        notes.append("tokenizer.max_seq_len is not set: sequences are as long as the data's; set the length with --seq")
+        notes.append(
+            "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
+        )
     return {_FRAMEWORK: "torchtune", **settled}, tuple(notes)
 
 
@@ -134,7 +136,7 @@ def _model(settled: dict[str, Any], notes: list[str]) -> None:
         places.append("lm_head")
     if bare.startswith(("phi3", "phi4")):
         together = list(dict.fromkeys(_TOGETHER.get(each, each) for each in places))
-        notes.append(Message("adapters of {} are taken for those of {}, which are one matrix in transformers",
+        notes.append(Message("adapters of {} are counted as those of {}, one matrix in transformers",
                              joined(", ", places), joined(", ", together)))  # fmt: skip
         places = together
     settled |= {_ADAPTER: "dora" if settled.pop("model.use_dora", False) is True else "lora", _TARGETS: places}

@@ -53,7 +53,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     """
     _refuse_others(found)
     settled: dict[str, Any] = {**found, _FRAMEWORK: "verl", _METHOD: "grpo", _ENGINE: "fsdp"}
-    notes: list[str] = ["verl: the update of the actor is computed; generation and scoring come before it"]
+    notes: list[str] = ["verl: only the actor's update is estimated; generation and scoring come before it"]
     strategy = str(settled.pop(f"{_ACTOR}strategy", "fsdp"))
     settled[_VERSION] = 2 if strategy == "fsdp2" else 1
     fp32 = str(settled.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
@@ -93,7 +93,7 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
     if strategy == "megatron" or "megatron" in config or megatron is not None:
         raise _refuse(megatron or f"{_ACTOR}strategy", found.get(megatron or "", "megatron"),
-                      "an actor of Megatron-Core is not supported yet; nearest is actor.strategy=fsdp2")  # fmt: skip
+                      "a Megatron-Core actor is not supported yet; the closest is actor.strategy=fsdp2")  # fmt: skip
     if strategy not in ("fsdp", "fsdp2"):
         raise _refuse(f"{_ACTOR}strategy", strategy, "supported: fsdp, fsdp2")
     estimator = str(found.get("algorithm.adv_estimator", "gae"))
@@ -145,7 +145,7 @@ def lengths(settled: dict[str, Any], notes: list[str], ranks: object) -> None:
         settled[_BATCH] = 1
         if isinstance(tokens, int) and isinstance(ranks, int):
             settled[_LENGTH] = tokens * ranks
-            notes.append("sequences are packed up to ppo_max_token_len_per_gpu tokens: taken as one sequence")
+            notes.append("sequences are packed up to ppo_max_token_len_per_gpu tokens: counted as one sequence")
     else:
         settled[_LENGTH] = whole
         notes.append("each sequence is counted with max_prompt_length + max_response_length tokens")
@@ -164,7 +164,7 @@ def batch(settled: dict[str, Any], ranks: object) -> None:
     each = settled.setdefault(_BATCH, settled.pop(key, given))
     prompts, answers = _number(settled, f"{_ACTOR}ppo_mini_batch_size"), _number(settled, f"{_ROLLOUT}n")
     if each is None:
-        raise _refuse(key, None, "give the sequences of a micro-batch")
+        raise _refuse(key, None, "set the micro-batch size")
     if not (isinstance(world, int) and isinstance(ranks, int) and 0 < ranks <= world and world % ranks == 0):
         return
     if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers)):

@@ -39,8 +39,8 @@ def check(network: Network) -> None:
     for one in network.kinds:
         missing = []
         if isinstance(one.mixer, SpecialMixer) and one.mixer.variant != "megatron-mamba2":
-            missing += [Message("mixers of kind {!r}", one.mixer.variant)]
-        missing += [] if one.residual in _WIRINGS else [Message("layers wired as {!r}", one.residual)]
+            missing += [Message("{!r} mixers", one.mixer.variant)]
+        missing += [] if one.residual in _WIRINGS else [Message("layers connected as {!r}", one.residual)]
         if missing:
             raise UnsupportedError(
                 Training.implementation, "Megatron is not supported yet for {}", joined(" and ", missing)

@@ -233,7 +233,7 @@ def _pattern(reader: Reader) -> tuple[str, str]:
     key = "hybrid_override_pattern" if reader.has("hybrid_override_pattern") else "hybrid_layer_pattern"
     text = reader.value(key)
     if not isinstance(text, str) or set(text) - set(f"{LETTERS}|/") or not text.strip("|/"):
-        reader.refuse(key, "expected a text of {} | and /, found {!r:.80}", " ".join(LETTERS), text)
+        reader.refuse(key, "expected a string of {} | and /, found {!r:.80}", " ".join(LETTERS), text)
         return key, ""
     if len(text) > 2 * LAYERS:
         reader.refuse(key, "expected at most {} characters, found {}", 2 * LAYERS, len(text))

@@ -114,14 +114,14 @@ def _of_layer(layer: Layer) -> Iterator[str]:
     if layer.second_mixer or layer.second_feed_forward or layer.extra:
         yield "layers of several mixers"
     if len(layer.norms) != (mixer is not None) + (feed is not None):
-        yield "layers with norms behind their parts, or one for several"
+        yield "layers with norms after their parts, or one norm for several parts"
     if isinstance(mixer, Attention):
         yield from _of_attention(mixer)
     elif isinstance(mixer, LatentAttention):
         if mixer.indexer:
             yield "an indexer of sparse attention"
     elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
-        yield Message("mixers of kind {!r}", mixer.variant)
+        yield Message("{!r} mixers", mixer.variant)
     if isinstance(feed, Experts):
         yield from _of_experts(feed)
     if isinstance(feed, FeedForward) and (feed.gating != "plain" or feed.borrowed or feed.activation_weights):

@@ -127,7 +127,7 @@ def _multiplied(repeated: re.Pattern[str], text: str) -> str:
     length = len(text) + sum(len(match[1]) * _times(match) for match in repeated.finditer(text))
     if length > LAYOUT_PARTS:
         raise LayoutError(
-            Message("expected at most {} layers and edges of stages, found {}", LAYOUT_PARTS, approximate(length))
+            Message("expected at most {} layers and stage boundaries, found {}", LAYOUT_PARTS, approximate(length))
         )
     return repeated.sub(lambda match: match[1] * _times(match), text)
 
