@@ -281,6 +281,8 @@ def _ends(ends: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: st
     if first is None:
         raise ConfigError.at("model.model_type", "the network has no token embedding")
     shape = ends.pop(first)
+    if 0 in shape:
+        raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)
     v, h = symbol("V", shape[0]), symbol("h", shape[1])
     predicts = _HEADLESS.search(cls.partition("@")[0]) is None
     heads = [

@@ -170,6 +170,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found no {parts}": "未找到 {parts:s}",
     "the defaults of its class in transformers are used": "采用 transformers 中该类的默认值",
     "the network has no token embedding": "该网络没有 token 嵌入",
+    "the token embedding would be {rows} × {width}; both must be at least 1": "token 嵌入会是 {rows} × {width}；两者都至少为 1",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "only the parameters of this family's towers and encoders are counted": "该系列的塔和编码器只计参数",
