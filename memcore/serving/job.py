@@ -387,6 +387,10 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
         name = read.take(Inference.quantization, named, "by the repository's name")
     if name is None and own is None and family in _NATIVE:
         name = read.take(Inference.quantization, _NATIVE[family], "as published for this family")
+    if name is None and own is not None and served.name:
+        read.assumptions.append(
+            Assumption("model.quantization_config", own.format.name, "as the checkpoint is published", True)
+        )
     if name is None or (name in BYTES and name not in FORMATS):
         return (own if name is None else None), ()
     if name not in FORMATS:
