@@ -64,7 +64,7 @@ def test_what_no_rate_explains_is_said(milliseconds, faster):
 @pytest.mark.parametrize(
     ("config", "log", "message"),
     [
-        (JOB, "loss 1.0", "LOG: log 1 states no step time"),
+        (JOB, "loss 1.0", "LOG: log 1 has no step time"),
         (
             {"model": "gpt2", "engine": {"type": "vllm"}},
             LINES["NeMo"][0],

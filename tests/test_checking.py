@@ -51,7 +51,7 @@ def test_each_config_has_a_line_and_the_worst_decides(files, capsys, name):
 
 def test_what_does_not_fit_leads_to_plans(files, capsys):
     assert main(["check", "large.json", *CARD]) == 1
-    assert "memcore plan large.json" in capsys.readouterr().out
+    assert "`memcore plan` with the same file and flags" in capsys.readouterr().out
 
 
 def test_files_together_are_one_job(files, capsys):

@@ -46,7 +46,7 @@ def test_profiles_lie_within_their_gpu(accelerator):
     [
         (on(LORA, mig="1g.5gb"), "hardware.mig: found '1g.5gb'; profiles of this accelerator: 1g.10gb, 1g.20gb"),
         (on(LORA, "rtx-4090"), "hardware.mig: found '1g.10gb'; accelerators with profiles: a100-sxm-40gb"),
-        (on(LORA, num_gpus=2), "hardware.num_gpus: slices of GPUs cannot send to each other"),
+        (on(LORA, num_gpus=2), "hardware.num_gpus: GPU slices cannot communicate with each other"),
     ],
 )
 def test_refused(job, message):

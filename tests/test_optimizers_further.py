@@ -175,7 +175,7 @@ def test_ranks_belong_to_projections():
 
 def test_sparse_gradients_alone():
     """SparseAdam is refused with its reason: no parameter of these models has a sparse gradient."""
-    with pytest.raises(ConfigError, match=r"sparse-adam.*takes sparse gradients.*adam, adamw-8bit"):
+    with pytest.raises(ConfigError, match=r"sparse-adam.*needs sparse gradients"):
         memcore.estimate({"model": "gpt2", "training": {"optimizer": "sparse-adam"}})
 
 
@@ -287,7 +287,7 @@ def test_galore_on_dtensors():
         (
             {"name": "soap", "implementation": "for-loop"},
             {"type": "fsdp"},
-            "implementation 'distributed-shampoo' steps",
+            "use implementation 'distributed-shampoo'",
         ),
         ("galore", {"type": "fsdp", "version": 1}, "slices of one flat vector"),
         ("shampoo", {"type": "deepspeed"}, "slices of one flat vector"),

@@ -44,7 +44,7 @@ def test_words_of_servers(text):
 
 def test_what_is_not_read_of_a_draft_is_said():
     found = imported(VLLM + """--speculative-config '{"model": "org/a-eagle", "disable_padded_drafter_batch": true}'""")
-    assert any("org/a-eagle is taken as one layer" in note for note in found.notes)
+    assert any("org/a-eagle is counted as one layer" in note for note in found.notes)
     assert found.unknown == ("--speculative-config.disable_padded_drafter_batch",)
 
 

@@ -243,7 +243,7 @@ def test_tokens_of_one_group_before_0_20_2():
         (
             {"model": "google/gemma-4-26B-A4B-it", "inference": {"max_model_len": 16384, "quantization": "fp8"},
              "accelerator": "l40s", "version": "0.21.0"},
-            "max_tokens_per_mm_item (2496) is larger than max_num_batched_tokens (2048)", "2496 starts",
+            "max_tokens_per_mm_item (2496) is larger than max_num_batched_tokens (2048)", "it starts with max_num_batched_tokens 2496",
         ),
     ],
 )  # fmt: skip
@@ -303,7 +303,7 @@ def test_graphs_of_former_releases(version, graphs):
     """Sizes in steps of 8 to 512, from 0.10 on to twice `max_num_seqs`; whole graphs beside them since 0.12."""
     found = serve("llama-3.1-8b", version=version, inference={"max_num_seqs": 64})
     (entry,) = [each for each in found.ledger.entries if each.category == "CUDA graphs"]
-    assert entry.text.startswith(f"{graphs} graphs × ")
+    assert entry.text.startswith(f"{graphs} CUDA graphs × ")
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_graphs_that_are_captured(inference, accelerator, graphs):
     """
     found = serve("llama-3.1-8b", inference=inference, accelerator=accelerator)
     (entry,) = [each for each in found.ledger.entries if each.title == "captured graphs and their pool"]
-    assert entry.text.startswith(f"{graphs} graphs × ")
+    assert entry.text.startswith(f"{graphs} CUDA graphs × ")
     expected = 60 + graphs * 32 * 0.17 if accelerator == "rtx-3090" else graphs * (4.54 + 32 * 0.146)
     assert entry.bytes == pytest.approx(expected * 2**20, rel=1e-3)
 
@@ -449,7 +449,7 @@ def test_graphs_by_release_and_network(model, version, accelerator, settings, gr
     """FULL_AND_PIECEWISE since 0.11, with recurrent states since 0.10."""
     found = serve(model, version=version, accelerator=accelerator, inference={"max_model_len": 4096}, **settings)
     (entry,) = [each for each in found.ledger.entries if each.title == "captured graphs and their pool"]
-    assert entry.text.startswith(f"{graphs} graphs × ")
+    assert entry.text.startswith(f"{graphs} CUDA graphs × ")
 
 
 def test_flashinfers_workspace_is_taken_while_graphs_are_captured():

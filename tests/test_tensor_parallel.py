@@ -178,7 +178,7 @@ def test_lora_is_shared_with_its_layer():
 @pytest.mark.parametrize(
     ("training", "reason"),
     [
-        ({"implementation": "transformers"}, "transformers' own plan"),
+        ({"implementation": "transformers"}, "transformers' own tensor-parallel plan"),
         ({"adapter": {"type": "lora", "dropout": 0.1}}, "LoRA has no dropout"),
         ({"adapter": {"type": "lora", "target_modules": ["lm_head"]}}, "dense feed-forward layers"),
     ],

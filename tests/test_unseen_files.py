@@ -496,7 +496,7 @@ def test_a_script_that_writes_python_is_one_of_a_shell():
     text += "model_dir=$HOME/models/gpt-oss-20b-bf16\n"
     found = imported(text + VERL_ULYSSES.replace("${MODEL_PATH:-Qwen/Qwen3-0.6B}", "$model_dir"))
     assert found.config["model"] == "gpt-oss-20b-bf16"
-    assert any("taken for openai/gpt-oss-20b" in note for note in found.notes)
+    assert any("assumed to be openai/gpt-oss-20b" in note for note in found.notes)
 
 
 def test_muon_of_axolotl():

@@ -69,8 +69,8 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     return replace(model, name=str(title or "a model like Llama"))
 
 
-_HEAD = re.compile(r"(For[A-Z]\w*|LMHeadModel|Model)$")
-"""How names of classes end."""
+_HEAD = re.compile("For[A-Z]|LMHeadModel$|Model$")
+"""Where the name of a class goes on to say what it is for."""
 _DRAFT = re.compile(r"eagle|draft|medusa", re.IGNORECASE)
 _MARKS = re.compile(r"[-_.]")
 
@@ -85,7 +85,7 @@ def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Me
     name = _class_name(config)
     if not name or config.get("model_type") is not None:
         return config, ()
-    own = _HEAD.sub("", name).lower()
+    own = _HEAD.split(name, maxsplit=1)[0].lower()
     found = next((kind for kind in known_families() if own and _MARKS.sub("", kind).lower() == own), None)
     said = Message("found no model_type; {!r} is taken from architectures", found)
     return (config, ()) if found is None else ({**config, "model_type": found}, (said,))
@@ -103,7 +103,7 @@ def _check_class(config: Mapping[str, object]) -> None:
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())
-    kind, prefix = _MARKS.sub("", model_type).lower(), _HEAD.sub("", name).lower()
+    kind, prefix = _MARKS.sub("", model_type).lower(), _HEAD.split(name, maxsplit=1)[0].lower()
     if own and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
         raise ConfigError.at(
             "model.architectures",
