@@ -36,6 +36,14 @@ PREDICTING: Mapping[str, tuple[str, int]] = {
 """Families whose checkpoints have such layers: the key that counts them, and how many there are without it."""
 _SMALL_HEAD = 32000
 """Tokens of EAGLE 3's own vocabulary (`draft_vocab_size` of the published heads)."""
+_DENSE_BLOCKS, _ROUTED_BLOCKS, _SEEN = 5, 8, 5
+"""Layers of DFlash's published heads, and of how many layers of the model they see the hidden states.
+
+Five layers for Qwen3-4B, Qwen3-8B and Qwen3.6-27B, eight for Qwen3-Coder-30B-A3B, Qwen3.5-35B-A3B and gpt-oss-20b
+(z-lab's config.json; sgl-project/SpecForge, configs/*-dflash.json).
+"""
+PROPOSED: Mapping[str, int] = {"dflash": 15}
+"""Tokens of a draft where nobody says it: DFlash's blocks have 16, of which the first is known; of others one."""
 _SOURCE = "vllm, model_executor/models/*_mtp.py and v1/spec_decode/eagle.py"
 
 
@@ -74,11 +82,12 @@ def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any],
         key, usual = PREDICTING.get(model.network.family, ("num_nextn_predict_layers", 1))
         found = text.get(key)
         layers = found if isinstance(found, int) and found > 0 else usual
-    attends = method in ("mtp", "eagle", "eagle3")
+    attends = method in ("mtp", "eagle", "eagle3", "dflash")
     layer, wide = _attending(model) if attends else None, 0
     if layer is not None and method != "mtp":
         layer, routed = _dense(layer)
         inner = text.get("intermediate_size")
+        layers = _blocks(routed) if method == "dflash" else 1
         wide = 0 if not routed else inner if isinstance(inner, int) and inner > 0 else 4 * model.sizes["h"]
     return Speculation(
         method=method,
@@ -88,6 +97,10 @@ def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any],
         layers=layers if attends else 0,
         quantized=method == "mtp" and stored is not None and stored.native,
     )
+
+
+def _blocks(routed: bool) -> int:
+    return _ROUTED_BLOCKS if routed else _DENSE_BLOCKS
 
 
 def _dense(layer: Layer) -> tuple[Layer, bool]:
@@ -107,12 +120,13 @@ def speculative_entries(found: Speculation, model: Model, storage: Storage) -> I
         stage = Stage(1, 3, model.num_layers, (found.layer,) * found.layers)
         yield from weight_entries(model, stage, storage)
         # MTP and EAGLE read a token and a hidden state; EAGLE 3 three hidden states, and a token beside the result.
-        inputs: Shape = (3 if found.method == "eagle3" else 2, "h")
+        # DFlash's layers read a token's embedding; what they know of the past comes of five hidden states.
+        inputs: Shape = ({"eagle3": 3, "dflash": _SEEN}.get(found.method, 2), "h")
         yield from _matrix("fc", ("h", *inputs), size, sizes, source, found.layers if found.method == "mtp" else 1)
         yield tensor("vector", CATEGORY, ("h",), size, sizes, source, module="norms", copies=3)
     if found.wide:
         inner = -(-found.wide // sizes.get(TENSOR, 1))
-        yield from _matrix("mlp", (inner, "h"), size, sizes, source, 3)
+        yield from _matrix("mlp", (inner, "h"), size, sizes, source, 3 * max(found.layers, 1))
     if found.method == "eagle3":
         yield from _matrix("lm_head", (_SMALL_HEAD, "h"), size, sizes, source, 1)
     if found.method == "medusa":

@@ -107,7 +107,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
-    "-m: the name of {file} says no format": "-m：文件名 {file} 没有写出格式",
+    "{flag}: the name of {file} says no format": "{flag}：文件名 {file} 没有写出格式",
     "give it with --quantization": "请用 --quantization 给出",
     "{name} of Ollama's library is taken for {model} in {format}": "Ollama 库中的 {name} 按 {format} 的 {model} 计算",
     "cache_max_entry_count {share} of what is free after loading": "加载后空闲显存的 cache_max_entry_count {share}",
