@@ -118,6 +118,15 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "captured graphs and their pool": "捕获的 CUDA Graph 及其池",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
     "rows of logits for the top-k kernel": "top-k kernel 的 logits 行",
+    "weights that stay on the host": "留在主机上的权重",
+    "parameters of layers, from the first, until cpu_offload_gb is reached": (
+        "从第一层起的各层参数，直到达到 cpu_offload_gb"
+    ),
+    "a layer's weights, copied from the host": "从主机复制的一层权重",
+    "the largest layer": "最大的层",
+    "chunk that LMCache copies through": "LMCache 复制用的分块",
+    "keys' and values' projections of the draft, as one": "草稿部分的键值投影，合为一个矩阵",
+    "NVLink buffer + RDMA buffer in NVSHMEM's heap + workspace": "NVLink 缓冲区 + NVSHMEM 堆中的 RDMA 缓冲区 + 工作区",
     "logits in fp32": "fp32 的 logits",
     "hidden states": "隐藏状态",
     "hidden states of all tokens": "所有 token 的隐藏状态",

@@ -32,7 +32,7 @@ def low_latency_bytes(tokens: int, hidden: int, experts: int) -> int:
     """Return `get_low_latency_rdma_size_hint`: two send and two receive buffers with a message for each expert.
 
     >>> low_latency_bytes(128, 7168, 256) // 2**20
-    1822
+    1820
     """
     scales = hidden // 128
     dispatched = 16 + max(2 * hidden, hidden + 4 * scales)

@@ -60,14 +60,14 @@ def images_at_once(images: Images, budget: int) -> int:
 
 _ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0}
 """Towers whose attention stacks queries and keys to rotate both at once, and how many copies of the hidden states their
-forward pass keeps beside the layers': the interpolated positions are one (Qwen3_VisionTransformer.forward)."""
+forward pass keeps besides the layers': the interpolated positions are one (Qwen3_VisionTransformer.forward)."""
 _QWEN = "vllm, model_executor/models/qwen2_5_vl.py, Qwen2_5_VisionAttention.forward"
 
 
 def kept_images(model: Model, dtype: str, budget: int, *, encoded: bool = True) -> list[Entry]:
     """Pixels of the images that profiling encodes and, once they are encoded, the results.
 
-    Inner layers of Qwen3-VL's tower have results of their own, beside the last layer's (`deepstack_visual_indexes`).
+    Inner layers of Qwen3-VL's tower have separate results besides the last layer's (`deepstack_visual_indexes`).
     """
     if model.images is None or not model.network.towers:
         return []

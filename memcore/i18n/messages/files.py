@@ -110,6 +110,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "to {bytes} bytes those of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，按该模型计算",
     "{key}: {name} is taken as one layer of the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
+    "{key}: {name} is taken as layers of the model's own widths, as many as published heads have": (
+        "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
+    ),
+    "{key}: {size} GiB of the host's memory for each GPU, none of the GPU's": (
+        "{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"
+    ),
+    "{key}: {size} MiB of the host's memory for prompts, none of the GPU's": (
+        "{key}：{size} MiB 主机内存用于提示缓存，不占显存"
+    ),
     "found in line {line}": "位于第 {line} 行",
     "of scripts LoraConfig is supported: describe it with {path}": "脚本仅支持 LoraConfig：请用 {path} 描述",
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
@@ -166,7 +175,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "is not understood, and left out": "无法识别，已忽略",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
     "give it with --set": "请用 --set 给出",
-    "-m: {path} is taken for {base}, by its name": "-m：按文件名，{path} 视为 {base}",
+    "{flag}: {path} is taken for {base}, by its name": "{flag}：按文件名，{path} 视为 {base}",
     "{wider} is computed as {usual}: such files keep some tensors wider, by a few percent": (
         "{wider} 按 {usual} 计算：这类文件有些张量位数更多，总共大百分之几"
     ),

@@ -77,7 +77,7 @@ def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]
 
 _ASKED: Mapping[str, str] = {"-m": "--quantization", "-md": "--draft-quantization"}
 """What says the format of a file whose name does not."""
-_DRAFT, _DRAFT_WEIGHTS = "-hfd", "*draft weights"
+_DRAFT, _DRAFT_WEIGHTS = "-hfd", "*draft-weights"
 _DRAFT_FILES = ("-md", "--model-draft", "--spec-draft-model")
 _DRAFT_HUB = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
 
@@ -229,7 +229,7 @@ LLAMA_CPP = Tool(
     model="-hf",
     tag=Inference.quantization,
     settled=_settled,
-    settles=_EVERY_EXPERT,
+    settles=(*_EVERY_EXPERT, *_DRAFT_FILES, *_DRAFT_HUB),
     unsaid={Inference.quantization: None},
     keys=(
         Key(path=Inference.quantization, name=WEIGHTS),

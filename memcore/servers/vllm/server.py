@@ -309,7 +309,7 @@ def _connecting(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     if chosen.connector != "lmcache":
         return []
     parts = [part for layer in cached_layers(job, stage) for part in layer if part.kind != "state"]
-    sizes, source = {"chunk": _CHUNK, "token": sum(part.bytes for part in parts)}, "lmcache, v1/gpu_connector"
+    sizes, source = {"chunk": _CHUNK, "token": sum(part.bytes for part in parts)}, "lmcache, v1/gpu_connector.py"
     return [tensor("chunk that LMCache copies through", WORKSPACES, ("chunk", "token"), 1, sizes, source)]
 
 
