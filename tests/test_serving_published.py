@@ -180,6 +180,8 @@ def test_a_bare_format_has_the_range_of_its_recipes(model, name, expected):
         ("llama-3.1-8b", "medusa", 3 * 2 * (4096 * 4096 + 128256 * 4096)),
         # Five layers of Qwen3 with what joins five hidden states; eight dense ones for a mixture.
         ("qwen3-8b", "dflash", 2 * (5 * (4096 * (2 * 4096 + 2 * 1024) + 3 * 12288 * 4096) + 5 * 4096**2)),
+        # No gate and heads of 128: 3.22 GiB in a start of vLLM.
+        ("qwen3.6-27b", "dflash", 2 * (5 * (5120 * (2 * 4096 + 2 * 1024) + 3 * 17408 * 5120) + 5 * 5120**2)),
         ("qwen3-30b-a3b", "dflash", 2 * (8 * (2048 * (2 * 4096 + 2 * 512) + 3 * 6144 * 2048) + 5 * 2048**2)),
         ("llama-3.1-8b", None, 0),
     ],

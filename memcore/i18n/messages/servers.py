@@ -115,6 +115,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "as in llama-server's presets": "与 llama-server 的预设相同",
     "found {value}, which needs {setting} true and {other} 1": "为 {value}，需要 {setting} 为 true 且 {other} 为 1",
     "each GPU leaves {size} of weights in the host's memory": "每块 GPU 把 {size} 的权重留在主机内存",
+    "pinned there, they take up to twice as much": "在主机上锁页存放，最多占两倍",
     "blocks that leave the GPU take {size} of the host's memory": "移出 GPU 的缓存块占用 {size} 主机内存",
     "the cache on the GPU stays as large": "GPU 上的缓存大小不变",
     "with this connector vLLM caches the full context in all layers": (
