@@ -6,7 +6,7 @@ v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -17,15 +17,26 @@ from memcore.config.schema import Setting
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Attention, Experts, SpecialMixer
+from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
+from memcore.servers.vllm.elsewhere import (
+    VIEWS,
+    connected,
+    connecting,
+    copied,
+    elsewhere,
+    exchanged,
+    offloaded,
+    projections,
+    routed,
+    sliding,
+)
 from memcore.servers.vllm.graphs import captured, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.servers.vllm.versions import NEWEST, Facts, facts, former, second_runner
-from memcore.serving.all_to_all import NEAR, deep_ep, low_latency_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
@@ -37,11 +48,9 @@ from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage, alike
 from memcore.serving.surroundings import surroundings, uncertainty
-from memcore.serving.weights import Storage, weight_entries
-from memcore.units import GiB, MiB, format_bytes
+from memcore.units import GiB
 
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
@@ -71,8 +80,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     kept = read.given(VllmSettings.kv_offloading_size) or 0
     connector = read.given(VllmSettings.kv_connector) or ("offloading" if kept else None)
     alone = chunked and found.since < (0, 20)
-    disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, alone or _connected(found, connector))
-    if _recurrent(basics) and _connected(found, connector):
+    disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, alone or connected(found, connector))
+    if _recurrent(basics) and connected(found, connector):
         said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
         read.refuse(VllmSettings.kv_connector, said, connector)
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
@@ -82,7 +91,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         runner=second_runner(
             version,
             basics.model.network.family,
-            plain=not _recurrent(basics) and not _routed(basics),
+            plain=not _recurrent(basics) and not routed(basics),
             method=speculation.method if speculation else None,
         ),
         utilization=utilization,
@@ -107,18 +116,6 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
 
 
-_GROUPED = (0, 22)
-"""Since then connectors say whether they know groups of layers; before, any of them turned groups off."""
-
-
-def _connected(found: Facts, connector: str | None) -> bool:
-    """Whether a connector makes all layers cache the full context: LMCache's knows one kind of blocks alone.
-
-    Source: vllm, config/vllm.py (`kv_transfer_config`) of 0.19.1, 0.21, 0.22.1; kv_connector/v1/lmcache_connector.py.
-    """
-    return connector is not None and (found.since < _GROUPED or connector == "lmcache")
-
-
 def _largest_item(basics: Basics) -> int:
     """Tokens of a video, where images and videos see themselves whole."""
     network = basics.model.network
@@ -126,21 +123,11 @@ def _largest_item(basics: Basics) -> int:
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
-def _routed(basics: Basics) -> bool:
-    """Whether some layers have experts."""
-    return any(isinstance(feed, Experts) for layer, _ in basics.model.layers for feed in layer.feeds)
-
-
 def _recurrent(basics: Basics) -> bool:
     """Whether some layers keep a state instead of tokens."""
     return any(
         isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
-
-
-def _sliding(basics: Basics) -> bool:
-    """Whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
-    return any(mixer.mask == "sliding" for layer, _ in basics.model.layers for mixer in layer.mixers)
 
 
 def _chunked(basics: Basics) -> bool:
@@ -158,7 +145,7 @@ def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int
 def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
-        whole = basics.model.network.towers or _sliding(basics) or basics.speculation or read.given(Inference.max_loras)
+        whole = basics.model.network.towers or sliding(basics) or basics.speculation or read.given(Inference.max_loras)
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
     memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
@@ -214,13 +201,13 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         tile=chosen.facts.mxfp4_tile,
         towers=chosen.images or not chosen.facts.skips_towers,
     )
-    offloaded = _offloaded(job, chosen, stage)
-    weights += offloaded
+    moved = offloaded(job, chosen, stage)
+    weights += moved
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
-    if offloaded and chosen.facts.since < _VIEWS:
-        profiled.append(_copied(job, stage))
+    if moved and chosen.facts.since < VIEWS:
+        profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
-    exchanged = _exchanged(job, chosen)
+    sent = exchanged(job, chosen)
     recorded = [] if chosen.eager else graphs(job, chosen, stage)
     outside = surroundings(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
@@ -228,8 +215,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         profiled += counts
     else:
         outside += counts
-    outside += _connecting(job, chosen, stage)
-    within = [*weights, *profiled, libraries, *exchanged, *(recorded if chosen.graphs_inside else [])]
+    outside += connecting(job, chosen, stage)
+    within = [*weights, *profiled, libraries, *sent, *(recorded if chosen.graphs_inside else [])]
     if chosen.facts.whole_device:
         within += outside
     available, beyond = None, _overestimated(job, chosen, stage)
@@ -253,7 +240,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         alignment=64 if "lk" in basics.sizes else 16,
     )
     return _Rank(
-        entries=(*weights, *profiled, libraries, *exchanged, *recorded, *outside),
+        entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
         paging=_paging(job, stage, pages),
         available=available,
         uncertain=(higher, lower),
@@ -261,80 +248,6 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, recorded) + beyond,
     )
-
-
-_VIEWS = (0, 8, 3)
-"""Since then GPUs read such weights where they are; before, a layer's were copied while it ran."""
-_UVA = "vllm, model_executor/offloader/uva.py; model_executor/models/utils.py before 0.17"
-
-
-def _layer_weights(job: ServingJob, stage: Stage) -> Iterator[list[Entry]]:
-    """The parameters of each layer, in the order in which they are loaded."""
-    basics = job.basics
-    storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
-    for number, layer in enumerate(stage.layers, stage.first_layer):
-        yield list(weight_entries(job.model, Stage(1, 3, number, (layer,)), storage, towers=False))
-
-
-def _offloaded(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """Parameters that stay on the host: of one layer after the other until there are as many bytes as asked for.
-
-    What kernels make of quantized matrices after loading may be on the GPU again.
-    """
-    found = 0
-    for entries in _layer_weights(job, stage) if chosen.on_host else ():
-        for entry in entries:
-            if found < chosen.on_host:
-                found += entry.bytes
-    if not found:
-        return []
-    text = "parameters of layers, from the first, until cpu_offload_gb is reached"
-    bounds = Range(-found, -found, 0 if job.basics.stored is not None else -found)
-    return [observed("weights that stay on the host", "weights", bounds, _UVA, text)]
-
-
-def _copied(job: ServingJob, stage: Stage) -> Entry:
-    """The parameters of a layer on the host, on the GPU while it runs (`functional_call`)."""
-    each = max((_bytes(entries) for entries in _layer_weights(job, stage)), default=0)
-    title = "a layer's weights, copied from the host"
-    return Entry(title=title, category=ACTIVATIONS, each=each, text="the largest layer", source=_UVA)
-
-
-_CHUNK = 256
-"""Tokens of LMCache's chunks (lmcache, v1/config.py, `chunk_size`)."""
-
-
-def _connecting(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What a connector has on the GPU; those of vLLM itself copy blocks where they are."""
-    if chosen.connector != "lmcache":
-        return []
-    parts = [part for layer in cached_layers(job, stage) for part in layer if part.kind != "state"]
-    sizes, source = {"chunk": _CHUNK, "token": sum(part.bytes for part in parts)}, "lmcache, v1/gpu_connector.py"
-    return [tensor("chunk that LMCache copies through", WORKSPACES, ("chunk", "token"), 1, sizes, source)]
-
-
-_ALL_TO_ALL = "vllm, distributed/device_communicators/all2all.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
-_DEEP_EP = 1024 * MiB
-"""VLLM_DEEPEP_BUFFER_SIZE_MB."""
-_DECODED = 256
-"""Tokens of a rank's chunk before 0.20 (VLLM_MOE_DP_CHUNK_SIZE); since, those of a step."""
-
-
-def _shares(job: ServingJob) -> bool:
-    """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
-    layout = job.basics.layout
-    return layout.expert_parallel and layout.data > 1 and _routed(job.basics)
-
-
-def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
-    """Buffers of DeepEP, which are there before profiling (`prepare_communication_buffer_for_model`)."""
-    sizes = job.basics.sizes
-    if not _shares(job) or chosen.backend not in ("deepep_high_throughput", "deepep_low_latency"):
-        return []
-    if chosen.backend == "deepep_high_throughput":
-        return deep_ep(_DEEP_EP, _DEEP_EP if sizes["EP"] > NEAR else 0, _ALL_TO_ALL)
-    tokens = _DECODED if chosen.facts.since < (0, 20) else chosen.tokens
-    return deep_ep(_DEEP_EP, low_latency_bytes(tokens, sizes["h"], sizes["E"]), _ALL_TO_ALL)
 
 
 def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entry]) -> int:
@@ -432,7 +345,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         source = "vllm, v1/sample/ops/topk_topp_triton.py"
         found.append(tensor("rows of logits for the top-k kernel", WORKSPACES, ("SM", "V"), 4, sizes, source))
     if stage.samples and basics.speculation is not None and basics.speculation.method == "dflash":
-        found += _projections(basics)
+        found += projections(basics)
     if not stage.embeds:
         source = "vllm, v1/worker/gpu_model_runner.py, intermediate_tensors"
         found.append(
@@ -460,22 +373,6 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         source = "vllm, v1/worker/block_table.py"
         sizes = {"seqs": chosen.sequences, "blocks": rows}
         found.append(tensor("block tables", WORKSPACES, ("seqs", "blocks"), 4, sizes, source))
-    return found
-
-
-def _projections(basics: Basics) -> list[Entry]:
-    """What makes keys and values in DFlash's layers, once more as one matrix (`_build_context_kv_buffers`)."""
-    proposing = basics.speculation
-    parts = proposing.layer.mixers if proposing is not None and proposing.layer is not None else ()
-    source = "vllm, model_executor/models/qwen3_dflash.py"
-    found = []
-    for part in parts:
-        if proposing is not None and isinstance(part, Attention):
-            rows = (part.heads.width, part.heads.value)
-            for width in rows:
-                shape = (*sharded((part.heads.key, width), TENSOR), "h")
-                title, size = "keys' and values' projections of the draft, as one", BYTES[basics.dtype]
-                found.append(tensor(title, WORKSPACES, shape, size, basics.sizes, source, copies=proposing.layers))
     return found
 
 
@@ -729,25 +626,10 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
-    notes += _elsewhere(job, chosen)
+    notes += elsewhere(job, chosen)
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)
-
-
-def _elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
-    """Yield what lies in the host's memory, and what has no effect."""
-    if chosen.on_host:
-        # PyTorch pins tensors in powers of two (vllm-project/vllm#56410: 1.87 times as much).
-        said = "each GPU leaves {} of weights in the host's memory; pinned there, they take up to twice as much"
-        yield Message(said, format_bytes(chosen.on_host))
-    if chosen.kv_on_host:
-        said = "blocks that leave the GPU take {} of the host's memory; the cache on the GPU stays as large"
-        yield Message(said, format_bytes(chosen.kv_on_host))
-    if chosen.connector is not None and not chosen.hybrid and _sliding(job.basics):
-        yield "with this connector vLLM caches the full context in all layers"
-    if chosen.backend is not None and not _shares(job):
-        yield "all2all_backend takes nothing without data and expert parallelism"
 
 
 SERVER = Server(
