@@ -1,4 +1,4 @@
-"""What of vLLM lies elsewhere: weights and cached blocks on the host, experts on other ranks; what drafts keep twice."""
+"""What of vLLM lies elsewhere: weights and cached blocks on the host, experts on other ranks, what drafts keep."""
 
 from __future__ import annotations
 
