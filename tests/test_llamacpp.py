@@ -225,3 +225,82 @@ def test_families_without_an_architecture_are_refused():
     zamba = truth("checkpoints")["Zyphra/Zamba2-7B"]["config"]
     with pytest.raises(UnsupportedError, match=r"engine\.type: llama\.cpp has no architecture for zamba2"):
         estimate({"model": zamba, "engine": {"type": "llama.cpp"}})
+
+
+def drafted(version=None, sequences=1, **engine):
+    """Qwen3-8B with Qwen3-0.6B as its draft, or alone."""
+    draft = {"draft_model": "qwen3-0.6b"} if engine.pop("drafts", True) else {}
+    return estimate(
+        Config.from_dict(
+            {
+                "model": "qwen3-8b",
+                "inference": {"max_model_len": 8192, "batch_size": sequences, **draft},
+                "engine": {"type": "llama.cpp", **({"version": version} if version else {}), **engine},
+                "hardware": {"accelerator": "rtx-4090"},
+            }
+        )
+    )
+
+
+ROW = 28 * 2 * 1024
+"""Elements of a token in the draft's cache: 28 layers, keys and values of eight heads of 128."""
+
+
+@pytest.mark.parametrize(
+    ("given", "cached"),
+    [
+        ({}, 8192 * ROW * 2),
+        ({"cache_type_k_draft": "q8_0", "cache_type_v_draft": "q8_0"}, 8192 * ROW * 34 // 32),
+        # The target's types are its own.
+        ({"cache_type_k": "q8_0", "cache_type_v": "q8_0"}, 8192 * ROW * 2),
+        ({"n_gpu_layers_draft": 15}, 8192 * ROW * 2 // 2),
+        ({"sequences": 4}, 4 * 8192 * ROW * 2),
+        ({"sequences": 4, "version": 8500}, 4 * 8192 * ROW * 2),
+    ],
+)
+def test_the_cache_of_a_draft_model(given, cached):
+    """In fp16 unless -ctkd and -ctvd say otherwise, of the layers that -ngld puts on the GPU."""
+    with_draft, alone = drafted(**given), drafted(drafts=False, **_of_the_target(given))
+    assert with_draft.ledger.sum("KV cache") - alone.ledger.sum("KV cache") == cached
+
+
+def _of_the_target(given):
+    return {name: value for name, value in given.items() if not name.endswith("_draft")}
+
+
+def test_the_weights_of_a_draft_model():
+    """Those of its own file, of which the embedding stays on the host."""
+    model = find_model("qwen3-0.6b")
+    for kind in ("Q8_0", "Q4_K_M"):
+        plan = Plan(model, gguf_file(model, kind), Flags())
+        on_gpu = sum(each.bytes for each in plan.model_entries() if each.device == "CUDA0")
+        assert drafted(draft_quantization=kind.lower()).ledger.sum("draft model") == on_gpu
+    assert drafted(n_gpu_layers_draft=0).ledger.sum("draft model") == 0
+    assert drafted(drafts=False).ledger.sum("draft model") == 0
+
+
+@pytest.mark.parametrize(("version", "contexts"), [(8500, 4), (None, 1)])
+def test_contexts_of_a_draft_model(version, contexts):
+    """Each slot has one, until one drafts for all of them (May 2026)."""
+    found = drafted(version=version, sequences=4)
+    own = [entry.copies for entry in found.ledger.entries if entry.module and entry.category == "activations"]
+    assert own == [contexts]
+
+
+def test_outputs_of_a_draft():
+    """Since June 2026 logits of a slot's token and of those that are proposed for it have room on the GPU."""
+    few, many = (
+        estimate(
+            Config.from_dict(
+                {
+                    "model": "qwen3-8b",
+                    "inference": {"max_model_len": 8192, "batch_size": 64, "speculative_method": "ngram",
+                                  "num_speculative_tokens": tokens},
+                    "engine": {"type": "llama.cpp"},
+                    "hardware": {"accelerator": "h100-sxm-80gb"},
+                }
+            )
+        )
+        for tokens in (1, 7)
+    )  # fmt: skip
+    assert many.ledger.sum("activations") > few.ledger.sum("activations")

@@ -10,7 +10,7 @@ METHOD, TOKENS, DRAFT = (
     f"inference.{each}" for each in ("speculative_method", "num_speculative_tokens", "draft_model")
 )
 CACHE, FORMAT = "inference.kv_cache_dtype", "inference.quantization"
-VLLM, SGLANG = "vllm serve a/b ", "sglang serve --model-path a/b "
+VLLM, SGLANG, LLAMA = "vllm serve a/b ", "sglang serve --model-path a/b ", "llama-server -m Qwen3-8B-Q4_K_M.gguf "
 READ = {
     VLLM + "--speculative-config.method mtp --speculative-config.num_speculative_tokens 1": {METHOD: "mtp", TOKENS: 1},
     VLLM + """--speculative-config '{"method": "step3p5_mtp", "num_speculative_tokens": 2}'""": {METHOD: "mtp", TOKENS: 2},
@@ -33,6 +33,27 @@ READ = {
     SGLANG + "--speculative-algorithm STANDALONE --speculative-draft-model-path Qwen/Qwen3-0.6B": {
         METHOD: "draft", DRAFT: "Qwen/Qwen3-0.6B"},
     SGLANG + "--kv-cache-dtype fp8_e5m2 --quantization w8a8_int8": {CACHE: "fp8", FORMAT: "int8"},
+    VLLM + """--speculative-config '{"method": "dflash", "model": "x/y"}'""": {METHOD: "dflash", DRAFT: None},
+    VLLM + "--spec-model z-lab/Qwen3-8B-DFlash-b16 --spec-tokens 15": {METHOD: "dflash", TOKENS: 15, DRAFT: None},
+    SGLANG + "--speculative-algorithm DFLASH --speculative-draft-model-path x/y --speculative-num-draft-tokens 16": {
+        METHOD: "dflash", TOKENS: 15, DRAFT: None},
+    VLLM + "--cpu-offload-gb 8 --kv-offloading-size 16 --kv-offloading-backend native --swap-space 4": {
+        "engine.cpu_offload_gb": 8, "engine.kv_offloading_size": 16, "engine.kv_connector": None},
+    VLLM + "--kv-offloading-size 16 --kv-offloading-backend lmcache": {"engine.kv_connector": "lmcache"},
+    VLLM + """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'""": {
+        "engine.kv_connector": "nixl"},
+    VLLM + "-ep -dp 8 --all2all-backend deepep_low_latency": {"engine.all2all_backend": "deepep_low_latency"},
+    SGLANG + "--tp 8 --moe-a2a-backend deepep --deepep-mode normal": {
+        "engine.moe_a2a_backend": "deepep", "engine.deepep_mode": "normal", "engine.enable_expert_parallel": True},
+    SGLANG + "--tp 8 --enable-deepep-moe": {"engine.moe_a2a_backend": "deepep"},
+    LLAMA + "-md Qwen3-0.6B-Q4_K_M.gguf -ngld 20 --draft-max 8 -ctkd q8_0 -ctvd q4_0": {
+        DRAFT: "Qwen/Qwen3-0.6B", "engine.draft_quantization": "q4_k_m", "engine.n_gpu_layers_draft": 20, TOKENS: 8,
+        "engine.cache_type_k_draft": "q8_0", "engine.cache_type_v_draft": "q4_0"},
+    LLAMA + "-hfd Qwen/Qwen3-0.6B-GGUF:Q8_0 -ngld all --spec-type draft-simple,ngram-mod --spec-draft-n-max 5": {
+        DRAFT: "Qwen/Qwen3-0.6B-GGUF", "engine.draft_quantization": "q8_0", "engine.n_gpu_layers_draft": None,
+        METHOD: "draft", TOKENS: 5},
+    LLAMA + "--spec-type ngram-mod": {METHOD: "ngram", DRAFT: None},
+    LLAMA + "--spec-type none": {METHOD: None},
 }  # fmt: skip
 
 
@@ -42,6 +63,19 @@ def test_words_of_servers(text):
     assert {path: found.get(path) for path in READ[text]} == READ[text]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (VLLM + "--swap-space 4", "--swap-space: 4 GiB of host memory for each GPU"),
+        (LLAMA + "--cache-ram 4096", "--cache-ram: 4096 MiB of host memory for prompts"),
+        (LLAMA + "-md Qwen3-0.6B.gguf", "-md: the name of Qwen3-0.6B.gguf says no format; give it with --draft-quant"),
+        (VLLM + "--spec-method dflash --spec-model a/b", "a/b is counted as layers with the model's own widths"),
+    ],
+)
+def test_what_is_on_the_host_or_taken_for_something_is_said(text, said):
+    assert any(said in note for note in imported(text).notes)
+
+
 def test_what_is_not_read_of_a_draft_is_said():
     found = imported(VLLM + """--speculative-config '{"model": "org/a-eagle", "disable_padded_drafter_batch": true}'""")
     assert any("org/a-eagle is counted as one layer" in note for note in found.notes)
@@ -49,11 +83,12 @@ def test_what_is_not_read_of_a_draft_is_said():
 
 
 REFUSED = {
-    VLLM + """--speculative-config '{"method": "dflash", "model": "x/y"}'""": "found 'dflash'; supported: mtp, eagle",
+    VLLM + """--speculative-config '{"method": "suffix"}'""": "found 'suffix'; supported: mtp, eagle",
     VLLM + "--speculative-config '{\"method\"'": "--speculative-config: is not JSON",
-    SGLANG + "--speculative-algorithm DFLASH": "--speculative-algorithm: found 'DFLASH'",
+    SGLANG + "--speculative-algorithm LOOKAHEAD": "--speculative-algorithm: found 'LOOKAHEAD'",
     VLLM + "--kv-cache-dtype int2": "--kv-cache-dtype: found 'int2'",
-    VLLM + "--cpu-offload-gb 8": "--cpu-offload-gb: found 8, which is not supported yet",
+    VLLM + "--kv-transfer-config.kv_connector MooncakeConnector": "found 'MooncakeConnector'; supported: Offloading",
+    "llama-server -hf a/b --spec-type draft-mtp": "--spec-type: found 'draft-mtp'; supported: draft-simple",
     VLLM + "-pcp 2": "-pcp: found 2, which is not supported yet",
     SGLANG + "--attn-cp-size 2": "--attn-cp-size: found 2, which is not supported yet",
     "llama-server -hf a/b -ot attn=CPU": "-ot: found 'attn=CPU', which is not supported yet",

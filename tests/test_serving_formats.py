@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from memcore import ConfigError
+from memcore import Config, ConfigError, estimate
+from memcore.errors import UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored, own_dtype, own_format
@@ -17,6 +18,40 @@ from memcore.units import MiB
 def stored(name, rows, columns):
     """Bytes of a matrix and everything beside it."""
     return sum(count * itemsize for _, count, itemsize in FORMATS[name].stored(rows, columns))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "module", "expected"),
+    [
+        ({}, "attention", "model.layers.0.self_attn.q_proj", 256 * 512 // 2 + 2 * (256 + 512)),
+        ({"bits": 3.5}, "feed-forward", "model.layers.0.mlp.up_proj", 256 * 512 * 7 // 16 + 2 * (256 + 512)),
+        ({}, "head", "lm_head", 256 * 512 * 6 // 8 + 2 * (256 + 512)),
+        ({"tensor_storage": {"model.layers.1.mlp.up_proj": {"quant_format": "exl3", "bits_per_weight": 5}}},
+         "feed-forward", "model.layers.1.mlp.up_proj", 256 * 512 * 5 // 8 + 2 * (256 + 512)),
+        ({}, "embedding", "model.embed_tokens", None),
+    ],
+)  # fmt: skip
+def test_trellises_of_exllama(said, kind, module, expected):
+    """EXL3: as many bits as the file says, those of single modules and of the head too."""
+    given = own_format({"quantization_config": {"quant_method": "exl3", "bits": 4.0, "head_bits": 6, **said}})
+    found = given.format_of(kind, [module])
+    assert (found and sum(count * size for _, count, size in found.stored(256, 512))) == expected
+
+
+def test_who_loads_exl3():
+    """The bits have to be there; servers that do not load it say so."""
+    llama = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "vocab_size": 512, "tie_word_embeddings": False,
+             "quantization_config": {"quant_method": "exl3", "bits": 4, "head_bits": 6}}  # fmt: skip
+    for engine in ("vllm", "sglang", "llama.cpp", "tgi"):
+        with pytest.raises(UnsupportedError, match="found exl3, which .* does not load; TabbyAPI and ExLlamaV3 do"):
+            estimate(Config.from_dict({"model": llama, "engine": {"type": engine}}))
+    assert estimate(Config.from_dict({"model": llama, "engine": {"type": "transformers"}})).ledger.sum("weights")
+    tied = {**llama, "tie_word_embeddings": True}
+    with pytest.raises(UnsupportedError, match="EXL3 of tied embeddings"):
+        estimate(Config.from_dict({"model": tied, "engine": {"type": "transformers"}}))
+    with pytest.raises(ConfigError, match="expected a number from 1 to 8, found None"):
+        own_format({"quantization_config": {"quant_method": "exl3"}})
 
 
 @pytest.mark.parametrize(

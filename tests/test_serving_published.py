@@ -178,6 +178,11 @@ def test_a_bare_format_has_the_range_of_its_recipes(model, name, expected):
         # A mixture's head is a dense layer all the same.
         ("qwen3-30b-a3b", "eagle3", 2 * (2048 * (2 * 4096 + 2 * 512) + 3 * 6144 * 2048 + 3 * 2048**2 + 32000 * 2048)),
         ("llama-3.1-8b", "medusa", 3 * 2 * (4096 * 4096 + 128256 * 4096)),
+        # Five layers of Qwen3 with what joins five hidden states; eight dense ones for a mixture.
+        ("qwen3-8b", "dflash", 2 * (5 * (4096 * (2 * 4096 + 2 * 1024) + 3 * 12288 * 4096) + 5 * 4096**2)),
+        # No gate and heads of 128: 3.22 GiB in a start of vLLM.
+        ("qwen3.6-27b", "dflash", 2 * (5 * (5120 * (2 * 4096 + 2 * 1024) + 3 * 17408 * 5120) + 5 * 5120**2)),
+        ("qwen3-30b-a3b", "dflash", 2 * (8 * (2048 * (2 * 4096 + 2 * 512) + 3 * 6144 * 2048) + 5 * 2048**2)),
         ("llama-3.1-8b", None, 0),
     ],
 )
@@ -192,6 +197,10 @@ def test_methods_that_are_not_there():
     """Layers that a family lacks are refused, and so is a draft without a model."""
     with pytest.raises(UnsupportedError, match="multi-token-prediction layers of llama are not supported yet"):
         serve("llama-3.1-8b", inference={"speculative_method": "mtp"})
+    with pytest.raises(UnsupportedError, match="found dflash, which is not supported yet with TensorRT-LLM"):
+        serve("llama-3.1-8b", engine="tensorrt-llm", inference={"speculative_method": "dflash"})
+    with pytest.raises(UnsupportedError, match="found mtp, which is not supported yet with llama.cpp; allowed: draft"):
+        serve("llama-3.1-8b", engine="llama.cpp", inference={"speculative_method": "mtp"})
     with pytest.raises(ConfigError, match="name a model"):
         serve("llama-3.1-8b", inference={"speculative_method": "draft"})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memcore import estimate
+from memcore import Config, estimate
 from memcore.errors import ConfigError
 from memcore.servers.vllm.versions import facts
 from memcore.units import GiB, MiB
@@ -152,6 +152,104 @@ def test_a_draft_model_that_is_not_known():
     with pytest.raises(ConfigError) as raised:
         serve(inference={"draft_model": "/m/gemma-4-31b-it-assistant"})
     assert [each.path for each in raised.value.problems] == ["inference.draft_model"]
+
+
+def _deep_ep(found):
+    return next((entry for entry in found.ledger.entries if entry.title == "DeepEP buffers"), None)
+
+
+LAYER = 2 * (4096 * 6144 + 4096**2 + 3 * 14336 * 4096 + 2 * 4096)
+
+
+@pytest.mark.parametrize(
+    ("asked", "less"),
+    [
+        # Nine layers, then parameters of the tenth until there are 4 GiB: all but its norms.
+        (4, 9 * LAYER + LAYER - 2 * 2 * 4096),
+        (1e-6, 2 * 4096 * 6144),  # one parameter at least
+        (100, 32 * LAYER),  # embeddings and the head stay
+    ],
+)
+def test_weights_on_the_host(asked, less):
+    """Whole parameters of one layer after the other; what they leave goes to the cache."""
+    plain, moved = serve(), serve(cpu_offload_gb=asked)
+    assert plain.ledger.sum("weights") - moved.ledger.sum("weights") == less
+    assert moved.pool.capacity - plain.pool.capacity == pytest.approx(less / plain.pool.bytes_each, abs=1)
+    assert any("of weights in the host's memory" in note for note in moved.budget.notes)
+    assert serve(kv_offloading_size=16).pool.capacity == plain.pool.capacity
+
+
+def test_weights_on_the_host_before_0_8_3():
+    """A layer's weights are on the GPU while it runs."""
+    rows = [serve(version="0.7.3", **each).ledger.sum("activations") for each in ({}, {"cpu_offload_gb": 4})]
+    assert rows[1] - rows[0] == LAYER
+
+
+@pytest.mark.parametrize(
+    ("version", "connector", "windows"),
+    [("0.21.0", None, True), ("0.21.0", "nixl", False), ("0.22.1", "offloading", True), ("0.22.1", "lmcache", False)],
+)
+def test_connectors_and_windows(version, connector, windows):
+    """Connectors that know one kind of blocks make sliding layers cache everything; LMCache copies through a chunk."""
+    given = {"kv_connector": connector} if connector else {}
+    found = serve("google/gemma-3-27b-it", version=version, inference={"max_model_len": 32768}, **given)
+    whole = serve("google/gemma-3-27b-it", version=version, inference={"max_model_len": 32768},
+                  disable_hybrid_kv_cache_manager=True)  # fmt: skip
+    needed, most = (each.pool.needed(32768) * each.pool.bytes_each for each in (found, whole))
+    assert (needed < most) is windows
+    chunk = [entry.bytes for entry in found.ledger.entries if entry.title == "chunk that LMCache copies through"]
+    assert chunk == ([256 * 62 * 2 * 16 * 128 * 2] if connector == "lmcache" else [])
+
+
+def test_connectors_and_states():
+    """LMCache's does not start with recurrent layers."""
+    with pytest.raises(ConfigError, match="failed to convert the KV cache specs to one unified type"):
+        serve("qwen3.6-27b", kv_connector="lmcache")
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({}, None),
+        ({"all2all_backend": "allgather_reducescatter"}, None),
+        ({"all2all_backend": "deepep_high_throughput"}, (1024 + 32) * 2**20),
+        # Two send and two receive buffers of 128 experts × 256 tokens, in a heap that grows by 512 MiB.
+        ({"all2all_backend": "deepep_low_latency", "version": "0.19.0"}, (1024 + 32 + 1024) * 2**20),
+        ({"all2all_backend": "deepep_low_latency", "max_num_batched_tokens": 512}, (1024 + 32 + 1536) * 2**20),
+        ({"all2all_backend": "deepep_low_latency", "enable_expert_parallel": False}, None),
+    ],
+)
+def test_buffers_of_all_to_all(options, size):
+    """DeepEP's are there before the cache is sized, with data and expert parallelism alone."""
+    config = {
+        "model": "qwen3-30b-a3b",
+        "engine": {"type": "vllm", "enable_expert_parallel": True, **options},
+        "parallelism": {"data_parallel_size": 2},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 2},
+    }
+    found = _deep_ep(estimate(Config.from_dict(config)))
+    assert (found and found.bytes) == size
+
+
+@pytest.mark.parametrize(
+    ("mode", "size"),
+    [
+        # Ten channels, four ranks, chunks of 256 tokens of 2048 × 2 B with where they come from, experts and scales.
+        ("normal", 10 * 4 * (5 * 4 + 256 * (4096 + 8 + 128 * 12 + 512)) + 32 * 2**20),
+        ("low_latency", (512 + 32) * 2**20),
+    ],
+)
+def test_buffers_of_deep_ep_in_sglang(mode, size):
+    config = {
+        "model": "qwen3-30b-a3b",
+        "engine": {"type": "sglang", "enable_expert_parallel": True, "moe_a2a_backend": "deepep", "deepep_mode": mode},
+        "parallelism": {"tensor_parallel_size": 4},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 4},
+    }
+    found = _deep_ep(estimate(Config.from_dict(config)))
+    assert abs(found.bytes - size) < 128
+    with pytest.raises(ConfigError, match="which needs engine.enable_expert_parallel true"):
+        estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
 
 
 def test_images_of_profiling():

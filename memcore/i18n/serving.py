@@ -26,8 +26,8 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     ),
     "serves-no": ("Does not fit {asked}: {margin} {where}.", "放不下{asked}：{where}{margin}。"),
     "serves-pool": (
-        "Weights take {weights}. The cache gets {cache}{tokens}: room for {users} sequences of {length} tokens.",
-        "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳 {users} 个 {length} token 的序列。",
+        "Weights take {weights}. The cache gets {cache}{tokens}: room for {sequences}.",
+        "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳{sequences}。",
     ),
     "serves-pool-tokens": (", {count} tokens", "（{count} 个 token）"),
     "serves-caches": ("Weights take {weights}, the cache takes {cache}.", "权重占 {weights}，缓存占 {cache}。"),
@@ -118,6 +118,15 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "captured graphs and their pool": "捕获的 CUDA Graph 及其池",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
     "logits rows for the top-k kernel": "top-k kernel 的 logits 行",
+    "weights that stay on the host": "留在主机上的权重",
+    "parameters of layers, from the first, until cpu_offload_gb is reached": (
+        "从第一层起的各层参数，直到达到 cpu_offload_gb"
+    ),
+    "a layer's weights, copied from the host": "从主机复制的一层权重",
+    "the largest layer": "最大的层",
+    "chunk that LMCache copies through": "LMCache 复制用的分块",
+    "keys' and values' projections of the draft, as one": "草稿部分的键值投影，合为一个矩阵",
+    "NVLink buffer + RDMA buffer in NVSHMEM's heap + workspace": "NVLink 缓冲区 + NVSHMEM 堆中的 RDMA 缓冲区 + 工作区",
     "logits in fp32": "fp32 的 logits",
     "hidden states": "隐藏状态",
     "hidden states of all tokens": "所有 token 的隐藏状态",

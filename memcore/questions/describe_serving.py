@@ -47,8 +47,14 @@ def _hopeless(found: ServingEstimate) -> bool:
 
 def _asked(found: ServingEstimate) -> str:
     """Return what must fit: `8 sequences of 4,096 tokens`."""
-    count, length = found.users, format_count(found.asked_length)
-    return say("serves-one", length=length) if count == 1 else say("serves-many", count=count, length=length)
+    return _sequences(found.users, found.asked_length)
+
+
+def _sequences(count: int, length: int) -> str:
+    tokens = format_count(length)
+    return (
+        say("serves-one", length=tokens) if count == 1 else say("serves-many", count=format_count(count), length=tokens)
+    )
 
 
 def _least(found: ServingEstimate) -> int:
@@ -68,8 +74,7 @@ def _reason(found: ServingEstimate) -> str:
         weights=weights,
         cache=format_bytes(pool.capacity * pool.bytes_each),
         tokens="" if pool.tokens is None else say("serves-pool-tokens", count=format_count(pool.tokens)),
-        users=format_count(pool.users(length) or 0),
-        length=format_count(length),
+        sequences=_sequences(pool.users(length) or 0, length),
     )
 
 

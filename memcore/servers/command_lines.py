@@ -39,10 +39,12 @@ _METHOD, _TOKENS, _DRAFT = (f"--speculative-config.{each}" for each in ("method"
 _SHORT: Mapping[str, str] = {"--spec-method": _METHOD, "--spec-tokens": _TOKENS, "--spec-model": _DRAFT}
 """Flags of vLLM for parts of its `--speculative-config` (engine/arg_utils.py)."""
 _METHODS: Mapping[str, str] = {
-    **{each: each for each in ("mtp", "eagle", "eagle3", "medusa", "ngram")}, "draft": "draft_model",
+    **{each: each for each in ("mtp", "eagle", "eagle3", "medusa", "dflash", "ngram")},
+    "draft": "draft_model",
 }  # fmt: skip
 _ALGORITHMS: Mapping[str, str] = {
     "mtp": "NEXTN", "eagle": "EAGLE", "eagle3": "EAGLE3", "draft": "STANDALONE", "ngram": "NGRAM",
+    "dflash": "DFLASH",
 }  # fmt: skip
 """SGLang's words (srt/speculative/spec_info.py)."""
 _MODELS = ("--model", "--model-path", "--model_path", "-m")
@@ -112,7 +114,9 @@ def _vllm(found: Mapping[str, Any]) -> Settled:
     elif given is not None:
         settled["--speculative-config"] = given
     settled |= {name: settled.pop(short) for short, name in _SHORT.items() if short in settled}
-    return _drafted(_pictured(_prefilled(settled)))
+    settled, notes = _transferred(_pictured(_prefilled(settled)))
+    drafted, further = _drafted(settled)
+    return drafted, (*notes, *further)
 
 
 _LIMITS, _TEXT_ALONE, _IMAGES = "--limit-mm-per-prompt", "--language-model-only", "*images"
@@ -182,20 +186,63 @@ _UNCHUNKED = 2048
 """Tokens of a step at least (config/scheduler.py, DEFAULT_MAX_NUM_BATCHED_TOKENS)."""
 
 
+_TRANSFER = "--kv-transfer-config"
+_CONNECTORS: Mapping[str, str] = {
+    "offloading": "OffloadingConnector", "lmcache": "LMCacheConnectorV1", "nixl": "NixlConnector",
+}  # fmt: skip
+_CONNECTOR = f"{_TRANSFER}.kv_connector"
+_OF_HOSTS = ("kv_role", "engine_id", "kv_rank", "kv_parallel_size", "kv_ip", "kv_port")
+"""Keys of `--kv-transfer-config` that say who talks to whom (config/kv_transfer.py)."""
+_BACKEND, _SWAP = "--kv-offloading-backend", "--swap-space"
+
+
+def _transferred(settled: dict[str, Any]) -> tuple[dict[str, Any], list[Message]]:
+    """Where blocks of the cache go besides the GPU (config/vllm.py, `_post_init_kv_transfer_config`)."""
+    notes = []
+    given = settled.pop(_TRANSFER, None)
+    said = _allowed(given)
+    if given is not None and not said:
+        settled[_TRANSFER] = given
+    found = {f"{_TRANSFER}.{name}": value for name, value in said.items()} | {
+        name: settled.pop(name) for name in list(settled) if name.startswith(f"{_TRANSFER}.")
+    }
+    settled |= {name: value for name, value in found.items() if name.rpartition(".")[2] not in _OF_HOSTS}
+    backend = settled.pop(_BACKEND, None)
+    if backend == "lmcache":
+        settled.setdefault(_CONNECTOR, _CONNECTORS["lmcache"])
+    elif backend not in (None, "native"):
+        settled[_BACKEND] = backend
+    swapped = settled.pop(_SWAP, None)
+    if swapped not in (None, 0):
+        notes.append(Message("{}: {} GiB of host memory for each GPU, none of its own", _SWAP, swapped))
+    return settled, notes
+
+
 def _drafted(settled: dict[str, Any]) -> Settled:
     """How tokens are proposed, by the method or the draft's name (vllm, config/speculative.py, `__post_init__`)."""
     method, draft = settled.get(_METHOD), settled.get(_DRAFT)
     if method is None and draft is None:
         return settled, ()
     if method is None:
-        method = next((each for each in ("eagle3", "eagle", "medusa") if each in str(draft).lower()), "draft_model")
+        method = next(
+            (each for each in ("eagle3", "eagle", "medusa", "dflash") if each in str(draft).lower()), "draft_model"
+        )
     elif str(method).endswith("mtp"):
         method = "mtp"
     settled[_METHOD] = method
     if method == "draft_model" or draft is None:
         return settled, ()
     del settled[_DRAFT]
-    return settled, (Message("{}: {} is counted as one layer with the model's own widths", _DRAFT, draft),)
+    return settled, (_taken(_DRAFT, draft, str(method)),)
+
+
+def _taken(flag: str, draft: object, method: str) -> Message:
+    """What a head's own config.json would say."""
+    if method.lower() == "dflash":
+        return Message(
+            "{}: {} is counted as layers with the model's own widths, as many as published heads have", flag, draft
+        )
+    return Message("{}: {} is counted as one layer with the model's own widths", flag, draft)
 
 
 def _sglang(found: Mapping[str, Any]) -> Settled:
@@ -204,6 +251,10 @@ def _sglang(found: Mapping[str, Any]) -> Settled:
     cache = str(settled.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
         settled["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
+    if settled.pop("--enable-deepep-moe", False) is True:  # before 0.4.10
+        settled.setdefault(_ALL_TO_ALL, "deepep")
+    if settled.get(_ALL_TO_ALL) == "deepep":
+        settled[_EXPERTS] = True
     algorithm = str(settled.get("--speculative-algorithm", "")).upper()
     draft = next((settled.pop(name) for name in _DRAFTS if name in settled and algorithm != "STANDALONE"), None)
     if not algorithm:
@@ -219,12 +270,11 @@ def _sglang(found: Mapping[str, Any]) -> Settled:
         settled["*drafted"] = many - 1  # the last token is verified with them
     if draft is None:
         return settled, ()
-    taken = Message(
-        "{}: {} is counted as one layer with the model's own widths", "--speculative-draft-model-path", draft
-    )
-    return settled, (taken,)
+    return settled, (_taken("--speculative-draft-model-path", draft, algorithm),)
 
 
+_ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
+"""DeepEP shares whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 """Two words for one type (server_args.py, `--kv-cache-dtype`)."""
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
@@ -263,7 +313,8 @@ VLLM = Tool(
         Key(path=Inference.max_lora_rank, name="--max-lora-rank"),
         Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
         Key(path=Inference.images_per_sequence, name=_IMAGES),
-        *_own(VllmSettings, "--no-{}"),
+        Key(path=VllmSettings.kv_connector, name=_CONNECTOR, values=_CONNECTORS),
+        *(each for each in _own(VllmSettings, "--no-{}") if each.path != VllmSettings.kv_connector),
         Key(
             path=ServerSettings.enable_expert_parallel,
             name="--enable-expert-parallel",
@@ -275,7 +326,7 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     settled=_vllm,
-    settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE),
+    settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
     abbreviates=True,
@@ -309,11 +360,17 @@ SGLANG = Tool(
         Key(path=Inference.num_speculative_tokens, name="*drafted"),
         Key(path=Inference.draft_model, name="--speculative-draft-model-path", also=("--speculative-draft-model",)),
         *_own(SglangSettings, ""),
+        Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),
     settled=_sglang,
-    settles=("--speculative-num-steps", "--speculative-num-draft-tokens", "--speculative-eagle-topk"),
+    settles=(
+        "--enable-deepep-moe",
+        "--speculative-num-steps",
+        "--speculative-num-draft-tokens",
+        "--speculative-eagle-topk",
+    ),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("sglang",),
     abbreviates=True,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.patterns import Pattern, starts_like
-from memcore.serving.formats import EXPERTS, FORMATS, MATRICES, Format
+from memcore.serving.formats import EXPERTS, FORMATS, MATRICES, Format, exl3
 
 Raw = Mapping[str, Any]
 
@@ -369,6 +370,36 @@ _COMPRESSED: Mapping[tuple[str, object, bool], str] = {
 }
 """Names of formats by the weights' type, their bits, and whether inputs are quantized too."""
 
+
+def _exl3(found: Raw) -> Stored:
+    """Source: exllamav3, conversion/convert_model.py: `bits` on average, `head_bits` for the head.
+
+    `tensor_storage` (conversion/quant_config.py) has those of single modules.
+    """
+    bits, head = (_bits(found.get(key)) for key in ("bits", "head_bits"))
+    single: dict[Fraction, list[str]] = {}
+    storage = found.get("tensor_storage")
+    for module, own in storage.items() if isinstance(storage, Mapping) else ():
+        if isinstance(own, Mapping) and own.get("quant_format") == "exl3":
+            single.setdefault(_bits(own.get("bits_per_weight")), []).append(str(module))
+    parts = [Part(format=exl3(each), targets=tuple(names)) for each, names in single.items()]
+    parts.append(Part(format=exl3(head), kinds=frozenset({"head"})))
+    return Stored(format=exl3(bits), method="exl3", parts=tuple(parts))
+
+
+_MOST_BITS = 8
+
+
+def _bits(found: object) -> Fraction:
+    """Bits of a weight, from 1 to 8.
+
+    Raises ConfigError for others.
+    """
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 1 <= found <= _MOST_BITS:
+        raise ConfigError.at("model.quantization_config.bits", "expected a number from 1 to 8, found {!r:.80}", found)
+    return Fraction(found).limit_denominator(1000)
+
+
 _METHODS: Mapping[str, Callable[[Raw], Stored]] = {
     "fp8": _fp8,
     "fbgemm_fp8": _fbgemm,
@@ -384,6 +415,7 @@ _METHODS: Mapping[str, Callable[[Raw], Stored]] = {
     "autoround": _autoround,
     "torchao": _torchao,
     "compressed-tensors": _compressed,
+    "exl3": _exl3,
 }
 
 

@@ -83,6 +83,20 @@ def _group(title: str, itemsize: Fraction, size: int) -> Beside:
     return Beside(title=title, itemsize=itemsize, columns=size, grouped=True)
 
 
+def exl3(bits: Fraction) -> Format:
+    """EXL3: 16 × 16 tiles of a trellis with as many bits for each weight, and signs of inputs and outputs in fp16."""
+    return Format(
+        name="exl3",
+        title="EXL3: trellis in tiles of 16 × 16",
+        itemsize=bits / 8,
+        beside=(
+            Beside(title="input signs", itemsize=_FP16, rows=None, columns=1),
+            Beside(title="output signs", itemsize=_FP16),
+        ),
+        source="exllamav3, modules/quant/exl3.py (trellis, suh, svh)",
+    )
+
+
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (

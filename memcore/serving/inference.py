@@ -17,6 +17,7 @@ METHODS: Mapping[str, str] = {
     "eagle": "EAGLE: one decoder layer on the last hidden state",
     "eagle3": "EAGLE-3: one decoder layer on three hidden states, with a small head",
     "medusa": "Medusa: extra prediction heads",
+    "dflash": "DFlash: a few decoder layers that draft a block at once",
     "ngram": "n-gram lookup in the prompt; no weights",
     "draft": "a smaller draft model",
 }
@@ -24,7 +25,7 @@ METHODS: Mapping[str, str] = {
 
 POOLED = ("vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy")
 """Servers that set memory aside for all sequences together."""
-_SPECULATING = ("vllm", "sglang", "tensorrt-llm")
+_SPECULATING = ("vllm", "sglang", "tensorrt-llm", "llama.cpp")
 """Servers whose speculative decoding is supported."""
 
 QUANTIZATIONS: Mapping[str, str] = {
@@ -137,7 +138,7 @@ class Inference(Section, path="inference"):
         "Draft model",
         "Smaller model that drafts tokens, by its id or config.json; adds its weights and cache.",
         flag="draft",
-        engines=("vllm", "sglang"),
+        engines=("vllm", "sglang", "llama.cpp"),
         default="none",
         advanced=True,
     )
@@ -156,7 +157,7 @@ class Inference(Section, path="inference"):
         "Tokens drafted and verified per step.",
         flag="speculative-tokens",
         engines=_SPECULATING,
-        default="none, or 5 with a draft model",
+        default="none, or with a draft model 5, llama.cpp 3",
         advanced=True,
     )
     max_loras = setting(

@@ -16,6 +16,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator
+from memcore.messages import joined
 from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
 from memcore.serving.budget import Budget
@@ -26,7 +27,7 @@ from memcore.serving.inference import Inference
 from memcore.serving.recipes import CACHES_IN_FP8, recipe
 from memcore.serving.repositories import published, whole_model
 from memcore.serving.settings import ServerSettings
-from memcore.serving.speculation import Speculation, predicts, speculation
+from memcore.serving.speculation import PROPOSED, Speculation, predicts, speculation
 from memcore.serving.stages import Layout
 
 OptionsT = TypeVar("OptionsT")
@@ -70,6 +71,12 @@ class Server:
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
     """The longest sequence where nobody says one, by the bytes of the GPU; None: the model's maximum."""
+    loads_exl3: bool = False
+    """It loads checkpoints of ExLlamaV3."""
+    proposes: frozenset[str] | None = None
+    """Methods of speculative decoding that are supported with it; None: all."""
+    drafted: Callable[[Defaults], int] | None = None
+    """How many tokens its draft model proposes where nobody says it; None: 5."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -306,6 +313,14 @@ def _basics(
 ) -> tuple[Basics, tuple[Stored, ...]]:
     model, raw = served.model, served.raw
     stored, recipes = _format(read, served)
+    if stored is not None and stored.method == "exl3" and not server.loads_exl3:
+        raise UnsupportedError(
+            "model.quantization_config.quant_method",
+            "found exl3, which {} does not load; TabbyAPI and ExLlamaV3 do, and are not supported yet",
+            server.title,
+        )
+    if stored is not None and stored.method == "exl3" and model.network.ends.tied:
+        raise UnsupportedError("model.tie_word_embeddings", "EXL3 of tied embeddings is not supported yet")
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
@@ -331,7 +346,7 @@ def _basics(
         capacity=capacity,
         state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
         draft=None if draft is None else _drafting(draft),
-        speculation=_speculation(read, model, raw, stored),
+        speculation=_speculation(read, model, raw, stored, server),
     )
     return basics, recipes
 
@@ -354,23 +369,34 @@ def _own_cache(served: _Served, stored: Stored | None) -> str | None:
     return own_cache(served.raw) or ("fp8" if served.maker.lower() in makers else None)
 
 
-def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None) -> Speculation | None:
+def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, server: Server) -> Speculation | None:
     """How tokens are proposed, if they are."""
     tokens, draft = read.given(Inference.num_speculative_tokens), read.given(Inference.draft_model)
     if tokens is None and draft is None and read.given(Inference.speculative_method) is None:
         return None
-    usual = "draft" if draft is not None else "mtp" if predicts(model) else "ngram"
+    knows = server.proposes
+    predicted = predicts(model) and (knows is None or "mtp" in knows)
+    usual = "draft" if draft is not None else "mtp" if predicted else "ngram"
     reason = "the checkpoint has layers for it" if usual == "mtp" else None
     method = read.take(Inference.speculative_method, usual, reason)
     if method == "draft" and draft is None:
         read.refuse(Inference.draft_model, "found none, but {} is draft; name a model", Inference.speculative_method)
+    if knows is not None and method not in knows:
+        raise UnsupportedError(
+            Inference.speculative_method,
+            "found {}, which is not supported yet with {}; allowed: {}",
+            method,
+            server.title,
+            joined(", ", sorted(knows)),
+        )
     if method == "mtp" and not predicts(model):
         raise UnsupportedError(
             Inference.speculative_method,
             "found mtp; multi-token-prediction layers of {} are not supported yet",
             model.network.family,
         )
-    count = read.take(Inference.num_speculative_tokens, 5 if draft is not None else 1)
+    several = server.drafted(read) if server.drafted is not None else 5
+    count = read.take(Inference.num_speculative_tokens, several if draft is not None else PROPOSED.get(method, 1))
     return speculation(method, count, model, text_config(raw), stored)
 
 

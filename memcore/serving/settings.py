@@ -90,10 +90,15 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "EAGLE：作用于最后隐藏状态的一个解码层",
         "EAGLE-3：作用于三处隐藏状态的一个解码层，带小输出头",
         "Medusa：额外的预测头",
+        "DFlash：几个解码层一次起草一整块 token",
         "在提示词中做 n-gram 查找；没有权重",
         "较小的草稿模型",
     ),
-    Inference.num_speculative_tokens: ("每步生成并验证的草稿 token 数。", "草稿 token 数", "none，有草稿模型时为 5"),
+    Inference.num_speculative_tokens: (
+        "每步生成并验证的草稿 token 数。",
+        "草稿 token 数",
+        "none；有草稿模型时为 5，llama.cpp 为 3",
+    ),
     Inference.max_loras: ("同时在 GPU 显存中的 LoRA 适配器数。", "LoRA 槽位"),
     Inference.max_lora_rank: ("适配器的最高秩；每个 LoRA 槽位都按此大小分配。", "LoRA 秩"),
     Inference.images_per_sequence: (

@@ -7,9 +7,9 @@ which shares the target's embedding and head; sglang, srt/models/*_nextn.py, *_m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from memcore.memory.ledger import Entry
 from memcore.networks.network import Layer, Model
@@ -23,6 +23,7 @@ from memcore.serving.stages import Stage
 from memcore.serving.weights import Storage, weight_entries
 from memcore.symbols import Shape
 
+MixerT = TypeVar("MixerT")
 CATEGORY = "draft model"
 PREDICTING: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(
@@ -36,6 +37,17 @@ PREDICTING: Mapping[str, tuple[str, int]] = {
 """Families whose checkpoints have such layers: the key that counts them, and how many there are without it."""
 _SMALL_HEAD = 32000
 """Tokens of EAGLE 3's own vocabulary (`draft_vocab_size` of the published heads)."""
+_DENSE_BLOCKS, _ROUTED_BLOCKS, _SEEN = 5, 8, 5
+"""Layers of DFlash's published heads, and of how many layers of the model they see the hidden states.
+
+Five layers for Qwen3-4B, Qwen3-8B and Qwen3.6-27B, eight for Qwen3-Coder-30B-A3B, Qwen3.5-35B-A3B and gpt-oss-20b
+(z-lab's config.json; sgl-project/SpecForge, configs/*-dflash.json).
+"""
+_PLAIN = {"a": 32, "d": 128}
+"""Query heads and their width in DFlash's heads for models with gated attention, where keys and values are as wide as
+the model's together: 3.22 GiB for Qwen3.6-27B in a start of vLLM (noonghunna/club-3090, issue 93)."""
+PROPOSED: Mapping[str, int] = {"dflash": 15}
+"""Tokens of a draft where nobody says it: DFlash's blocks have 16, of which the first is known; of others one."""
 _SOURCE = "vllm, model_executor/models/*_mtp.py and v1/spec_decode/eagle.py"
 
 
@@ -50,6 +62,8 @@ class Speculation:
     layers: int = 0
     quantized: bool = False
     """The further layers are quantized like the rest."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Where its attention's differ from the model's."""
     wide: int = 0
     """Width of its feed-forward layer where the model's own layers have experts alone; EAGLE's heads have none."""
 
@@ -74,20 +88,42 @@ def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any],
         key, usual = PREDICTING.get(model.network.family, ("num_nextn_predict_layers", 1))
         found = text.get(key)
         layers = found if isinstance(found, int) and found > 0 else usual
-    attends = method in ("mtp", "eagle", "eagle3")
-    layer, wide = _attending(model) if attends else None, 0
+    attends = method in ("mtp", "eagle", "eagle3", "dflash")
+    layer, wide, sizes = _attending(model) if attends else None, 0, {}
+    if layer is not None and method == "dflash" and any(_gated(mixer) for mixer in layer.mixers):
+        layer = replace(layer, mixer=_ungated(layer.mixer))
+        sizes = {**_PLAIN, "k": model.sizes["k"] * model.sizes["d"] // _PLAIN["d"]}
     if layer is not None and method != "mtp":
         layer, routed = _dense(layer)
         inner = text.get("intermediate_size")
+        layers = _blocks(routed) if method == "dflash" else 1
         wide = 0 if not routed else inner if isinstance(inner, int) and inner > 0 else 4 * model.sizes["h"]
     return Speculation(
         method=method,
         tokens=tokens,
         layer=layer,
+        sizes=sizes,
         wide=wide,
         layers=layers if attends else 0,
         quantized=method == "mtp" and stored is not None and stored.native,
     )
+
+
+def _gated(mixer: object) -> bool:
+    return isinstance(mixer, Attention) and mixer.gated
+
+
+def _ungated(mixer: MixerT) -> MixerT:
+    """The same attention whose queries bring no gate."""
+    if not isinstance(mixer, Attention) or not mixer.gated:
+        return mixer
+    query, *others = mixer.inputs
+    plain = replace(query, outer=(mixer.heads.query, mixer.heads.width))
+    return replace(mixer, inputs=(plain, *others), gated=False)
+
+
+def _blocks(routed: bool) -> int:
+    return _ROUTED_BLOCKS if routed else _DENSE_BLOCKS
 
 
 def _dense(layer: Layer) -> tuple[Layer, bool]:
@@ -105,14 +141,15 @@ def speculative_entries(found: Speculation, model: Model, storage: Storage) -> I
     sizes, size, source = storage.sizes, BYTES[storage.dtype], _SOURCE
     if found.layer is not None:
         stage = Stage(1, 3, model.num_layers, (found.layer,) * found.layers)
-        yield from weight_entries(model, stage, storage)
+        yield from weight_entries(model, stage, replace(storage, sizes={**sizes, **found.sizes}))
         # MTP and EAGLE read a token and a hidden state; EAGLE 3 three hidden states, and a token beside the result.
-        inputs: Shape = (3 if found.method == "eagle3" else 2, "h")
+        # DFlash's layers read a token's embedding; what they know of the past comes of five hidden states.
+        inputs: Shape = ({"eagle3": 3, "dflash": _SEEN}.get(found.method, 2), "h")
         yield from _matrix("fc", ("h", *inputs), size, sizes, source, found.layers if found.method == "mtp" else 1)
         yield tensor("vector", CATEGORY, ("h",), size, sizes, source, module="norms", copies=3)
     if found.wide:
         inner = -(-found.wide // sizes.get(TENSOR, 1))
-        yield from _matrix("mlp", (inner, "h"), size, sizes, source, 3)
+        yield from _matrix("mlp", (inner, "h"), size, sizes, source, 3 * max(found.layers, 1))
     if found.method == "eagle3":
         yield from _matrix("lm_head", (_SMALL_HEAD, "h"), size, sizes, source, 1)
     if found.method == "medusa":

@@ -112,6 +112,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "within {bytes} bytes of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，因此按该模型计算",
     "{key}: {name} is counted as one layer with the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
+    "{key}: {name} is counted as layers with the model's own widths, as many as published heads have": (
+        "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
+    ),
+    "{key}: {size} GiB of host memory for each GPU, none of its own": (
+        "{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"
+    ),
+    "{key}: {size} MiB of host memory for prompts, none of the GPU's": (
+        "{key}：{size} MiB 主机内存用于提示词缓存，不占显存"
+    ),
     "found in line {line}": "位于第 {line} 行",
     "in scripts, only LoraConfig is supported: describe the adapter with {path}": (
         "脚本中只支持 LoraConfig：请用 {path} 描述适配器"
@@ -182,7 +191,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "is not recognized and was ignored": "无法识别，已忽略",
     "found {value}, which the script does not set": "值为 {value}，脚本中没有设置它",
     "set it with --set": "请用 --set 给出",
-    "-m: {path} is assumed to be {base}, from its name": "-m：按文件名，{path} 视为 {base}",
+    "{flag}: {path} is assumed to be {base}, from its name": "{flag}：按文件名，{path} 视为 {base}",
     "{wider} is computed as {usual}: such files keep some tensors in wider types, a few percent more": (
         "{wider} 按 {usual} 计算：这类文件有些张量位数更多，总大小多百分之几"
     ),

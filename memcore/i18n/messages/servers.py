@@ -105,8 +105,30 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
-    "-m: the name of {file} says no format": "-m：文件名 {file} 没有写出格式",
-    "give it with --quantization": "请用 --quantization 给出",
+    "{flag}: the name of {file} says no format": "{flag}：文件名 {file} 没有写出格式",
+    "give it with {setting}": "请用 {setting} 给出",
+    "since June 2026 llama-server drafts with a model only where --spec-type names it (draft-simple)": (
+        "2026 年 6 月起，只有 --spec-type 写明 draft-simple，llama-server 才用模型起草"
+    ),
+    "as in llama-server's presets": "与 llama-server 的预设相同",
+    "found {value}, which needs {setting} true and {other} 1": "为 {value}，需要 {setting} 为 true 且 {other} 为 1",
+    "each GPU leaves {size} of weights in the host's memory": "每块 GPU 把 {size} 的权重留在主机内存",
+    "pinned there, they take up to twice as much": "在主机上锁页存放，最多占两倍",
+    "blocks that leave the GPU take {size} of the host's memory": "移出 GPU 的缓存块占用 {size} 主机内存",
+    "the cache on the GPU stays as large": "GPU 上的缓存大小不变",
+    "with this connector vLLM caches the full context in all layers": (
+        "使用此 connector 时，vLLM 在所有层缓存完整上下文"
+    ),
+    "all2all_backend takes nothing without data and expert parallelism": (
+        "没有数据并行加专家并行时，all2all_backend 不占显存"
+    ),
+    'found {value}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"': (
+        "为 {value}，此时 vLLM 无法启动：“failed to convert the KV cache specs to one unified type”"
+    ),
+    "expected a number from 1 to 8, found {value}": "应为 1 到 8 的数，实际为 {value}",
+    "found exl3, which {server} does not load": "为 exl3，{server} 无法加载",
+    "TabbyAPI and ExLlamaV3 do, and are not supported yet": "TabbyAPI 和 ExLlamaV3 可以，但尚不支持",
+    "EXL3 of tied embeddings is not supported yet": "尚不支持嵌入共享时的 EXL3",
     "{name} of Ollama's library is taken for {model} in {format}": "Ollama 库中的 {name} 按 {format} 的 {model} 计算",
     "cache_max_entry_count {share} of what is free after loading": "加载后空闲显存的 cache_max_entry_count {share}",
     "LMDeploy starts, but accepts sessions of at most {tokens} tokens": (

@@ -304,4 +304,5 @@ SERVER = Server(
     budget=budget,
     splits=True,
     formats=("bf16", "int8", "nf4", "nf4-double"),
+    loads_exl3=True,  # exllamav3, integration/transformers.py
 )

@@ -59,20 +59,66 @@ def weights_of(text: str, notes: list[Message]) -> str:
     return _WIDER.get(found, found)
 
 
-def of_gguf(path: str) -> tuple[dict[str, Any], list[Message]]:
+def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]:
     """What the name of a GGUF file says: its format, and the model if the catalog knows it."""
     name = path.replace("\\", "/").rpartition("/")[2]
     file = _FORMAT.search(name)
     notes: list[Message] = []
     if file is None:
-        return {}, [Message("-m: the name of {} says no format; give it with --quantization", name)] if name else []
+        return {}, [
+            Message("{}: the name of {} says no format; give it with {}", flag, name, _ASKED[flag])
+        ] if name else []
     said: dict[str, Any] = {WEIGHTS: weights_of(file[1], notes)}
     model = named(name[: file.start()])
     if model is None:
         return said, notes
-    return {**said, "-hf": model.base}, [*notes, Message("-m: {} is assumed to be {}, from its name", name, model.base)]
+    return {**said, "-hf": model.base}, [
+        *notes,
+        Message("{}: {} is assumed to be {}, from its name", flag, name, model.base),
+    ]
 
 
+_ASKED: Mapping[str, str] = {"-m": "--quantization", "-md": "--draft-quantization"}
+"""What says the format of a file whose name does not."""
+_DRAFT, _DRAFT_WEIGHTS = "-hfd", "*draft-weights"
+_DRAFT_FILES = ("-md", "--model-draft", "--spec-draft-model")
+_DRAFT_HUB = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
+
+
+def _drafted(settled: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
+    """The draft model with the format that its file or its repository's tag says."""
+    file = next((str(settled.pop(name)) for name in _DRAFT_FILES if name in settled), None)
+    hub = next((str(settled.pop(name)) for name in _DRAFT_HUB if name in settled), None)
+    if hub is not None:
+        found: list[Message] = []
+        said = _of_repository({"-hf": hub}, found)
+        notes += found
+        settled[_DRAFT] = said.get("-hf", hub)
+    elif file is not None:
+        said, found = of_gguf(file, "-md")
+        notes += found
+        settled[_DRAFT] = said.get("-hf", file)
+    else:
+        return settled
+    return settled | ({_DRAFT_WEIGHTS: said[WEIGHTS]} if WEIGHTS in said else {})
+
+
+def _proposing(settled: dict[str, Any]) -> dict[str, Any]:
+    """`--spec-type`: a list of ways to propose tokens; lookups take nothing (common/speculative.cpp)."""
+    given = settled.get(_TYPE)
+    if given is None:
+        return settled
+    named = [each.strip() for each in str(given).split(",") if not each.strip().startswith("ngram")]
+    rest = [each for each in named if each != "none"]
+    kept = {name: value for name, value in settled.items() if name != _TYPE}
+    if rest:
+        return kept | {_TYPE: ",".join(rest)}
+    return kept if "none" in named else kept | {_TYPE: "ngram-simple"}
+
+
+_TYPE = "--spec-type"
+_PROMPTS = ("--cache-ram", "-cram")
+"""Room for the caches of former prompts, on the host (tools/server/server-context.cpp, `server_prompt_cache`)."""
 _REPOSITORY = re.compile(r"[-_.]((?:i?q\d\w*)|bf16|f16|f32)(?:-gguf)?$", re.IGNORECASE)
 """The format that the name of a repository ends with, which has no other files."""
 _FILES = ("--hf-file", "-hff")
@@ -82,6 +128,7 @@ _NUMBERED = re.compile(r"\d{1,3}(?:,\d{1,3})*")
 
 _USUAL: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers"), ("all", "auto", -1)),
+    **dict.fromkeys(("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"), ("all", "auto", -1)),
     **dict.fromkeys(("-c", "--ctx-size"), (0,)),
 }
 """As many layers as there are (common/arg.cpp), and the model's own context (common/common.h)."""
@@ -98,6 +145,10 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     if "-hf" in said:
         del settled["-m"]  # it was read
     settled = {name: value for name, value in settled.items() if value not in _USUAL.get(name, ())}
+    settled = _proposing(_drafted(settled, notes))
+    kept = next((settled.pop(name) for name in _PROMPTS if name in settled), 0)
+    if isinstance(kept, int) and kept > 0:
+        notes.append(Message("{}: {} MiB of host memory for prompts, none of the GPU's", _PROMPTS[0], kept))
     moved = _experts_moved(settled)
     if moved is not None:
         settled = {name: value for name, value in settled.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
@@ -181,7 +232,7 @@ LLAMA_CPP = Tool(
     model="-hf",
     tag=Inference.quantization,
     settled=_settled,
-    settles=_EVERY_EXPERT,
+    settles=(*_EVERY_EXPERT, *_DRAFT_FILES, *_DRAFT_HUB),
     unsaid={Inference.quantization: None},
     keys=(
         Key(path=Inference.quantization, name=WEIGHTS),
@@ -201,6 +252,25 @@ LLAMA_CPP = Tool(
         Key(path=LlamaCppSettings.swa_full, name="--swa-full", off=""),
         Key(path=LlamaCppSettings.split_mode, name="-sm", also=("--split-mode",)),
         Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
+        Key(path=Inference.draft_model, name=_DRAFT),
+        Key(path=LlamaCppSettings.draft_quantization, name=_DRAFT_WEIGHTS),
+        Key(path=Inference.speculative_method, name=_TYPE, values={"draft": "draft-simple", "ngram": "ngram-simple"}),
+        Key(
+            path=Inference.num_speculative_tokens, name="--draft-max",
+            also=("--draft", "--draft-n", "--spec-draft-n-max"),
+        ),
+        Key(
+            path=LlamaCppSettings.n_gpu_layers_draft, name="-ngld",
+            also=("--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"),
+        ),
+        Key(
+            path=LlamaCppSettings.cache_type_k_draft, name="-ctkd",
+            also=("--cache-type-k-draft", "--spec-draft-type-k"),
+        ),
+        Key(
+            path=LlamaCppSettings.cache_type_v_draft, name="-ctvd",
+            also=("--cache-type-v-draft", "--spec-draft-type-v"),
+        ),
     ),
     ignored=("--host", "--port", "-m", "--model", *_FILES, "-t", "--threads", "--temp", "--top-p", "--top-k", "--min-p",
              "--seed", "--jinja", "--mlock", "--no-mmap", "--alias", "-a", "--api-key"),

@@ -86,20 +86,23 @@ class Release:
     fuses_gates: bool = False
     """Up projection, gate and activation of experts are one operation (`-fmoe`)."""
     outputs_by_slots: bool = True
-    """llama-server asks for the logits of one token of each slot; before, room for those of all tokens was reserved."""
+    """llama-server asks for the logits of one token of each slot, and of those that a draft proposes for it; before,
+    room for those of all tokens was reserved."""
+    drafts_together: bool = True
+    """One context drafts for all slots; before, each slot had a context of its own with its cache and its buffers."""
 
 
 _OLD = Release(
     fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False,
-    outputs_by_slots=False,
+    outputs_by_slots=False, drafts_together=False,
 )  # fmt: skip
 _IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
-_SPRING = Release(unpacks_in_place=False, half_mask=False, outputs_by_slots=False)
+_SPRING = Release(unpacks_in_place=False, half_mask=False, outputs_by_slots=False, drafts_together=False)
 RELEASES: Mapping[str, Release] = {"2026": Release(), "spring": _SPRING, "2025": _OLD, "ik": _IK}
 """llama.cpp by what it reserves: since June 2026, before that in 2026, in 2025; and ik_llama.cpp of 2025.
 
 Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
-for unpacked caches), which was in the builds of 4 June.
+for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026.
 """
 _BUILDS = ((7600, "2025"), (9300, "spring"))
 """The first build of 2026 and, at the earliest, of those changes: 9272 of 22 May had none of them (#23527)."""

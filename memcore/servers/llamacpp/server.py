@@ -54,6 +54,16 @@ class Options:
     """It is a file type of llama-quantize, whose mix is known."""
     expanded: bool
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
+    draft: Draft | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The second model, which proposes tokens (`-md`): its weights once, its context as often as there is one."""
+
+    model: Model
+    options: Options
+    contexts: int = 1
 
 
 LAYERS, DEVICES = 512, 16
@@ -65,10 +75,7 @@ _UNREAD = ("gpt_neo", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them."""
     family = basics.model.network.family
-    if family in _UNREAD:
-        raise UnsupportedError(
-            EngineSettings.type, "llama.cpp has no architecture for {}; allowed: other servers", family
-        )
+    _check_family(EngineSettings.type, family)
     if basics.model.num_layers > LAYERS:
         raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
     if (read.given(Hardware.num_gpus) or 1) > DEVICES:
@@ -104,12 +111,57 @@ def options(read: Defaults, basics: Basics) -> Options:
         split=read.take(LlamaCppSettings.split_mode, "layer"),
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, False),
-        outputs=sequences if RELEASES[row].outputs_by_slots else None,
+        outputs=sequences * (1 + _proposed(basics)) if RELEASES[row].outputs_by_slots else None,
         release=row,
     )
     expanded = "ik" in fork and read.given(LlamaCppSettings.mla) == 0 and "lk" in basics.sizes
-    _check_caches(read, basics.model, flags, expanded=expanded)
-    return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded)
+    _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
+    draft = None if basics.draft is None else _draft(read, basics.draft, flags)
+    return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded, draft=draft)
+
+
+def _check_family(path: str, family: str) -> None:
+    if family in _UNREAD:
+        raise UnsupportedError(path, "llama.cpp has no architecture for {}; allowed: other servers", family)
+
+
+def _proposed(basics: Basics) -> int:
+    """Tokens that are checked with each one of a slot."""
+    return basics.speculation.tokens if basics.speculation else 0
+
+
+_USUAL_DRAFT = "q8_0"
+"""Of the drafts in llama-server's own presets (common/arg.cpp, `--fim-qwen-7b-spec`)."""
+
+
+def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
+    """The draft model: the target's arguments, but its own file, its own layers on the GPU and its own cache types.
+
+    Since May 2026 one context drafts for all slots, with as many tokens as the target's and an output for each slot;
+    before, each slot made a context of its own, as long as the slot's, whose batch is that long, too.
+
+    Source: llama.cpp, tools/server/server-context.cpp (`load_model`) and common/speculative.cpp
+    (`common_base_params_to_speculative`); caches in F16 unless -ctkd and -ctvd say otherwise (common/common.h).
+    """
+    _check_family(Inference.draft_model, model.network.family)
+    name = str(read.take(LlamaCppSettings.draft_quantization, _USUAL_DRAFT, "as in llama-server's presets")).upper()
+    layers = read.given(LlamaCppSettings.n_gpu_layers_draft)
+    together, slots = RELEASES[flags.release].drafts_together, max(flags.sequences, 1)
+    slot = flags.context if flags.unified else flags.context // slots
+    own = replace(
+        flags,
+        context=flags.context if together else slot,
+        batch=flags.batch if together else slot,
+        sequences=flags.sequences if together else 1,
+        keys=_type(read, LlamaCppSettings.cache_type_k_draft, None),
+        values=_type(read, LlamaCppSettings.cache_type_v_draft, None),
+        gpu_layers=EVERY if layers is None else layers,
+        host_experts=0,
+        outputs=flags.sequences if RELEASES[flags.release].outputs_by_slots else None,
+    )
+    _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
+    chosen = Options(flags=own, file_type=name, mixed=name in FILE_TYPES, expanded=False)
+    return Draft(model=model, options=chosen, contexts=1 if together else slots)
 
 
 def _build(version: object) -> int | None:
@@ -121,13 +173,19 @@ _CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", 
 """What a cache may be of (`kv_cache_types` in `common/arg.cpp`)."""
 
 
-def _check_caches(read: Defaults, model: Model, flags: Flags, *, expanded: bool) -> None:
+_CACHES = (LlamaCppSettings.cache_type_k, LlamaCppSettings.cache_type_v)
+_DRAFT_CACHES = (LlamaCppSettings.cache_type_k_draft, LlamaCppSettings.cache_type_v_draft)
+
+
+def _check_caches(
+    read: Defaults, model: Model, flags: Flags, paths: tuple[Setting[str], Setting[str]], *, expanded: bool
+) -> None:
     """Blocks must divide rows of heads, and values in blocks need flash attention (`llama_init_from_model`)."""
     keys, values = (_row_widths(model, values=each, expanded=expanded) for each in (False, True))
     flash = supports_flash(model) if flags.flash is None else flags.flash
     for path, name, widths in (
-        (LlamaCppSettings.cache_type_k, flags.keys, keys),
-        (LlamaCppSettings.cache_type_v, flags.values, values),
+        (paths[0], flags.keys, keys),
+        (paths[1], flags.values, values),
     ):
         named = path if read.given(path) else Inference.kv_cache_dtype
         block = BLOCK_TYPES[name]
@@ -138,7 +196,7 @@ def _check_caches(read: Defaults, model: Model, flags: Flags, *, expanded: bool)
                 "found {!r}, whose blocks of {} elements do not divide rows of {}", name.lower(), block.elements, odd
             )
             read.refuse(named, "{}; allowed: {}", message, joined(", ", fitting))
-        elif widths and path.endswith("_v") and block.quantized and not flash:
+        elif widths and path == paths[1] and block.quantized and not flash:
             read.refuse(named, "found {!r}, which needs flash attention; allowed: {}", name.lower(), "f32, f16, bf16")
 
 
@@ -171,14 +229,16 @@ def budget(job: ServingJob) -> Budget:
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
     ranks = []
     for number, device in enumerate(devices):
-        entries = [*_entries(buffers, device), *surroundings(job.accelerator, 1)]
+        entries = [*_entries(buffers, device), *_drafting(chosen, device), *surroundings(job.accelerator, 1)]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
         if chosen.mixed
         else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
-    host = ledger(_entries(buffers, HOST))
+    if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
+        notes.append("since June 2026 llama-server drafts with a model only where --spec-type names it (draft-simple)")
+    host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
@@ -190,6 +250,9 @@ def least(job: ServingJob) -> int:
     totals = Counter[str]()
     for each in _kept(_plan(job.model, chosen), chosen):
         totals[each.device] += each.bytes
+    if chosen.draft is not None:
+        for each in _kept(_plan(chosen.draft.model, chosen.draft.options), chosen.draft.options):
+            totals[each.device] += each.bytes * (1 if each.kind == "model" else chosen.draft.contexts)
     del totals[HOST]
     return max(totals.values(), default=0) + ledger(surroundings(job.accelerator, 1)).total
 
@@ -249,6 +312,23 @@ def _expanded(plan: Plan) -> Iterator[Buffer]:
                 )
 
 
+def _drafting(chosen: Options, device: str) -> list[Entry]:
+    """What the draft model has there."""
+    if chosen.draft is None:
+        return []
+    draft = chosen.draft
+    found = _entries(_buffers(draft.model, draft.options), device)
+    return [
+        replace(
+            each,
+            category="draft model" if each.category == "weights" else each.category,
+            copies=1 if each.category == "weights" else draft.contexts,
+            module=draft.model.name,
+        )
+        for each in found
+    ]
+
+
 def _entries(buffers: Sequence[Buffer], device: str) -> list[Entry]:
     return [
         Entry(
@@ -282,6 +362,13 @@ def usual_length(read: Defaults, capacity: int | None) -> int | None:
     return next((tokens for below, tokens in _TIERS if total < below), _MOST)
 
 
+def drafted(read: Defaults) -> int:
+    """Tokens of a draft: 3 since June 2026, 16 before (common/common.h, `common_params_speculative`)."""
+    fork = str(read.given(LlamaCppSettings.fork) or "")
+    row = "ik" if "ik" in fork else row_of(_build(read.given(EngineSettings.version)))
+    return 3 if RELEASES[row].outputs_by_slots else 16
+
+
 SERVER = Server(
     name="llama.cpp",
     title="llama.cpp",
@@ -290,6 +377,8 @@ SERVER = Server(
     least=least,
     splits=True,
     usual_length=usual_length,
+    proposes=frozenset({"draft", "ngram"}),
+    drafted=drafted,
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.kinds import Choice, Flag, Integer, Listed, Text
-from memcore.config.needs import ROUTED, Need
+from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.schema import Section, setting
+from memcore.serving.gguf_mixes import FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
+from memcore.serving.inference import Inference
 
 _CPP = ("llama.cpp",)
 OLLAMA = "ollama"
@@ -63,6 +65,23 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         "--n-cpu-moe: number of layers, from the first, whose experts stay on the host.",
         flag="n-cpu-moe", default="0", advanced=True,
     )  # fmt: skip
+    draft_quantization = setting(
+        Listed("weight formats", {name.lower(): f"GGUF {name}" for name in (*FILE_TYPES, *BLOCK_TYPES)}),
+        "Draft's weight format", "GGUF type of the draft model's file (-md).",
+        flag="draft-quantization", default="q8_0", advanced=True,
+    )  # fmt: skip
+    n_gpu_layers_draft = setting(
+        Integer(minimum=0), "Draft layers on GPUs", "-ngld: layers of the draft model on the GPU.",
+        flag="n-gpu-layers-draft", default="all", advanced=True,
+    )  # fmt: skip
+    cache_type_k_draft = setting(
+        _GGML, "Draft key cache type", "-ctkd: type of the draft model's cached keys.", flag="cache-type-k-draft",
+        default="f16", advanced=True,
+    )  # fmt: skip
+    cache_type_v_draft = setting(
+        _GGML, "Draft value cache type", "-ctvd: type of the draft model's cached values.", flag="cache-type-v-draft",
+        default="f16", advanced=True,
+    )  # fmt: skip
     mla = setting(
         Integer(0, 3), "MLA mode", "-mla of ik_llama.cpp: cache format of latent attention.", flag="mla",
         default="latent", advanced=True,
@@ -85,11 +104,19 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LlamaCppSettings.swa_full: ("--swa-full：滑动窗口层缓存完整上下文。", "完整窗口缓存"),
     LlamaCppSettings.split_mode: ("-sm：模型如何切分到多块 GPU。", "拆分方式", "", "按层切分", "按行切分矩阵"),
     LlamaCppSettings.n_cpu_moe: ("--n-cpu-moe：前多少层的专家留在主机上。", "主机上的专家"),
+    LlamaCppSettings.draft_quantization: ("草稿模型文件（-md）的 GGUF 类型。", "草稿模型的权重格式"),
+    LlamaCppSettings.n_gpu_layers_draft: ("-ngld：草稿模型放在 GPU 上的层数。", "草稿模型在 GPU 上的层数"),
+    LlamaCppSettings.cache_type_k_draft: ("-ctkd：草稿模型键缓存的类型。", "草稿模型的键缓存类型"),
+    LlamaCppSettings.cache_type_v_draft: ("-ctvd：草稿模型值缓存的类型。", "草稿模型的值缓存类型"),
     LlamaCppSettings.mla: ("ik_llama.cpp 的 -mla：潜在注意力的缓存格式。", "MLA 模式"),
     LlamaCppSettings.fork: ("llama.cpp 的分支：mainline、ik_llama.cpp 或 ollama。", "分支版本"),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 NEEDS: Mapping[str, Need] = {
     LlamaCppSettings.n_cpu_moe: ROUTED,
+    LlamaCppSettings.draft_quantization: Need(Inference.draft_model, (ANY,)),
+    LlamaCppSettings.n_gpu_layers_draft: Need(Inference.draft_model, (ANY,)),
+    LlamaCppSettings.cache_type_k_draft: Need(Inference.draft_model, (ANY,)),
+    LlamaCppSettings.cache_type_v_draft: Need(Inference.draft_model, (ANY,)),
 }
 """The one other setting that each of these waits for."""

@@ -13,9 +13,11 @@ from fractions import Fraction
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
+from memcore.config.parallelism import Parallelism
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
+from memcore.serving.all_to_all import deep_ep, far_bytes, low_latency_bytes, near_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import Kept
 from memcore.serving.entries import ledger, observed, spread, tensor
@@ -82,6 +84,8 @@ class Options:
     state_ratio: float
     prefill_graphs: bool
     """Graphs of prompts are captured, too."""
+    deepep: str | None = None
+    """The mode of DeepEP, where it sends tokens to experts."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -111,7 +115,39 @@ def options(read: Defaults, basics: Basics) -> Options:
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives,
+        deepep=_deepep(read, basics),
     )
+
+
+_DISPATCHED = 128
+"""SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK (sglang, srt/environ.py)."""
+_DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
+
+
+def _deepep(read: Defaults, basics: Basics) -> str | None:
+    """The mode of DeepEP, which shares whole experts out over all tensor-parallel ranks (server_args.py)."""
+    if read.given(SglangSettings.moe_a2a_backend) != "deepep":
+        return None
+    if not basics.layout.expert_parallel or basics.layout.data > 1:
+        said = "found {!r}, which needs {} true and {} 1"
+        data = Parallelism.data_parallel_size
+        read.refuse(SglangSettings.moe_a2a_backend, said, "deepep", ServerSettings.enable_expert_parallel, data)
+    return read.take(SglangSettings.deepep_mode, "auto")
+
+
+def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
+    """DeepEP's buffers, which the first step makes outside the static share; normal and low latency share the second.
+
+    Source: sglang, srt/layers/moe/token_dispatcher/deepep.py (`get_deepep_buffer`).
+    """
+    sizes = job.basics.sizes
+    if chosen.deepep is None or "E" not in sizes or sizes["EP"] == 1:
+        return []
+    normal, late = chosen.deepep != "low_latency", chosen.deepep != "normal"
+    near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0
+    far = far_bytes(sizes["h"], sizes["EP"]) if normal else 0
+    quick = low_latency_bytes(_DISPATCHED, sizes["h"], sizes["E"]) if late else 0
+    return deep_ep(near, max(far, quick), _DISPATCHER)
 
 
 def _former(basics: Basics, number: tuple[int, ...]) -> float:
@@ -285,7 +321,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         )
     bounds = Range(expected // 3, expected, 2 * expected)
     graphs = observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, "SGLang's own estimate, not a measurement")
-    return [*expert_workspace(step, stage), *peak, graphs]
+    return [*expert_workspace(step, stage), *peak, graphs, *_exchanged(job, chosen)]
 
 
 def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | None) -> Pool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.config.kinds import Flag, Integer, Number
+from memcore.config.kinds import Choice, Flag, Integer, Number
 from memcore.config.schema import Section, setting
 
 _SGLANG = ("sglang",)
@@ -60,6 +60,25 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         flag="dp-attention",
         advanced=True,
     )
+    moe_a2a_backend = setting(
+        Choice(("none", "deepep"), {"deepep": "DeepEP: whole experts on each rank, fixed buffers"}),
+        "All-to-all",
+        "How tokens reach experts on other ranks.",
+        flag="moe-a2a-backend",
+        default="none",
+        advanced=True,
+    )
+    deepep_mode = setting(
+        Choice(
+            ("auto", "normal", "low_latency"),
+            {"auto": "both", "normal": "kernels for prompts", "low_latency": "kernels for decoding"},
+        ),
+        "DeepEP mode",
+        "Kernels of DeepEP that buffers are made for.",
+        flag="deepep-mode",
+        default="auto",
+        advanced=True,
+    )
 
 
 SECTIONS = (SglangSettings,)
@@ -80,6 +99,20 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     SglangSettings.enable_dp_attention: (
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
         "数据并行注意力",
+    ),
+    SglangSettings.moe_a2a_backend: (
+        "token 如何到达其他 rank 上的专家。",
+        "All-to-all",
+        "",
+        "DeepEP：每个 rank 放完整的专家，缓冲区大小固定",
+    ),
+    SglangSettings.deepep_mode: (
+        "为 DeepEP 的哪些 kernel 准备缓冲区。",
+        "DeepEP 模式",
+        "",
+        "两者都有",
+        "面向提示的 kernel",
+        "面向解码的 kernel",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -15,7 +15,7 @@ from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.entries import ledger, observed, spread, tensor
-from memcore.serving.inference import Inference
+from memcore.serving.inference import METHODS, Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
@@ -147,4 +147,5 @@ SERVER = Server(
     options=options,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline"}),
+    proposes=frozenset(METHODS) - {"dflash"},
 )

@@ -28,6 +28,13 @@ class Options:
     """Tokens of the largest batch that is captured, where it is given."""
     loras: int
     lora_rank: int
+    on_host: int = 0
+    """Bytes of weights that each GPU leaves on the host."""
+    kv_on_host: int = 0
+    """Bytes of the host for blocks of the cache, of all ranks together."""
+    connector: str | None = None
+    backend: str | None = None
+    """How tokens reach experts on other ranks."""
     states: int
     """Blocks of recurrent states that a sequence has."""
 

@@ -13,7 +13,8 @@ from memcore.serving.pacing import Pace
 
 
 def _captured(job: ServingJob) -> bool:
-    return not job.config[VllmSettings.enforce_eager]
+    """Rates are known of graphs, and of weights on the GPU alone."""
+    return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
 
 
 PACE = Pace(

@@ -19,6 +19,18 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
+from memcore.servers.vllm.elsewhere import (
+    VIEWS,
+    connected,
+    connecting,
+    copied,
+    elsewhere,
+    exchanged,
+    offloaded,
+    projections,
+    routed,
+    sliding,
+)
 from memcore.servers.vllm.graphs import captured, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
@@ -65,7 +77,13 @@ def options(read: Defaults, basics: Basics) -> Options:
         tokens = min(tokens, chosen * basics.max_model_len)
     latent = "lk" in basics.model.sizes
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
-    disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, chunked and found.since < (0, 20))
+    kept = read.given(VllmSettings.kv_offloading_size) or 0
+    connector = read.given(VllmSettings.kv_connector) or ("offloading" if kept else None)
+    alone = chunked and found.since < (0, 20)
+    disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, alone or connected(found, connector))
+    if _recurrent(basics) and connected(found, connector):
+        said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
+        read.refuse(VllmSettings.kv_connector, said, connector)
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
     speculation = basics.speculation
     return Options(
@@ -73,7 +91,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         runner=second_runner(
             version,
             basics.model.network.family,
-            plain=not _recurrent(basics) and not _routed(basics),
+            plain=not _recurrent(basics) and not routed(basics),
             method=speculation.method if speculation else None,
         ),
         utilization=utilization,
@@ -88,6 +106,10 @@ def options(read: Defaults, basics: Basics) -> Options:
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
+        on_host=int((read.given(VllmSettings.cpu_offload_gb) or 0) * GiB),
+        kv_on_host=int(kept * GiB),
+        connector=connector,
+        backend=read.given(VllmSettings.all2all_backend),
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (speculation.tokens if speculation else 0),
@@ -101,21 +123,11 @@ def _largest_item(basics: Basics) -> int:
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
-def _routed(basics: Basics) -> bool:
-    """Whether some layers have experts."""
-    return any(isinstance(feed, Experts) for layer, _ in basics.model.layers for feed in layer.feeds)
-
-
 def _recurrent(basics: Basics) -> bool:
     """Whether some layers keep a state instead of tokens."""
     return any(
         isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
-
-
-def _sliding(basics: Basics) -> bool:
-    """Whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
-    return any(mixer.mask == "sliding" for layer, _ in basics.model.layers for mixer in layer.mixers)
 
 
 def _chunked(basics: Basics) -> bool:
@@ -133,7 +145,7 @@ def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int
 def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
-        whole = basics.model.network.towers or _sliding(basics) or basics.speculation or read.given(Inference.max_loras)
+        whole = basics.model.network.towers or sliding(basics) or basics.speculation or read.given(Inference.max_loras)
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
     memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
@@ -189,8 +201,13 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         tile=chosen.facts.mxfp4_tile,
         towers=chosen.images or not chosen.facts.skips_towers,
     )
+    moved = offloaded(job, chosen, stage)
+    weights += moved
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
+    if moved and chosen.facts.since < VIEWS:
+        profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
+    sent = exchanged(job, chosen)
     recorded = [] if chosen.eager else graphs(job, chosen, stage)
     outside = surroundings(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
@@ -198,7 +215,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         profiled += counts
     else:
         outside += counts
-    within = [*weights, *profiled, libraries, *(recorded if chosen.graphs_inside else [])]
+    outside += connecting(job, chosen, stage)
+    within = [*weights, *profiled, libraries, *sent, *(recorded if chosen.graphs_inside else [])]
     if chosen.facts.whole_device:
         within += outside
     available, beyond = None, _overestimated(job, chosen, stage)
@@ -222,7 +240,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         alignment=64 if "lk" in basics.sizes else 16,
     )
     return _Rank(
-        entries=(*weights, *profiled, libraries, *recorded, *outside),
+        entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
         paging=_paging(job, stage, pages),
         available=available,
         uncertain=(higher, lower),
@@ -326,6 +344,8 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         sizes = {**step.sizes, "SM": device_of(basics.accelerator).multiprocessors}
         source = "vllm, v1/sample/ops/topk_topp_triton.py"
         found.append(tensor("logits rows for the top-k kernel", WORKSPACES, ("SM", "V"), 4, sizes, source))
+    if stage.samples and basics.speculation is not None and basics.speculation.method == "dflash":
+        found += projections(basics)
     if not stage.embeds:
         source = "vllm, v1/worker/gpu_model_runner.py, intermediate_tensors"
         found.append(
@@ -615,6 +635,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
+    notes += elsewhere(job, chosen)
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)

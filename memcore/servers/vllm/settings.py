@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.config.kinds import Flag, Integer, Number
+from memcore.config.kinds import Choice, Flag, Integer, Number
 from memcore.config.schema import Section, setting
 
 _VLLM = ("vllm",)
@@ -64,6 +64,53 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="false; true for chunked attention before 0.20",
         advanced=True,
     )
+    cpu_offload_gb = setting(
+        Number(unit="GiB"),
+        "Weights on the host",
+        "GiB of weights that each GPU leaves in the host's memory and reads over PCIe.",
+        flag="cpu-offload-gb",
+        default="0",
+        advanced=True,
+    )
+    kv_offloading_size = setting(
+        Number(unit="GiB"),
+        "KV cache on the host",
+        "GiB of the host's memory for blocks that leave the GPU, for all ranks together.",
+        flag="kv-offloading-size",
+        default="none",
+        advanced=True,
+    )
+    kv_connector = setting(
+        Choice(
+            ("offloading", "lmcache", "nixl"),
+            {
+                "offloading": "OffloadingConnector: blocks are copied to the host's memory",
+                "lmcache": "LMCacheConnectorV1: chunks are copied through a buffer on the GPU",
+                "nixl": "NixlConnector: other servers read the cache itself",
+            },
+        ),
+        "KV connector",
+        "Where blocks of the cache go besides the GPU (--kv-transfer-config).",
+        flag="kv-connector",
+        default="none",
+        advanced=True,
+    )
+    all2all_backend = setting(
+        Choice(
+            ("naive", "allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"),
+            {
+                "naive": "broadcasts",
+                "allgather_reducescatter": "all-gather and reduce-scatter",
+                "deepep_high_throughput": "DeepEP's kernels for prompts: fixed buffers",
+                "deepep_low_latency": "DeepEP's kernels for decoding: a message for each expert and token",
+            },
+        ),
+        "All-to-all",
+        "How tokens reach experts on other ranks, with data and expert parallelism.",
+        flag="all2all-backend",
+        default="allgather_reducescatter",
+        advanced=True,
+    )
 
 
 SECTIONS = (VllmSettings,)
@@ -90,6 +137,28 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "滑动窗口层也缓存完整上下文。",
         "不用混合缓存管理器",
         "false；0.20 之前对分块注意力为 true",
+    ),
+    VllmSettings.cpu_offload_gb: ("每块 GPU 留在主机内存、经 PCIe 读取的权重，以 GiB 计。", "主机上的权重"),
+    VllmSettings.kv_offloading_size: (
+        "存放移出 GPU 的缓存块的主机内存，以 GiB 计，所有 rank 合计。",
+        "主机上的 KV 缓存",
+    ),
+    VllmSettings.kv_connector: (
+        "缓存块除 GPU 外还存放到哪里（--kv-transfer-config）。",
+        "KV connector",
+        "",
+        "OffloadingConnector：把缓存块复制到主机内存",
+        "LMCacheConnectorV1：经 GPU 上的一个缓冲区分块复制",
+        "NixlConnector：其他服务直接读取缓存",
+    ),
+    VllmSettings.all2all_backend: (
+        "数据并行加专家并行时，token 如何到达其他 rank 上的专家。",
+        "All-to-all",
+        "",
+        "广播",
+        "all-gather 和 reduce-scatter",
+        "DeepEP 面向提示的 kernel：固定大小的缓冲区",
+        "DeepEP 面向解码的 kernel：每个专家和 token 一条消息",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""

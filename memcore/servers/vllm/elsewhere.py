@@ -1,0 +1,147 @@
+"""What of vLLM lies elsewhere: weights and cached blocks on the host, experts on other ranks, what drafts keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memcore.memory.ledger import Entry, Range
+from memcore.messages import Message
+from memcore.networks.parts import Attention, Experts
+from memcore.servers.vllm.options import Options
+from memcore.servers.vllm.versions import Facts
+from memcore.serving.all_to_all import NEAR, deep_ep, low_latency_bytes
+from memcore.serving.entries import observed, tensor
+from memcore.serving.formats import BYTES
+from memcore.serving.job import Basics, ServingJob
+from memcore.serving.profile import ACTIVATIONS, WORKSPACES
+from memcore.serving.server_weights import cached_layers
+from memcore.serving.slots import TENSOR, sharded
+from memcore.serving.stages import Stage
+from memcore.serving.weights import Storage, weight_entries
+from memcore.units import MiB, format_bytes
+
+_GROUPED = (0, 22)
+"""Since then connectors say whether they know groups of layers; before, any of them turned groups off."""
+
+
+def connected(found: Facts, connector: str | None) -> bool:
+    """Whether a connector makes all layers cache the full context: LMCache's knows one kind of blocks alone.
+
+    Source: vllm, config/vllm.py (`kv_transfer_config`) of 0.19.1, 0.21, 0.22.1; kv_connector/v1/lmcache_connector.py.
+    """
+    return connector is not None and (found.since < _GROUPED or connector == "lmcache")
+
+
+def routed(basics: Basics) -> bool:
+    """Whether some layers have experts."""
+    return any(isinstance(feed, Experts) for layer, _ in basics.model.layers for feed in layer.feeds)
+
+
+def sliding(basics: Basics) -> bool:
+    """Whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
+    return any(mixer.mask == "sliding" for layer, _ in basics.model.layers for mixer in layer.mixers)
+
+
+VIEWS = (0, 8, 3)
+"""Since then GPUs read such weights where they are; before, a layer's were copied while it ran."""
+_UVA = "vllm, model_executor/offloader/uva.py; model_executor/models/utils.py before 0.17"
+
+
+def _layer_weights(job: ServingJob, stage: Stage) -> Iterator[list[Entry]]:
+    """The parameters of each layer, in the order in which they are loaded."""
+    basics = job.basics
+    storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
+    for number, layer in enumerate(stage.layers, stage.first_layer):
+        yield list(weight_entries(job.model, Stage(1, 3, number, (layer,)), storage, towers=False))
+
+
+def offloaded(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """Parameters that stay on the host: of one layer after the other until there are as many bytes as asked for.
+
+    What kernels make of quantized matrices after loading may be on the GPU again.
+    """
+    found = 0
+    for entries in _layer_weights(job, stage) if chosen.on_host else ():
+        for entry in entries:
+            if found < chosen.on_host:
+                found += entry.bytes
+    if not found:
+        return []
+    text = "parameters of layers, from the first, until cpu_offload_gb is reached"
+    bounds = Range(-found, -found, 0 if job.basics.stored is not None else -found)
+    return [observed("weights that stay on the host", "weights", bounds, _UVA, text)]
+
+
+def copied(job: ServingJob, stage: Stage) -> Entry:
+    """The parameters of a layer on the host, on the GPU while it runs (`functional_call`)."""
+    each = max((sum(entry.bytes for entry in entries) for entries in _layer_weights(job, stage)), default=0)
+    title = "a layer's weights, copied from the host"
+    return Entry(title=title, category=ACTIVATIONS, each=each, text="the largest layer", source=_UVA)
+
+
+_CHUNK = 256
+"""Tokens of LMCache's chunks (lmcache, v1/config.py, `chunk_size`)."""
+
+
+def connecting(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """What a connector has on the GPU; those of vLLM itself copy blocks where they are."""
+    if chosen.connector != "lmcache":
+        return []
+    parts = [part for layer in cached_layers(job, stage) for part in layer if part.kind != "state"]
+    sizes, source = {"chunk": _CHUNK, "token": sum(part.bytes for part in parts)}, "lmcache, v1/gpu_connector.py"
+    return [tensor("chunk that LMCache copies through", WORKSPACES, ("chunk", "token"), 1, sizes, source)]
+
+
+_ALL_TO_ALL = "vllm, distributed/device_communicators/all2all.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
+_DEEP_EP = 1024 * MiB
+"""VLLM_DEEPEP_BUFFER_SIZE_MB."""
+_DECODED = 256
+"""Tokens of a rank's chunk before 0.20 (VLLM_MOE_DP_CHUNK_SIZE); since, those of a step."""
+
+
+def _shares(job: ServingJob) -> bool:
+    """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
+    layout = job.basics.layout
+    return layout.expert_parallel and layout.data > 1 and routed(job.basics)
+
+
+def exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
+    """Buffers of DeepEP, which are there before profiling (`prepare_communication_buffer_for_model`)."""
+    sizes = job.basics.sizes
+    if not _shares(job) or chosen.backend not in ("deepep_high_throughput", "deepep_low_latency"):
+        return []
+    if chosen.backend == "deepep_high_throughput":
+        return deep_ep(_DEEP_EP, _DEEP_EP if sizes["EP"] > NEAR else 0, _ALL_TO_ALL)
+    tokens = _DECODED if chosen.facts.since < (0, 20) else chosen.tokens
+    return deep_ep(_DEEP_EP, low_latency_bytes(tokens, sizes["h"], sizes["E"]), _ALL_TO_ALL)
+
+
+def projections(basics: Basics) -> list[Entry]:
+    """What makes keys and values in DFlash's layers, once more as one matrix (`_build_context_kv_buffers`)."""
+    proposing = basics.speculation
+    parts = proposing.layer.mixers if proposing is not None and proposing.layer is not None else ()
+    source = "vllm, model_executor/models/qwen3_dflash.py"
+    found = []
+    for part in parts:
+        if proposing is not None and isinstance(part, Attention):
+            rows = (part.heads.width, part.heads.value)
+            for width in rows:
+                shape = (*sharded((part.heads.key, width), TENSOR), "h")
+                title, size = "keys' and values' projections of the draft, as one", BYTES[basics.dtype]
+                found.append(tensor(title, WORKSPACES, shape, size, basics.sizes, source, copies=proposing.layers))
+    return found
+
+
+def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
+    """Yield what lies in the host's memory, and what has no effect."""
+    if chosen.on_host:
+        # PyTorch pins tensors in powers of two (vllm-project/vllm#56410: 1.87 times as much).
+        said = "each GPU leaves {} of weights in the host's memory; pinned there, they take up to twice as much"
+        yield Message(said, format_bytes(chosen.on_host))
+    if chosen.kv_on_host:
+        said = "blocks that leave the GPU take {} of the host's memory; the cache on the GPU stays as large"
+        yield Message(said, format_bytes(chosen.kv_on_host))
+    if chosen.connector is not None and not chosen.hybrid and sliding(job.basics):
+        yield "with this connector vLLM caches the full context in all layers"
+    if chosen.backend is not None and not _shares(job):
+        yield "all2all_backend takes nothing without data and expert parallelism"

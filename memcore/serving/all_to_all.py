@@ -1,0 +1,78 @@
+"""Buffers through which ranks that share experts send tokens to each other.
+
+Source: deepseek-ai/DeepEP, csrc/legacy/config.hpp (`Config`, `LowLatencyLayout`), csrc/legacy/buffer.hpp (workspace),
+deep_ep/buffers/legacy.py (`get_dispatch_config`, `get_combine_config`, NVSHMEM_CUMEM_GRANULARITY).
+"""
+
+from __future__ import annotations
+
+from memcore.memory.ledger import Entry, Range
+from memcore.serving.entries import observed
+from memcore.units import MiB
+
+NEAR = 8
+"""Ranks that reach each other over NVLink (LEGACY_NUM_MAX_NVL_PEERS)."""
+_CHANNELS = 20 // 2
+"""Two multiprocessors each (`Buffer.num_sms`)."""
+_WORKSPACE = 32 * MiB
+"""LEGACY_NUM_WORKSPACE_BYTES."""
+_HEAP = 512 * MiB
+"""In which NVSHMEM's heap grows (NVSHMEM_CUMEM_GRANULARITY)."""
+_META, _TOP_K, _SCALES = 8, 128, 128
+"""Bytes of where a token comes from (`SourceMeta`), and the most experts and scales that a token may have."""
+_BESIDE = _META + _TOP_K * (8 + 4) + _SCALES * 4
+_CHUNKS = (
+    (8, 256, 132), (16, 288, 140), (64, 288, 128), (96, 480, 132), (128, 560, 132), (160, 720, 132),
+)  # fmt: skip
+"""Up to how many ranks, and tokens of a chunk that arrives over NVLink and over RDMA, the latter rounded up to the
+chunks that are sent; the larger of dispatch and combine."""
+
+
+def low_latency_bytes(tokens: int, hidden: int, experts: int) -> int:
+    """Return `get_low_latency_rdma_size_hint`: two send and two receive buffers with a message for each expert.
+
+    >>> low_latency_bytes(128, 7168, 256) // 2**20
+    1820
+    """
+    scales = hidden // 128
+    dispatched = 16 + max(2 * hidden, hidden + 4 * scales)
+    combined = 4 * scales + 2 * hidden
+    sent = max(tokens * dispatched, experts * tokens * combined)
+    received = experts * tokens * max(dispatched, combined)
+    signals = -(-4 * experts // 128) * 128
+    return ((2 * (sent + received + signals) + 128) // 128) * 128
+
+
+def near_bytes(hidden: int, ranks: int) -> int:
+    """Return `get_nvl_buffer_size_hint` of tokens in 16 bits.
+
+    >>> near_bytes(7168, 8) // 2**20
+    320
+    """
+    far, near = max(ranks // NEAR, 1), min(ranks, NEAR)
+    chunk = _CHANNELS * near * _chunks(ranks)[0]
+    found = _CHANNELS * near * (2 * far + 3) * 4 + chunk * (2 * hidden + _BESIDE)
+    return -(-found // 128) * 128
+
+
+def far_bytes(hidden: int, ranks: int) -> int:
+    """Return `get_rdma_buffer_size_hint` of tokens in 16 bits; nothing within a node."""
+    if ranks <= NEAR:
+        return 0
+    far = ranks // NEAR
+    tokens = _chunks(ranks)[1]
+    found = _CHANNELS * far * ((2 * NEAR + 2) * 2 * 4 + 2 * tokens * (2 * hidden + _BESIDE + 16))
+    return -(-found // 128) * 128
+
+
+def _chunks(ranks: int) -> tuple[int, int]:
+    return next((row[1:] for row in _CHUNKS if ranks <= row[0]), _CHUNKS[-1][1:])
+
+
+def deep_ep(near: int, far: int, source: str) -> list[Entry]:
+    """DeepEP's buffers of one rank: over NVLink, over RDMA, and its workspace; NVSHMEM rounds its heap up."""
+    fixed = near + _WORKSPACE
+    heap = -(-far // _HEAP) * _HEAP
+    bounds = Range(fixed + far, fixed + heap, fixed + heap + (_HEAP if far else 0))
+    text = "NVLink buffer + RDMA buffer in NVSHMEM's heap + workspace"
+    return [observed("DeepEP buffers", "outside the allocator", bounds, source, text)]
