@@ -56,7 +56,9 @@ def test_who_says_that_a_head_is_tied(family, whole, text, tied):
     """The whole configuration does, and its class if it does not; that of the language model in few families."""
     config = {"model_type": family, "text_config": {"tie_word_embeddings": text} if text is not None else {}}
     assert (
-        read_model({**config, **({"tie_word_embeddings": whole} if whole is not None else {})}).network.ends.tied
+        read_model(
+            {**config, **({"tie_word_embeddings": whole} if whole is not None else {})}
+        ).network.embedding_and_head.tied
         is tied
     )
 
@@ -186,7 +188,7 @@ def test_layers_are_runs_of_equal_layers():
     """Which layers are of one kind, in words."""
     rows = layer_rows(read_model(DEEPSEEK))
     assert [(row.layers, row.count) for row in rows] == [("0-2", 3), ("3-60", 58)]
-    assert rows[1].feed == "8 of 256 experts of 2048 and 2048 shared"
+    assert rows[1].ffn == "8 of 256 experts of 2048 and 2048 shared"
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 

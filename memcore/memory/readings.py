@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
-from memcore.memory import turns
+from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
-from memcore.memory.rank import Rank, outside
+from memcore.memory.rank import Rank, outside_allocator
 from memcore.messages import joined
 from memcore.units import MiB
 
@@ -61,13 +61,13 @@ def reserved(rank: Rank) -> Reading:
         expected,
         (*([waiting] if waiting.high else []), *parts(rank, expected, held=True)),
     )
-    because = joined("; ", filter(None, (found.range_because, turns.assumed(rank.job))))
+    because = joined("; ", filter(None, (found.range_because, pipeline_replay.assumed(rank.job))))
     return replace(found, range_because=because)
 
 
 def device(rank: Rank, held: Reading) -> Reading:
     """Return what nvidia-smi shows for the GPU."""
-    found = [each.overhead for each in outside(rank)]
+    found = [each.overhead for each in outside_allocator(rank)]
     beyond = sum(each.expected for each in found)
     told = rank.job.recipe.fake or rank.job.config[Hardware.outside_gb] is not None
     more = sum(each.high for each in found) - beyond + (0 if told else OTHERS)

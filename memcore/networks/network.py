@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from memcore.networks.images import Images
-from memcore.networks.parts import Attention, Experts, Extra, Feed, Mixer
+from memcore.networks.parts import Attention, Experts, Extra, Ffn, Mixer
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Shape, product
 
@@ -22,7 +22,7 @@ class Layer:
     """A decoder layer: a mixer, a feed-forward layer, norms, and how they are wired."""
 
     mixer: Mixer | None
-    feed_forward: Feed | None
+    feed_forward: Ffn | None
     residual: str
     """How the parts are wired: a row of the wirings in `layers.transformers`."""
     norms: tuple[Norm, ...]
@@ -30,7 +30,7 @@ class Layer:
     dropout: float = 0.0
     second_mixer: Mixer | None = None
     """Runs in parallel to the first (Falcon-H1), or before it (Zamba2)."""
-    second_feed_forward: Feed | None = None
+    second_feed_forward: Ffn | None = None
     """Runs in parallel to the first (Gemma 4, Granite 4)."""
     extra: Extra | None = None
     order: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class Layer:
         return tuple(mixer for mixer in (self.mixer, self.second_mixer) if mixer is not None)
 
     @property
-    def feeds(self) -> tuple[Feed, ...]:
+    def ffns(self) -> tuple[Ffn, ...]:
         """Its feed-forward layers."""
-        return tuple(feed for feed in (self.feed_forward, self.second_feed_forward) if feed is not None)
+        return tuple(ffn for ffn in (self.feed_forward, self.second_feed_forward) if ffn is not None)
 
     def weights(self) -> tuple[Weight, ...]:
         """Its parameters, named relative to the layer."""
-        parts = [*self.mixers, *self.feeds, *self.norms, *([self.extra] if self.extra else [])]
+        parts = [*self.mixers, *self.ffns, *self.norms, *([self.extra] if self.extra else [])]
         found = [weight for part in parts for weight in part.weights()]
         if self.order:
             found.sort(key=self._place)
@@ -62,7 +62,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class EmbeddingAndHead:
     """What stands around the layers: embeddings, final norm and head."""
 
     embedding: Weight
@@ -128,7 +128,7 @@ class Tower:
     """Its layers from first to last: in each run a pattern repeats."""
     taps: tuple[int, ...]
     """The runs after which its hidden states go on to the decoder; layers after the last of them learn nothing."""
-    ends: tuple[Weight, ...] = ()
+    outer_weights: tuple[Weight, ...] = ()
     """Its parameters outside the layers, by full name, those of the projector last."""
     idle: frozenset[str] = frozenset()
     """Those of them whose results are not used, so that no gradient reaches them."""
@@ -159,7 +159,7 @@ class Network:
     """Where the layers are: `model.layers`."""
     runs: tuple[tuple[Layer, ...], ...]
     """The decoder from first to last: in each run a pattern of layers repeats."""
-    ends: Ends
+    embedding_and_head: EmbeddingAndHead
     towers: tuple[Tower, ...] = ()
     adapted: bool = False
     """Everything is frozen but its adapters."""
@@ -255,12 +255,12 @@ class Model:
             for layer, count in _counted(tower.runs, repeats).items():
                 for weight in layer.weights():
                     yield weight, f"{tower.path}.*.{weight.name}", count
-            for weight in tower.ends:
+            for weight in tower.embedding_and_head:
                 yield weight, weight.name, 1
         for layer, count in self.layers:
             for weight in layer.weights():
                 yield weight, f"{self.network.path}.*.{weight.name}", count
-        for weight in self.network.ends.weights():
+        for weight in self.network.embedding_and_head.weights():
             yield weight, weight.name, 1
 
     def idle(self, *, images: bool) -> Counter[str]:
@@ -270,7 +270,7 @@ class Model:
             last = max(tower.taps, default=-1) + 1 if images else 0
             for layer, count in _counted(tower.runs[last:], repeats[last:]).items():
                 found.update({f"{tower.path}.*.{weight.name}": count for weight in layer.weights()})
-            found.update(weight.name for weight in tower.ends if weight.name in tower.idle or not images)
+            found.update(weight.name for weight in tower.embedding_and_head if weight.name in tower.idle or not images)
         for layer, count in self.layers:
             indexers = (weight for mixer in layer.mixers for weight in mixer.weights() if ".indexer." in weight.name)
             found.update({f"{self.network.path}.*.{weight.name}": count for weight in indexers})
@@ -297,10 +297,10 @@ class Model:
         """Parameters that take part in computing one token: of routed experts only those of the chosen ones."""
         idle = 0
         for layer, count in self.layers:
-            for feed in layer.feeds:
-                if isinstance(feed, Experts):
-                    experts, chosen = self.sizes["E"], self.sizes[feed.routed]
-                    routed = sum(self.size(weight.shape) for weight in feed.experts)
+            for ffn in layer.ffns:
+                if isinstance(ffn, Experts):
+                    experts, chosen = self.sizes["E"], self.sizes[ffn.routed]
+                    routed = sum(self.size(weight.shape) for weight in ffn.experts)
                     idle += count * (routed - routed * chosen // experts)
         return self.parameters - idle
 

@@ -116,14 +116,14 @@ class Attention:
     kept: tuple[Shape, ...] = ()
     """What the module itself keeps for each sequence, outside the cache (RecurrentGemma)."""
 
-    beside: tuple[Weight, ...] = ()
+    adapter_weights: tuple[Weight, ...] = ()
     """What an adapter adds to it besides matrices."""
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters in the order of the checkpoint."""
         if self.borrowed:
             return
-        yield from self.beside
+        yield from self.adapter_weights
         if self.sinks is not None:
             yield self.sinks
         yield from _weights((*self.inputs, self.output), "attention")
@@ -242,7 +242,7 @@ class FeedForward:
         yield from self.activation_weights
 
 
-def is_gated(part: Feed | None) -> bool:
+def is_gated(part: Ffn | None) -> bool:
     """Return whether a feed-forward layer is down(act(gate(x)) · up(x)) of three matrices."""
     return isinstance(part, FeedForward) and part.gate is not None and not part.fused and part.gating == "plain"
 
@@ -332,4 +332,4 @@ class Extra:
 
 
 Mixer: TypeAlias = Attention | LatentAttention | SpecialMixer
-Feed: TypeAlias = FeedForward | Experts
+Ffn: TypeAlias = FeedForward | Experts

@@ -19,11 +19,11 @@ from memcore.networks.families import (
     REMOTE,
     Composite,
     Family,
-    beside,
+    extra_weights,
     published,
     renamed,
 )
-from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
 from memcore.networks.published import published_extras
@@ -44,7 +44,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     """
     config, added = _typed(config)
     _check_class(config)
-    more, extras, config = beside(config), published(config), renamed(config)
+    more, extras, config = extra_weights(config), published(config), renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
@@ -53,7 +53,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
         model = _of_class(model, config, own=known in REMOTE)
     elif known in registry.MODEL_TYPES:
-        model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
+        model = registry.engine_module(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
         model = _short(config)
     elif isinstance(model_type, str) and class_of(config, model_type) is not None:
@@ -61,9 +61,15 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     else:
         model = _unknown(config)
     if more:
-        ends = replace(model.network.ends, others=(*model.network.ends.others, *more))
+        embedding_and_head = replace(
+            model.network.embedding_and_head, others=(*model.network.embedding_and_head.others, *more)
+        )
         said = (TOWERS,) if any(each.kind == "tower" for each in more) and TOWERS not in model.warnings else ()
-        model = replace(model, network=replace(model.network, ends=ends), warnings=(*model.warnings, *said))
+        model = replace(
+            model,
+            network=replace(model.network, embedding_and_head=embedding_and_head),
+            warnings=(*model.warnings, *said),
+        )
     model = replace(model, published_extras={**model.published_extras, **extras}, warnings=(*added, *model.warnings))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
@@ -137,17 +143,23 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     name = _class_name(config)
     labelled = _LABELLED.search(name)
     if name in _REWARDS:
-        ends = replace(model.network.ends, predicts=False, others=(*model.network.ends.others, *_REWARDS[name]))
-        return replace(model, network=replace(model.network, ends=ends))
+        embedding_and_head = replace(
+            model.network.embedding_and_head,
+            predicts=False,
+            others=(*model.network.embedding_and_head.others, *_REWARDS[name]),
+        )
+        return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
     if not labelled and (own or not _BARE.search(name)):
         return model
-    labels, ends = config.get("id2label"), model.network.ends
+    labels, embedding_and_head = config.get("id2label"), model.network.embedding_and_head
     count = len(labels) if isinstance(labels, Mapping) and labels else 2
     score: tuple[Weight, ...] = (Weight("score.weight", ((count,), ("h",)), "head"),)
     if "Token" in name:
         score += (Weight("score.bias", ((count,),), "head"),)
-    ends = replace(ends, predicts=False, others=(*ends.others, *(score if labelled else ())))
-    return replace(model, network=replace(model.network, ends=ends))
+    embedding_and_head = replace(
+        embedding_and_head, predicts=False, others=(*embedding_and_head.others, *(score if labelled else ()))
+    )
+    return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
 
 
 def _short(config: Mapping[str, object]) -> Model:
@@ -220,15 +232,17 @@ def _beside(text: Model, found: Model) -> Model | None:
         text.network.path.rpartition("layers"),
         found.network.path.rpartition("layers"),
     )
-    ends = found.network.ends
-    row = Composite(text="", towers=lambda whole, text: (), moved=(before, after), head=ends.head.name)
+    embedding_and_head = found.network.embedding_and_head
+    row = Composite(text="", towers=lambda whole, text: (), moved=(before, after), head=embedding_and_head.head.name)
     moved = _moved(text.network, row)
-    own = {weight.name for weight in moved.ends.weights()}
-    rest = tuple(weight for weight in ends.others if weight.name not in own)
+    own = {weight.name for weight in moved.embedding_and_head.weights()}
+    rest = tuple(weight for weight in embedding_and_head.others if weight.name not in own)
     network = replace(
         moved,
         family=found.network.family,
-        ends=replace(moved.ends, tied=ends.tied, others=(*moved.ends.others, *rest)),
+        embedding_and_head=replace(
+            moved.embedding_and_head, tied=embedding_and_head.tied, others=(*moved.embedding_and_head.others, *rest)
+        ),
         towers=found.network.towers,
     )
     warnings = (*text.warnings, *(each for each in found.warnings if each not in ASSUMED), TOWERS)
@@ -239,7 +253,7 @@ def _beside(text: Model, found: Model) -> Model | None:
         tower_repeats=found.tower_repeats,
         warnings=warnings if network.towers or rest else text.warnings,
     )
-    fits = last == same and ends.embedding.name == network.ends.embedding.name
+    fits = last == same and embedding_and_head.embedding.name == network.embedding_and_head.embedding.name
     return whole if fits and whole.parameters == found.parameters else None
 
 
@@ -311,17 +325,17 @@ def _moved(network: Network, row: Composite) -> Network:
     def weight(one: Weight) -> Weight:
         return replace(one, name=renamed(one.name))
 
-    ends, last = network.ends, network.ends.final_norm
+    embedding_and_head, last = network.embedding_and_head, network.embedding_and_head.final_norm
     return replace(
         network,
         path=renamed(network.path),
-        ends=replace(
-            ends,
-            embedding=weight(ends.embedding),
-            positions=None if ends.positions is None else weight(ends.positions),
+        embedding_and_head=replace(
+            embedding_and_head,
+            embedding=weight(embedding_and_head.embedding),
+            positions=None if embedding_and_head.positions is None else weight(embedding_and_head.positions),
             final_norm=None if last is None else replace(last, name=renamed(last.name)),
-            head=replace(ends.head, name=row.head),
-            others=tuple(weight(each) for each in ends.others),
+            head=replace(embedding_and_head.head, name=row.head),
+            others=tuple(weight(each) for each in embedding_and_head.others),
         ),
     )
 
@@ -356,7 +370,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
             different,
             DIFFERENT,
         )
-    network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
+    network = Network(model_type, family.path, runs, _embedding_and_head(reader, family), sdpa=family.sdpa)
     reader.check()
     window = reader.value("sliding_window")
     return Model(
@@ -384,23 +398,23 @@ def _rope_scaling(config: Mapping[str, object]) -> str | None:
 
 def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
     """Every kind of layer, and which kind each layer is."""
-    places, feeds = family.mixer_plan(reader), family.feed_plan(reader)
-    _check_parts(reader, family, places, feeds)
+    places, ffns = family.mixer_plan(reader), family.ffn_plan(reader)
+    _check_parts(reader, family, places, ffns)
     reader.check()
     numbers: dict[object, int] = {}
     kinds: dict[Layer, int] = {}
     order = []
-    for index, (place, feed, values) in enumerate(zip(places, feeds, _own_values(reader, len(places)), strict=True)):
-        key = (place, feed, values)
+    for index, (place, ffn, values) in enumerate(zip(places, ffns, _own_values(reader, len(places)), strict=True)):
+        key = (place, ffn, values)
         if key not in numbers:
             reader.layer = index
-            numbers[key] = kinds.setdefault(_layer(reader, family, place, feed), len(kinds))
+            numbers[key] = kinds.setdefault(_layer(reader, family, place, ffn), len(kinds))
         order.append(numbers[key])
     reader.layer = None
     return list(kinds), order
 
 
-def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds: Sequence[str | None]) -> None:
+def _check_parts(reader: Reader, family: Family, places: Sequence[Place], ffns: Sequence[str | None]) -> None:
     """Refuse kinds of layers that a file lists and the family does not have."""
     key = next((each for each in ("layers_block_type", "layer_types") if reader.states(each)), "layer_types")
     mixers = {place.mixer for place in places if place.mixer} - set(family.mixers)
@@ -408,13 +422,13 @@ def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds:
         allowed = joined(", ", (word for word, place in TYPES.items() if place.mixer in family.mixers))
         kind = Message("found layers with {} mixers, which the family does not have", min(mixers))
         reader.refuse(key, "{}; allowed: {}", kind, allowed)
-    others = {feed for feed in feeds if feed} - set(family.feeds)
+    others = {ffn for ffn in ffns if ffn} - set(family.ffns)
     if others:
         reader.refuse(
             "mlp_layer_types",
             "found {} feed-forward layers, which the family does not have; allowed: {}",
             min(others),
-            joined(", ", family.feeds),
+            joined(", ", family.ffns),
         )
 
 
@@ -426,30 +440,30 @@ def _own_values(reader: Reader, count: int) -> list[object]:
     return [(index >= own, *(each[index] for each in listed)) for index in range(count)]
 
 
-def _layer(reader: Reader, family: Family, place: Place, feed: str | None) -> Layer:
+def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Layer:
     mixer: Mixer | None = None
     if place.mixer is not None:
         mixer = family.mixers[place.mixer].read(reader, place.mask, rotates=place.rotates)
     second = family.second_mixer(place) if family.second_mixer else None
-    beside = family.second_feed
-    if beside is not None and family.second_if is not None and not reader.value(family.second_if):
-        beside = None
+    extra_weights = family.second_ffn
+    if extra_weights is not None and family.second_if is not None and not reader.value(family.second_if):
+        extra_weights = None
     names = family.norms(reader, place) if callable(family.norms) else family.norms
     bias = reader.flag(family.norm_bias)
     return Layer(
         mixer=mixer,
-        feed_forward=family.feeds[feed].read(reader) if feed else None,
+        feed_forward=family.ffns[ffn].read(reader) if ffn else None,
         residual=family.residual(reader, place) if callable(family.residual) else family.residual,
         norms=tuple(Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite") for name in names),
         dropout=reader.number("hidden_dropout", 0.0),
         second_mixer=second.read(reader, "full", rotates=True) if second else None,
-        second_feed_forward=beside.read(reader) if beside else None,
+        second_feed_forward=extra_weights.read(reader) if extra_weights else None,
         extra=family.more(reader, place) if family.more else None,
         order=family.order,
     )
 
 
-def _ends(reader: Reader, family: Family) -> Ends:
+def _embedding_and_head(reader: Reader, family: Family) -> EmbeddingAndHead:
     rows = reader.symbol("V", family.embedding_rows(reader)) if family.embedding_rows else "V"
     bias = reader.flag(family.norm_bias)
 
@@ -461,7 +475,7 @@ def _ends(reader: Reader, family: Family) -> Ends:
     if reader.has("word_embed_proj_dim"):
         width = reader.symbol("h", reader.integer("word_embed_proj_dim"))
     projections = family.projections(reader) if family.projections else ()
-    return Ends(
+    return EmbeddingAndHead(
         embedding=Weight(f"{family.embedding}.weight", ((rows,), (width,)), "embedding"),
         positions=Weight(f"{family.positions}.weight", (("P",), ("h",)), "position") if family.positions else None,
         embedding_norm=norm(family.embedding_norm) if family.embedding_norm else None,

@@ -23,7 +23,7 @@ tokens that these are of."""
 def experts_of(network: Network) -> Iterator[Experts]:
     """The sparse feed-forward layers of a network."""
     for layer in network.kinds:
-        yield from (feed for feed in layer.feeds if isinstance(feed, Experts))
+        yield from (ffn for ffn in layer.ffns if isinstance(ffn, Experts))
 
 
 def separated(model: Model) -> Model:
@@ -33,10 +33,12 @@ def separated(model: Model) -> Model:
 
 def spelled_out(model: Model) -> Model:
     """Spell norms out as several operations, as PyTorch ran them before it had a kernel."""
-    network, ends = model.network, model.network.ends
-    final = None if ends.final_norm is None else replace(ends.final_norm, fused=False)
+    network, embedding_and_head = model.network, model.network.embedding_and_head
+    final = None if embedding_and_head.final_norm is None else replace(embedding_and_head.final_norm, fused=False)
     runs = tuple(tuple(_spelled_out(layer) for layer in run) for run in network.runs)
-    return replace(model, network=replace(network, runs=runs, ends=replace(ends, final_norm=final)))
+    return replace(
+        model, network=replace(network, runs=runs, embedding_and_head=replace(embedding_and_head, final_norm=final))
+    )
 
 
 def _spelled_out(layer: Layer) -> Layer:
@@ -55,8 +57,8 @@ def cut_crosswise(model: Model) -> Model:
 
 def _changed(model: Model, change: Callable[[Experts], Experts]) -> Model:
     def changed(layer: Layer) -> Layer:
-        feed = layer.feed_forward
-        return replace(layer, feed_forward=change(feed)) if isinstance(feed, Experts) else layer
+        ffn = layer.feed_forward
+        return replace(layer, feed_forward=change(ffn)) if isinstance(ffn, Experts) else layer
 
     runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
     return replace(model, network=replace(model.network, runs=runs))

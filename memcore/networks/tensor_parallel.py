@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from memcore.messages import Message
-from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Axis, Shape, measure, split_over
@@ -30,17 +30,17 @@ def parallelized(model: Model) -> Model:
 def obstacles(network: Network, *, titan: bool) -> list[str]:
     """Name what a network has that is not supported with tensor parallelism; `titan`: with torchtitan's layers."""
     found = dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer, titan=titan))
-    return [*found, *_of_ends(network)]
+    return [*found, *_of_embedding_and_head(network)]
 
 
 def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
-    attention, feed = layer.mixer, layer.feed_forward
+    attention, ffn = layer.mixer, layer.feed_forward
     if not (titan and isinstance(attention, LatentAttention) and layer.second_mixer is None):
         yield from _of_attention(layer)
-    if layer.second_feed_forward is not None or not isinstance(feed, FeedForward | Experts if titan else FeedForward):
+    if layer.second_feed_forward is not None or not isinstance(ffn, FeedForward | Experts if titan else FeedForward):
         yield "routed experts"
-    elif isinstance(feed, FeedForward):
-        yield from _of_feed(feed)
+    elif isinstance(ffn, FeedForward):
+        yield from _of_ffn(ffn)
     if layer.residual != "sequential" or layer.extra is not None:
         yield Message("layers connected as {!r}", layer.residual)
     yield from (Message("{!r} norms", norm.kind) for norm in layer.norms if norm.kind != "rms")
@@ -59,18 +59,30 @@ def _of_attention(layer: Layer) -> Iterator[str]:
         yield "norms over all heads together"
 
 
-def _of_feed(feed: FeedForward) -> Iterator[str]:
-    if feed.fused or feed.gate is None or feed.activation_weights:
+def _of_ffn(ffn: FeedForward) -> Iterator[str]:
+    if ffn.fused or ffn.gate is None or ffn.activation_weights:
         yield "feed-forward layers other than gated ones with three matrices"
-    elif feed.down.bias:
+    elif ffn.down.bias:
         yield "a bias that all ranks add to a sum over them"
 
 
-def _of_ends(network: Network) -> Iterator[str]:
-    ends = network.ends
-    if ends.start != "decoder" or ends.positions or ends.embedding_norm or ends.others or ends.embedding_scaled:
+def _of_embedding_and_head(network: Network) -> Iterator[str]:
+    embedding_and_head = network.embedding_and_head
+    if (
+        embedding_and_head.start != "decoder"
+        or embedding_and_head.positions
+        or embedding_and_head.embedding_norm
+        or embedding_and_head.others
+        or embedding_and_head.embedding_scaled
+    ):
         yield "embeddings other than token embeddings"
-    if ends.project_in or ends.project_out or ends.head.bias or ends.head_upcast or ends.head_softcap:
+    if (
+        embedding_and_head.project_in
+        or embedding_and_head.project_out
+        or embedding_and_head.head.bias
+        or embedding_and_head.head_upcast
+        or embedding_and_head.head_softcap
+    ):
         yield "output heads other than a single matrix"
     if network.towers:
         yield "vision towers"
@@ -82,28 +94,28 @@ def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[A
     for layer in network.kinds:
         if isinstance(layer.mixer, Attention | LatentAttention):
             shared += [layer.mixer.heads.query, layer.mixer.heads.key]
-        feed = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
-        shared += [feed.up.outer[0]] if isinstance(feed, FeedForward) else []
+        ffn = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
+        shared += [ffn.up.outer[0]] if isinstance(ffn, FeedForward) else []
     return (axis for axis in dict.fromkeys(shared) if measure(axis, sizes) % ranks)
 
 
 def _network(network: Network) -> Network:
     runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
-    return replace(network, runs=runs, ends=_ends(network.ends))
+    return replace(network, runs=runs, embedding_and_head=_embedding_and_head(network.embedding_and_head))
 
 
 def _layer(layer: Layer) -> Layer:
-    mixer, feed = layer.mixer, layer.feed_forward
+    mixer, ffn = layer.mixer, layer.feed_forward
     if isinstance(mixer, Attention):
         mixer = replace(mixer, inputs=tuple(map(_columns, mixer.inputs)), **_attended(mixer))
     elif isinstance(mixer, LatentAttention):
         queries = (*mixer.queries[:-1], _columns(mixer.queries[-1]))
         mixer = replace(mixer, queries=queries, expand=_columns(mixer.expand), **_attended(mixer))
-    if isinstance(feed, Experts):
-        feed = replace(feed, shared=None if feed.shared is None else _fed(feed.shared))
-    elif isinstance(feed, FeedForward):
-        feed = _fed(feed)
-    return replace(layer, mixer=mixer, feed_forward=feed, norms=tuple(map(_whole, layer.norms)))
+    if isinstance(ffn, Experts):
+        ffn = replace(ffn, shared=None if ffn.shared is None else _fed(ffn.shared))
+    elif isinstance(ffn, FeedForward):
+        ffn = _fed(ffn)
+    return replace(layer, mixer=mixer, feed_forward=ffn, norms=tuple(map(_whole, layer.norms)))
 
 
 def _attended(mixer: Attention | LatentAttention) -> dict[str, Any]:
@@ -112,19 +124,19 @@ def _attended(mixer: Attention | LatentAttention) -> dict[str, Any]:
     return {"heads": heads, "output": _rows(mixer.output)}
 
 
-def _fed(feed: FeedForward) -> FeedForward:
-    if feed.gate is None:
-        raise TypeError(feed)
-    return replace(feed, gate=_columns(feed.gate), up=_columns(feed.up), down=_rows(feed.down))
+def _fed(ffn: FeedForward) -> FeedForward:
+    if ffn.gate is None:
+        raise TypeError(ffn)
+    return replace(ffn, gate=_columns(ffn.gate), up=_columns(ffn.up), down=_rows(ffn.down))
 
 
-def _ends(ends: Ends) -> Ends:
-    (rows, *columns) = ends.embedding.axes
+def _embedding_and_head(embedding_and_head: EmbeddingAndHead) -> EmbeddingAndHead:
+    (rows, *columns) = embedding_and_head.embedding.axes
     return replace(
-        ends,
-        embedding=replace(ends.embedding, axes=(_first(rows), *columns)),
-        final_norm=None if ends.final_norm is None else _whole(ends.final_norm),
-        head=_columns(ends.head),
+        embedding_and_head,
+        embedding=replace(embedding_and_head.embedding, axes=(_first(rows), *columns)),
+        final_norm=None if embedding_and_head.final_norm is None else _whole(embedding_and_head.final_norm),
+        head=_columns(embedding_and_head.head),
         tied=False,
     )
 

@@ -65,7 +65,7 @@ class ServingSpeed:
 
 def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     """Return how fast a server is with the users and the length that are asked for; None where no source tells."""
-    pace = getattr(registry.room(found.job.server.name, "pace"), "PACE", None)
+    pace = getattr(registry.engine_module(found.job.server.name, "pace"), "PACE", None)
     if not isinstance(pace, Pace) or not found.fits or not _known(found) or not pace.covers(found.job):
         return None
     replicas = found.pool.replicas if found.pool else 1
@@ -90,8 +90,8 @@ def _known(found: ServingEstimate) -> bool:
     if basics.speculation or basics.draft or layout.pipeline > 1 or layout.context > 1:
         return False
     mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
-    feeds = [feed for layer, _ in job.model.layers for feed in layer.feeds]
-    if layout.data > 1 and any(isinstance(feed, Experts) for feed in feeds):
+    ffns = [ffn for layer, _ in job.model.layers for ffn in layer.ffns]
+    if layout.data > 1 and any(isinstance(ffn, Experts) for ffn in ffns):
         return False
     return bool(mixers) and all(isinstance(each, Attention) for each in mixers)
 

@@ -77,9 +77,9 @@ class _Known:
 @lru_cache(maxsize=64)
 def _work(known: _Known, sequence: int) -> Work:
     model = known.model
-    sizes, ends = {**model.sizes, "tp": 1}, model.network.ends
-    looked_up = 0 if ends.tied else model.size(ends.embedding.shape)
-    positions = model.size(ends.positions.shape) if ends.positions is not None else 0
+    sizes, embedding_and_head = {**model.sizes, "tp": 1}, model.network.embedding_and_head
+    looked_up = 0 if embedding_and_head.tied else model.size(embedding_and_head.embedding.shape)
+    positions = model.size(embedding_and_head.positions.shape) if embedding_and_head.positions is not None else 0
     operations = keys = 0.0
     routed = chosen = sparse = 0
     active = 0.0
@@ -91,12 +91,12 @@ def _work(known: _Known, sequence: int) -> Work:
                 seen = min(sequence, model.window or sequence) if mixer.mask != "full" else sequence
                 operations += count * 2 * seen * measure(heads.query, sizes) * width / (1 if seen < sequence else 2)
                 keys += count * measure(heads.key, sizes) * width
-        for feed in layer.feeds:
-            if isinstance(feed, Experts):
-                routed += count * sum(model.size(weight.shape) for weight in feed.experts)
-                chosen += count * sizes[feed.routed]
+        for ffn in layer.ffns:
+            if isinstance(ffn, Experts):
+                routed += count * sum(model.size(weight.shape) for weight in ffn.experts)
+                chosen += count * sizes[ffn.routed]
                 sparse += count
-                active += count * sum(model.size(w.shape) for w in feed.experts) * sizes[feed.routed] / sizes["E"]
+                active += count * sum(model.size(w.shape) for w in ffn.experts) * sizes[ffn.routed] / sizes["E"]
     columns = max(model.active_parameters - looked_up - positions - sizes["V"] * sizes["h"], 0) / sizes["h"]
     return Work(
         products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
@@ -132,7 +132,7 @@ def _elementwise(model: Model) -> float:
     head = sizes["V"] * sizes["h"]
     columns = max(model.active_parameters - 2 * head, 0) / sizes["h"]
     chosen = sum(
-        count * sizes[feed.routed] for layer, count in model.layers for feed in layer.feeds if isinstance(feed, Experts)
+        count * sizes[ffn.routed] for layer, count in model.layers for ffn in layer.ffns if isinstance(ffn, Experts)
     )
     return 2 * ((10 * model.num_layers + 6 * chosen) * sizes["h"] + columns) + 16 * sizes["V"]
 
@@ -145,9 +145,9 @@ def work_for(job: Job, sequence: int) -> Work:
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
     elementwise, narrow = work.elementwise, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
-    room = registry.room(job.engine.name, "costs")
-    own = getattr(room, "HIDDEN_BYTES", _eager(model))
-    fused = getattr(room, "fuses", None)
+    module = registry.engine_module(job.engine.name, "costs")
+    own = getattr(module, "HIDDEN_BYTES", _eager(model))
+    fused = getattr(module, "fuses", None)
     if not job.recipe.compiled and not (fused is not None and fused(job)):
         elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
     if job.recipe.attention == "math":
@@ -163,7 +163,7 @@ def work_for(job: Job, sequence: int) -> Work:
 
 def dispatch_of(job: Job) -> Dispatch:
     """How the job's engine sends tokens to experts."""
-    own = getattr(registry.room(job.engine.name, "costs"), "dispatch", None)
+    own = getattr(registry.engine_module(job.engine.name, "costs"), "dispatch", None)
     found: Dispatch = USUAL_DISPATCH if own is None else own(job)
     return found
 
@@ -188,15 +188,15 @@ _MOVES = USUAL_DISPATCH.moves
 
 def _with_launches(job: Job, work: Work) -> Work:
     """The same with the seconds that the host takes to start kernels."""
-    room = registry.room(job.engine.name, "costs")
-    own = getattr(room, "layer_launched", None)
+    module = registry.engine_module(job.engine.name, "costs")
+    own = getattr(module, "layer_launched", None)
     kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers)
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
     return replace(
         work,
         launched=own(job) if own is not None else kernels * _LAUNCH,
         launched_expert=each * _LAUNCH,
-        passed=getattr(room, "PASSED", 0.0),
+        passed=getattr(module, "PASSED", 0.0),
     )
 
 

@@ -190,7 +190,7 @@ class ServingJob:
 
 def server_of(name: str) -> Server:
     """A server by its name."""
-    found: Server = registry.room(name, "server").SERVER
+    found: Server = registry.engine_module(name, "server").SERVER
     return found
 
 
@@ -319,7 +319,7 @@ def _basics(
             "found exl3, which {} does not load; TabbyAPI and ExLlamaV3 do, and are not supported yet",
             server.title,
         )
-    if stored is not None and stored.method == "exl3" and model.network.ends.tied:
+    if stored is not None and stored.method == "exl3" and model.network.embedding_and_head.tied:
         raise UnsupportedError("model.tie_word_embeddings", "EXL3 of tied embeddings is not supported yet")
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
@@ -447,6 +447,6 @@ def _longest(read: Defaults, model: Model, usual: int | None) -> int:
         return longest
     if prompt is not None and prompt + (output or 0) > given:
         read.refuse(Inference.max_model_len, "found {}; prompt and output are {} tokens", given, prompt + (output or 0))
-    if model.network.ends.positions is not None and given > most:
+    if model.network.embedding_and_head.positions is not None and given > most:
         read.refuse(Inference.max_model_len, "found {}; {} has {} learned positions", given, model.name, most)
     return given

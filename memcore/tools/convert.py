@@ -18,10 +18,10 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.modelfile import as_modelfile, of_modelfile
+from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
-from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
@@ -30,9 +30,9 @@ from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
-from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
+from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated
 
 _UNSET = ("auto", "default", -1)
@@ -184,9 +184,9 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         found = {GPUS: gpus, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
-    if tool.settled is not None:
-        found, settled = tool.settled(found)
-        notes += tuple(settled)
+    if tool.normalized is not None:
+        found, normalized = tool.normalized(found)
+        notes += tuple(normalized)
     flat: dict[str, Any] = {}
     read: dict[str, str] = {}
     for name, path, value in _understood(tool, found):
@@ -427,7 +427,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     tool = tool_of(config) if to is None else _named(to)
     if not runs(tool, config):
         raise _not_run(tool, config, to)
-    told = said(tool, config, taken)
+    told = tool_config(tool, config, taken)
     text, back = _written(tool, told)
     lost = _lost(tool, told.config, back)
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
@@ -462,7 +462,7 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     return ConfigError.at(EngineSettings.type, message)
 
 
-def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
+def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     """The text, and what is read of it."""
     plain = {name: value for name, value in told.keys.items() if not name.startswith("*")}
     if tool.syntax == "argv":

@@ -11,7 +11,7 @@ from itertools import groupby, product
 from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.weights import Weight
-from memcore.tensors.autograd import Kept, attach, backward, checkpoint, memory_of
+from memcore.tensors.autograd import SavedTensor, attach, backward, checkpoint, memory_of
 from memcore.tensors.basics import new
 from memcore.tensors.dividing import checkpoint_divided
 from memcore.tensors.offloading import Offload
@@ -64,13 +64,17 @@ class Step:
         self.runtime = runtime(self.tape, recipe)
         self.tape.tiles = recipe.tiles
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
-        self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
+        self.weights = dict(
+            self.runtime.outer_parameters(recipe.network.embedding_and_head.weights(), self._tower_weights())
+        )
         for tower in recipe.network.towers if recipe.pictures else ():
             for unit in tower.units:
-                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.ends))
-        ends = recipe.network.ends
-        if ends.tied and ends.embedding.name in self.weights:  # not where a stage has only layers, or only the loss
-            self.weights[f"{ends.head.name}.weight"] = self.weights[ends.embedding.name]
+                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.embedding_and_head))
+        embedding_and_head = recipe.network.embedding_and_head
+        if (
+            embedding_and_head.tied and embedding_and_head.embedding.name in self.weights
+        ):  # not where a stage has only layers, or only the loss
+            self.weights[f"{embedding_and_head.head.name}.weight"] = self.weights[embedding_and_head.embedding.name]
         self.slots = [slot for run in self._stack(None) for slot in run]
         towers = range(len(recipe.network.towers) if recipe.pictures else 0)
         self.towers = [list(self._stack(tower)) for tower in towers]
@@ -82,11 +86,11 @@ class Step:
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
-    def _beside(self) -> list[Weight]:
+    def _tower_weights(self) -> list[Weight]:
         """The towers' parameters outside their layers and units."""
         towers = self.recipe.network.towers
-        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.ends)]
-        return [weight for tower in towers for weight in tower.ends if weight not in own]
+        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.embedding_and_head)]
+        return [weight for tower in towers for weight in tower.embedding_and_head if weight not in own]
 
     def _stack(self, tower: int | None) -> Iterator[list[Slot]]:
         """The layers of each run of the decoder, or of a tower."""
@@ -276,7 +280,7 @@ class Step:
     def embedded(self, x: Tensor) -> None:
         """The embedding's output exists; with checkpoints it may require a gradient (`enable_input_require_grads`)."""
         if self.recipe.checkpoints is not None and self.recipe.checkpoints.inputs_learn and not x.requires_grad:
-            attach([x], [], [Kept(memory_of(x))], lambda g, s: [])  # a leaf, which its node refers to
+            attach([x], [], [SavedTensor(memory_of(x))], lambda g, s: [])  # a leaf, which its node refers to
         learned = [each for each in self.weights.values() if each.name.startswith("prompt_encoder.")]
         if learned and self.tape.grad_enabled:
             # Learned tokens stand before it: their gradients come with its own.

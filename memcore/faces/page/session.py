@@ -84,15 +84,15 @@ class Session:
     """Configs that a button on the page may load, by key."""
     drawn: dict[str, Config | None] = field(default_factory=dict)
     """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
-    filed: Mapping[str, str] = field(default_factory=dict)
+    from_file: Mapping[str, str] = field(default_factory=dict)
     """What the last file said, as text by path."""
     sources: tuple[Source, ...] = ()
     """The files of the last import."""
-    lender: str = ""
+    example: str = ""
     """The name of the example that filled the form last."""
-    lent: dict[str, str] = field(default_factory=dict)
+    from_example: dict[str, str] = field(default_factory=dict)
     """What of the form is still as that example has it, as text by path."""
-    tasked: dict[str, str] = field(default_factory=dict)
+    from_task: dict[str, str] = field(default_factory=dict)
     """What of the form came with the task that was chosen, as text by path."""
     searched: object = None
     """How far the last search came."""
@@ -104,7 +104,7 @@ class Session:
     """The parts of the page with plans or free room, by language and fragment, the newest last."""
     adopted: dict[str, str] = field(default_factory=dict)
     """The fragment of the plan that was adopted last, and what the plan changed in words."""
-    turns: dict[str, int] = field(default_factory=dict)
+    message_counts: dict[str, int] = field(default_factory=dict)
     """How many messages each channel has had."""
     fills: list[tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
     """What the form held before Python filled it, and what with, as text by path; each time."""
@@ -114,7 +114,7 @@ class Session:
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
         self.recent, self.ways, self.fills = dict(other.recent), dict(other.ways), list(other.fills)
-        self.lender, self.lent, self.tasked = other.lender, dict(other.lent), dict(other.tasked)
+        self.example, self.from_example, self.from_task = other.example, dict(other.from_example), dict(other.from_task)
 
     def remember(self, fragment: str, found: Found) -> None:
         """Keep an answer, as long as there are not many newer ones."""
@@ -145,11 +145,11 @@ class Session:
 
     def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
         """The patches of an action, until a newer one takes over its channel."""
-        self.turns[channel] = turn = self.turns.get(channel, 0) + 1
+        self.message_counts[channel] = turn = self.message_counts.get(channel, 0) + 1
         # The language is set around every step, because another stream may run between two of them.
         yield {}  # an edit that comes right behind replaces this one before anything is computed
         steps = action(self, self._caught_up(message))
-        while self.turns[channel] == turn:
+        while self.message_counts[channel] == turn:
             with speaking(self.language):
                 try:
                     patch = next(steps, None)

@@ -10,15 +10,15 @@ from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
+from memcore.faces.page.examples import example_note, record_example
 from memcore.faces.page.framing import frame
-from memcore.faces.page.lending import example_note, lend
 from memcore.faces.page.session import Session
 from memcore.faces.page.tasks import task_of, titles
 from memcore.faces.page.ways import ways_of
 from memcore.faces.render import html
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form, groups
-from memcore.faces.render.gist import gist
+from memcore.faces.render.key_settings import key_settings
 from memcore.faces.render.page import defaults, example, fill, sections
 from memcore.faces.render.social import subject
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
@@ -36,11 +36,11 @@ def parts() -> dict[str, Any]:
     texts = to_texts(config)
     engine = found.job.engine.name
     session = Session()
-    lend(session, fill(config), "opening")
+    record_example(session, fill(config), "opening")
     session.form = fill(config)
     origins = dict.fromkeys(texts, "example")
     called = shown_names(config, engine)
-    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins, gist(found))
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins, key_settings(found))
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {
@@ -55,7 +55,7 @@ def parts() -> dict[str, Any]:
             "curve-settings": curve_options(engine),
             "verdict-attributes": attributes,
             "form": form(values, whole=False),
-            "lent": example_note(session),
+            "example-note": example_note(session),
             "subject": escape(subject(found)),
             "version": __version__,
             "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),

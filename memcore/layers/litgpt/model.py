@@ -84,8 +84,8 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The loss of one micro-batch; the loop's `logits` live until the next forward pass has returned."""
     network, tape = step.recipe.network, batch.tokens.tape
     tokens = step.enter("root", batch.tokens)
-    with tape.at(network.ends.embedding.name.removesuffix(".weight")):
-        x = embedding(tokens, step.weights[network.ends.embedding.name])
+    with tape.at(network.embedding_and_head.embedding.name.removesuffix(".weight")):
+        x = embedding(tokens, step.weights[network.embedding_and_head.embedding.name])
     step.embedded(x)
     tables = _tables(step)
 
@@ -96,8 +96,8 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
         x = step.layer(slot, run, x)
     step.after_layers()
     x = step.enter("head", x)
-    if network.ends.final_norm is not None:
-        x = _norm(x, step.weights, network.ends.final_norm)
+    if network.embedding_and_head.final_norm is not None:
+        x = _norm(x, step.weights, network.embedding_and_head.final_norm)
     step.loss_begins(x)
     outputs = _head(step, x)
     del x
@@ -117,7 +117,7 @@ def _tables(step: Step) -> tuple[Tensor, Tensor]:
 
 def _head(step: Step, x: Tensor) -> list[Tensor]:
     """The logits, in chunks of the sequence if there are several."""
-    head, count = step.recipe.network.ends.head, step.recipe.loss.chunks
+    head, count = step.recipe.network.embedding_and_head.head, step.recipe.loss.chunks
     batch, length, *rest = x.shape
     parts = split(x, (batch, Quotient((length,), count), *rest), count, cut=1) if count > 1 else [x]
     return [project(part, step.weights, head) for part in parts]
@@ -138,16 +138,16 @@ def _loss(logits: Sequence[Tensor], labels: Tensor) -> Tensor:
 
 
 def _block(x: Tensor, weights: Weights, layer: Layer, step: Step, tables: tuple[Tensor, Tensor]) -> Tensor:
-    part, feed = layer.mixer, layer.feed_forward
-    if not (isinstance(part, Attention) and isinstance(feed, FeedForward)):
+    part, ffn = layer.mixer, layer.feed_forward
+    if not (isinstance(part, Attention) and isinstance(ffn, FeedForward)):
         raise TypeError(layer)
     n_1 = _norm(x, weights, layer.norms[0])
     h = _attention(n_1, weights, part, step, tables)
     if layer.residual != "sequential":
         n_2 = n_1 if layer.residual == _SHARED else _norm(x, weights, layer.norms[1])
-        return add(add(x, h), _feed_forward(n_2, weights, feed))
+        return add(add(x, h), _feed_forward(n_2, weights, ffn))
     x = add(x, h)
-    return add(x, _feed_forward(_norm(x, weights, layer.norms[1]), weights, feed))
+    return add(x, _feed_forward(_norm(x, weights, layer.norms[1]), weights, ffn))
 
 
 def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
@@ -176,7 +176,7 @@ def _attention(x: Tensor, weights: Weights, part: Attention, step: Step, tables:
         kernel = step.recipe.attention
         kernel = choose_kernel(q, v, heads, masked=False) if kernel == "sdpa" else kernel
         y = permute(sdpa(q, k, v, heads, kernel, None), 0, 2, 1, 3)
-        if part.beside:
+        if part.adapter_weights:
             y = _attend_to_prompt(y, q, weights, part)
         y = contiguous(y)
         return project(y, weights, part.output)

@@ -27,7 +27,9 @@ def litgpt(model: Model, targets: Collection[str]) -> Model:
     """
     network = model.network
     runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
-    return replace(model, network=replace(network, runs=runs, ends=replace(network.ends, tied=False)))
+    return replace(
+        model, network=replace(network, runs=runs, embedding_and_head=replace(network.embedding_and_head, tied=False))
+    )
 
 
 def _fused(layer: Layer, targets: Collection[str]) -> Layer:
@@ -63,13 +65,19 @@ def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:
     if not isinstance(part, Attention):
         raise TypeError(part)
     names = {"adapter_wte.weight": (("va",), ("h",)), "gating_factor": ((1,), (1,), (part.heads.query,), (1,))}
-    beside = tuple(Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items())
-    later = replace(layer, mixer=replace(part, beside=beside))
-    head = replace(network.ends.head, adapter_dtype=dtype, adapter_kind="scale") if second else network.ends.head
+    adapter_weights = tuple(
+        Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items()
+    )
+    later = replace(layer, mixer=replace(part, adapter_weights=adapter_weights))
+    head = (
+        replace(network.embedding_and_head.head, adapter_dtype=dtype, adapter_kind="scale")
+        if second
+        else network.embedding_and_head.head
+    )
     changed = replace(
         network,
         runs=((layer,), (later,)),
-        ends=replace(network.ends, head=head),
+        embedding_and_head=replace(network.embedding_and_head, head=head),
         adapted=True,
         trainable=("adapter", "norm") if second else None,
     )
@@ -104,14 +112,14 @@ def linear_targets(network: Network, targets: Collection[str]) -> tuple[str, ...
 
 
 def _names(layer: Layer, targets: Collection[str]) -> Iterator[str]:
-    part, feed = layer.mixer, layer.feed_forward
+    part, ffn = layer.mixer, layer.feed_forward
     if isinstance(part, Attention):
         if set(targets) & set(_HEADS):
             yield _leaf(part.inputs[0])
         if "o_proj" in targets:
             yield _leaf(part.output)
-    if isinstance(feed, FeedForward):
-        own = zip(TARGETS[4:], (feed.gate, feed.up, feed.down), strict=True)
+    if isinstance(ffn, FeedForward):
+        own = zip(TARGETS[4:], (ffn.gate, ffn.up, ffn.down), strict=True)
         yield from (_leaf(each) for name, each in own if name in targets and each is not None)
 
 

@@ -9,7 +9,7 @@ from memcore.layers import tensor_parallel as parallel
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.rotary import Tables
 from memcore.layers.transformers.tokens import looked_up, merged, trained_rows
-from memcore.layers.transformers.vision.seen import Seen
+from memcore.layers.transformers.vision.decoder_inputs import DecoderInputs
 from memcore.tensors.basics import like, new, to
 from memcore.tensors.operations import mul
 from memcore.tensors.tensor import Tensor
@@ -17,7 +17,7 @@ from memcore.trace.step import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LayerInputs:
     """What stands before the layers and lives until they are done."""
 
     positions: Tensor | None
@@ -32,7 +32,7 @@ class Start:
     """Of which every layer is given an index of the third axis."""
     original: Tensor | None = None
     """What every layer is given as it is."""
-    seen: Seen | None = None
+    seen: DecoderInputs | None = None
     """What was made of images."""
 
 
@@ -44,17 +44,17 @@ def scaled_by_buffer(embedded: Tensor, dtype: str) -> Tensor:
 
 def embed(step: Step, tokens: Tensor, *, scales: bool = True) -> Tensor:
     """The embedding module, which `scales` in Gemma; a later stage of a pipeline is given hidden states instead."""
-    ends = step.recipe.network.ends
-    if not ends.reads_tokens:
+    embedding_and_head = step.recipe.network.embedding_and_head
+    if not embedding_and_head.reads_tokens:
         return tokens
-    with tokens.tape.module(leaf(ends.embedding.name.removesuffix(".weight"))):
+    with tokens.tape.module(leaf(embedding_and_head.embedding.name.removesuffix(".weight"))):
         tokens = step.enter("embedding", tokens)
         rows = trained_rows(step)
         if rows is None:
-            embedded = parallel.embedded(tokens, step.weights[ends.embedding.name])
+            embedded = parallel.embedded(tokens, step.weights[embedding_and_head.embedding.name])
         else:
             embedded = looked_up(tokens, merged(step, rows))
-        if ends.embedding_scaled and scales:
+        if embedding_and_head.embedding_scaled and scales:
             embedded = scaled_by_buffer(embedded, step.recipe.precision.parameter)
         embedded = step.leave("embedding", embedded)
         step.embedded(embedded)

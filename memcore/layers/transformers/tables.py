@@ -19,14 +19,14 @@ _SQUARE: Shape = ("P", "P")
 def buffers(network: Network) -> Sequence[Buffer]:
     """Everything that is no parameter."""
     found = [*_frequencies(network), *tower_buffers(network)]
-    if network.ends.embedding_scaled:
-        module = f"{network.ends.embedding.name.removesuffix('.weight')}.embed_scale"
+    if network.embedding_and_head.embedding_scaled:
+        module = f"{network.embedding_and_head.embedding.name.removesuffix('.weight')}.embed_scale"
         found.append(Buffer(rule="embedding_scale", module=module, shape=(), dtype="fp32"))
-    for each in network.ends.others:
+    for each in network.embedding_and_head.others:
         if each.name.endswith("embed_tokens_per_layer.weight"):
             module = f"{each.name.removesuffix('.weight')}.embed_scale"
             found.append(Buffer(rule="embedding_scale", module=module, shape=(), dtype="fp32"))
-    if network.ends.start == "gemma3n":
+    if network.embedding_and_head.start == "gemma3n":
         path = network.path.rpartition(".")[0]
         names = ("per_layer_projection_scale", "per_layer_input_scale")
         found += [Buffer(rule="embedding_scale", module=f"{path}.{each}", shape=(), dtype="fp32") for each in names]
@@ -60,10 +60,10 @@ def _in_layer(layer: Layer, path: str) -> Iterator[Buffer]:
     for scalar in _SCALARS.get(layer.residual, ()):
         yield Buffer(rule="layer_scale", module=f"{path}.{scalar}", shape=(), dtype="fp32", layer=layer)
     yield from _in_mixers(layer, path)
-    for feed in layer.feeds:
-        if isinstance(feed, FeedForward) and feed.activation_weights:
+    for ffn in layer.ffns:
+        if isinstance(ffn, FeedForward) and ffn.activation_weights:
             for name in ("beta", "eps"):
-                module = f"{path}.{feed.module}.act_fn.{name}"
+                module = f"{path}.{ffn.module}.act_fn.{name}"
                 yield Buffer(rule="activation_constant", module=module, shape=(), dtype="fp32", layer=layer)
 
 

@@ -77,7 +77,7 @@ def _per_layer(reader: Reader) -> list[Weight]:
     ]
 
 
-def _per_layer_ends(reader: Reader) -> tuple[Weight, ...]:
+def _per_layer_weights(reader: Reader) -> tuple[Weight, ...]:
     width = reader.integer("hidden_size_per_layer_input", 0, least=0)
     if not width:
         return ()
@@ -149,7 +149,7 @@ def _gemma3n_ends(reader: Reader) -> tuple[Weight, ...]:
     copies = reader.integer("altup_num_inputs") - 1
     names = ("altup_projections", "altup_unembed_projections")
     altup = [_other(f"model.{name}.{i}.weight", ("h",), ("h",)) for name in names for i in range(copies)]
-    return (*_per_layer_ends(reader), *altup)
+    return (*_per_layer_weights(reader), *altup)
 
 
 _ROTATED_SHARE = 64 / 512
@@ -243,7 +243,7 @@ def _v4_types(reader: Reader) -> list[Place]:
     return [Place(str(word) if word in rates.values() else rates[4]) for word in listed[:count]]
 
 
-def _v4_feeds(reader: Reader) -> list[str | None]:
+def _v4_ffns(reader: Reader) -> list[str | None]:
     """In the first layers a table chooses the experts by word."""
     listed, count = reader.listed("mlp_layer_types"), patterns.depth(reader)
     if listed is None:
@@ -317,8 +317,8 @@ SPECIAL: Mapping[str, Family] = {
         _NORMED,
         mixers=_gemma_mixers(_GEMMA3N, _GEMMA3N),
         mixer_plan=_shared_late(typed(every(5))),
-        feeds={"dense": Dense(gating="kept"), "sparse": Dense(gating="sparse")},
-        feed_plan=_sparse_gates,
+        ffns={"dense": Dense(gating="kept"), "sparse": Dense(gating="sparse")},
+        ffn_plan=_sparse_gates,
         residual="gemma3n",
         start="gemma3n",
         more=_gemma3n_extra,
@@ -335,8 +335,8 @@ SPECIAL: Mapping[str, Family] = {
                 values_are_keys="attention_k_eq_v",
             ),
         ),
-        feeds={"dense": Dense(width=_gemma4_width)},
-        second_feed=Routed(
+        ffns={"dense": Dense(width=_gemma4_width)},
+        second_ffn=Routed(
             variant="gemma4",
             router_module="linear",
             module="",
@@ -352,14 +352,14 @@ SPECIAL: Mapping[str, Family] = {
         residual="gemma4",
         start="gemma4",
         more=_gemma4_extra,
-        others=_per_layer_ends,
+        others=_per_layer_weights,
     ),
     "deepseek_v4": Family(
         only={"mlp_bias": False, "n_shared_experts": 1},
         mixers={kind: Compressed(kind) for kind in _COMPRESSION.values()},
-        feeds={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
+        ffns={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
         mixer_plan=_v4_types,
-        feed_plan=_v4_feeds,
+        ffn_plan=_v4_ffns,
         norm="rms-after",
         residual="hyper-connections",
         start="deepseek_v4",

@@ -75,6 +75,6 @@ _COMMON: tuple[Method, ...] = (
     Method("quantized", (_NF4,)),
 )
 """Of every trainer."""
-_OWN = (each for room in registry.rooms("knobs") for each in getattr(room, "METHODS", ()))
+_OWN = (each for module in registry.engine_modules("knobs") for each in getattr(module, "METHODS", ()))
 METHODS: tuple[Method, ...] = tuple(sorted((*_OWN, *_COMMON), key=lambda each: tuple(TIERS).index(each.tier)))
 """In the order of what they give up."""

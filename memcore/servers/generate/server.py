@@ -19,14 +19,14 @@ from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.budget import Budget, RankBudget, of_stages
-from memcore.serving.cache import Caching, Kept, kept
+from memcore.serving.cache import CacheSpec, Caching, cache_specs
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import ledger, spread, tensor
 from memcore.serving.formats import BYTES, MATRICES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
 from memcore.serving.weights import Storage, unsplit, weight_entries
 from memcore.symbols import Shape, Total, product
 
@@ -133,7 +133,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _always(job: ServingJob) -> list[Entry]:
-    found = surroundings(job.accelerator, 1)
+    found = context_and_nccl(job.accelerator, 1)
     for name, size in matmul_workspaces(job.accelerator):
         source = "pytorch, aten/src/ATen/cuda/CublasHandlePool.cpp"
         found.append(
@@ -195,11 +195,11 @@ def _cached(job: ServingJob, chosen: Options, stage: Stage, length: int) -> list
     return [
         _cache_entry(part, chosen.batch, part.tokens(tokens), len(numbers), caching)
         for layer, numbers in stage.kinds.items()
-        for part in kept(layer, caching)
+        for part in cache_specs(layer, caching)
     ]
 
 
-def _cache_entry(part: Kept, batch: int, tokens: int, layers: int, caching: Caching) -> Entry:
+def _cache_entry(part: CacheSpec, batch: int, tokens: int, layers: int, caching: Caching) -> Entry:
     category = "recurrent states" if part.kind == "state" else "KV cache"
     sizes = {**caching.sizes, "b": batch, "n": tokens}
     elements = product(part.shape, sizes)
@@ -211,7 +211,7 @@ def _grown(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """Appending a token copies a layer's keys, while the old ones are still there."""
     caching, found = _caching(job, chosen), []
     for layer in stage.kinds:
-        for part in kept(layer, caching):
+        for part in cache_specs(layer, caching):
             if part.kind != "state":
                 entry = _cache_entry(part, chosen.batch, part.tokens(chosen.length), 1, caching)
                 found.append(
@@ -244,10 +244,10 @@ def _moments(job: ServingJob, layer: Layer, sizes: Mapping[str, int]) -> Iterato
                 tensor("rotated queries and attention's result", "activations", query, size, sizes, _MODEL, copies=2),
                 *_scores(job, mixer, sizes),
             ]
-    for feed in layer.feeds:
-        dense = feed.shared if isinstance(feed, Experts) else feed
-        if isinstance(feed, Experts):
-            shape: Shape = ("b", "s", feed.routed, Total("3m + h", (("m",), ("m",), ("m",), ("h",))))
+    for ffn in layer.ffns:
+        dense = ffn.shared if isinstance(ffn, Experts) else ffn
+        if isinstance(ffn, Experts):
+            shape: Shape = ("b", "s", ffn.routed, Total("3m + h", (("m",), ("m",), ("m",), ("h",))))
             yield [*stream, tensor("tokens of all experts", "activations", shape, size, sizes, _MODEL)]
         if isinstance(dense, FeedForward):
             copies = 2 if dense.gate is None and not dense.fused else 3

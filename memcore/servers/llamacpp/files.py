@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.formats.settled import GPUS, Settled
+from memcore.formats.normalized import GPUS, Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
@@ -85,32 +85,32 @@ _DRAFT_FILES = ("-md", "--model-draft", "--spec-draft-model")
 _DRAFT_HUB = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
 
 
-def _drafted(settled: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
+def _drafted(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
     """The draft model with the format that its file or its repository's tag says."""
-    file = next((str(settled.pop(name)) for name in _DRAFT_FILES if name in settled), None)
-    hub = next((str(settled.pop(name)) for name in _DRAFT_HUB if name in settled), None)
+    file = next((str(normalized.pop(name)) for name in _DRAFT_FILES if name in normalized), None)
+    hub = next((str(normalized.pop(name)) for name in _DRAFT_HUB if name in normalized), None)
     if hub is not None:
         found: list[Message] = []
         said = _of_repository({"-hf": hub}, found)
         notes += found
-        settled[_DRAFT] = said.get("-hf", hub)
+        normalized[_DRAFT] = said.get("-hf", hub)
     elif file is not None:
         said, found = of_gguf(file, "-md")
         notes += found
-        settled[_DRAFT] = said.get("-hf", file)
+        normalized[_DRAFT] = said.get("-hf", file)
     else:
-        return settled
-    return settled | ({_DRAFT_WEIGHTS: said[WEIGHTS]} if WEIGHTS in said else {})
+        return normalized
+    return normalized | ({_DRAFT_WEIGHTS: said[WEIGHTS]} if WEIGHTS in said else {})
 
 
-def _proposing(settled: dict[str, Any]) -> dict[str, Any]:
+def _proposing(normalized: dict[str, Any]) -> dict[str, Any]:
     """`--spec-type`: a list of ways to propose tokens; lookups take nothing (common/speculative.cpp)."""
-    given = settled.get(_TYPE)
+    given = normalized.get(_TYPE)
     if given is None:
-        return settled
+        return normalized
     named = [each.strip() for each in str(given).split(",") if not each.strip().startswith("ngram")]
     rest = [each for each in named if each != "none"]
-    kept = {name: value for name, value in settled.items() if name != _TYPE}
+    kept = {name: value for name, value in normalized.items() if name != _TYPE}
     if rest:
         return kept | {_TYPE: ",".join(rest)}
     return kept if "none" in named else kept | {_TYPE: "ngram-simple"}
@@ -134,30 +134,32 @@ _USUAL: Mapping[str, tuple[object, ...]] = {
 """As many layers as there are (common/arg.cpp), and the model's own context (common/common.h)."""
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
-    settled = dict(found)
+    normalized = dict(found)
     for long, short in (("--hf-repo", "-hf"), ("-hfr", "-hf"), ("--model", "-m")):
-        if long in settled:
-            settled[short] = settled.pop(long)
-    said, notes = of_gguf(str(settled.get("-m", "")))
-    settled = {**said, **settled}
+        if long in normalized:
+            normalized[short] = normalized.pop(long)
+    said, notes = of_gguf(str(normalized.get("-m", "")))
+    normalized = {**said, **normalized}
     if "-hf" in said:
-        del settled["-m"]  # it was read
-    settled = {name: value for name, value in settled.items() if value not in _USUAL.get(name, ())}
-    settled = _proposing(_drafted(settled, notes))
-    kept = next((settled.pop(name) for name in _PROMPTS if name in settled), 0)
+        del normalized["-m"]  # it was read
+    normalized = {name: value for name, value in normalized.items() if value not in _USUAL.get(name, ())}
+    normalized = _proposing(_drafted(normalized, notes))
+    kept = next((normalized.pop(name) for name in _PROMPTS if name in normalized), 0)
     if isinstance(kept, int) and kept > 0:
         notes.append(Message("{}: {} MiB of host memory for prompts, none of the GPU's", _PROMPTS[0], kept))
-    moved = _experts_moved(settled)
+    moved = _experts_moved(normalized)
     if moved is not None:
-        settled = {name: value for name, value in settled.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
-    if "-hf" in settled and not said and "-m" not in settled:
-        settled |= _of_repository(settled, notes)
-    devices = str(settled.get(_DEVICE, settled.get("-dev", settled.get(_VISIBLE, "")))).split(",")
+        normalized = {name: value for name, value in normalized.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
+    if "-hf" in normalized and not said and "-m" not in normalized:
+        normalized |= _of_repository(normalized, notes)
+    devices = str(normalized.get(_DEVICE, normalized.get("-dev", normalized.get(_VISIBLE, "")))).split(",")
     if all(each.startswith("CUDA") or _NUMBERED.fullmatch(each) for each in devices):
-        settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
-    return settled, tuple(notes)
+        normalized = {key: value for key, value in normalized.items() if key not in (_DEVICE, "-dev")} | {
+            GPUS: len(devices)
+        }
+    return normalized, tuple(notes)
 
 
 _OVERRIDES, _EVERY_EXPERT = ("-ot", "--override-tensor"), ("-cmoe", "--cpu-moe")
@@ -231,7 +233,7 @@ LLAMA_CPP = Tool(
     tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
     model="-hf",
     tag=Inference.quantization,
-    settled=_settled,
+    normalized=_normalized,
     settles=(*_EVERY_EXPERT, *_DRAFT_FILES, *_DRAFT_HUB),
     unsaid={Inference.quantization: None},
     keys=(

@@ -84,7 +84,7 @@ def _file(
         if place is None:
             kind = _stored(tensor, file_type)
         elif kind is None:
-            kind = _type(tensor, place, file_type, pure=pure, tied=model.network.ends.tied)
+            kind = _type(tensor, place, file_type, pure=pure, tied=model.network.embedding_and_head.tied)
         found.append(FileTensor(tensor.name, tensor.shape, _fitting(tensor.row, kind) if place else kind))
     return tuple(found)
 
@@ -160,7 +160,7 @@ def _order(tensor: GgufTensor) -> tuple[int, str]:
 
 
 def _experts(model: Model) -> int:
-    sparse = any(isinstance(feed, Experts) for layer, _ in model.layers for feed in layer.feeds)
+    sparse = any(isinstance(ffn, Experts) for layer, _ in model.layers for ffn in layer.ffns)
     return model.sizes["E"] if sparse else 0
 
 

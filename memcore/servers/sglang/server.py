@@ -19,15 +19,15 @@ from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, low_latency_bytes, near_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
-from memcore.serving.cache import Kept
+from memcore.serving.cache import CacheSpec
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import MiB
 
 NEWEST = "0.5.23"
@@ -220,14 +220,14 @@ def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterato
 
 def _free(job: ServingJob) -> int:
     """Free memory before loading."""
-    return (job.capacity or 0) - sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
+    return (job.capacity or 0) - sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Rank:
     stage: Stage
     weights: tuple[Entry, ...]
-    parts: tuple[Kept, ...]
+    parts: tuple[CacheSpec, ...]
     available: int | None
     tokens: int | None
     """Of the pool for layers that attend to everything."""
@@ -250,7 +250,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
-    before = [*weights, *surroundings(job.accelerator, job.num_gpus)]
+    before = [*weights, *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     return _Rank(
         stage=stage,
@@ -263,11 +263,11 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
 
 
-def _state(parts: Sequence[Kept]) -> int:
+def _state(parts: Sequence[CacheSpec]) -> int:
     return sum(part.bytes for part in parts if part.kind == "state")
 
 
-def _cell(parts: Sequence[Kept], *, windowed: bool) -> int:
+def _cell(parts: Sequence[CacheSpec], *, windowed: bool) -> int:
     """Bytes of a token in one of the two pools."""
     kinds = ("sliding",) if windowed else ("full", "latent", "chunked")
     found = sum(part.bytes for part in parts if part.kind in kinds)
@@ -276,12 +276,12 @@ def _cell(parts: Sequence[Kept], *, windowed: bool) -> int:
     return (0 if windowed else found or _windows(parts)) if alone else found
 
 
-def _windows(parts: Sequence[Kept]) -> int:
+def _windows(parts: Sequence[CacheSpec]) -> int:
     return sum(part.bytes for part in parts if part.kind == "sliding")
 
 
 def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
-    entries = [*rank.weights, *_running(job, chosen, rank.stage), *surroundings(job.accelerator, job.num_gpus)]
+    entries = [*rank.weights, *_running(job, chosen, rank.stage), *context_and_nccl(job.accelerator, job.num_gpus)]
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
             cell = _cell(rank.parts, windowed=windowed)

@@ -34,7 +34,7 @@ def connected(found: Facts, connector: str | None) -> bool:
 
 def routed(basics: Basics) -> bool:
     """Whether some layers have experts."""
-    return any(isinstance(feed, Experts) for layer, _ in basics.model.layers for feed in layer.feeds)
+    return any(isinstance(ffn, Experts) for layer, _ in basics.model.layers for ffn in layer.ffns)
 
 
 def sliding(basics: Basics) -> bool:

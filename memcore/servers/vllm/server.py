@@ -45,11 +45,11 @@ from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import GiB
 
 _VIDEO = 32 * (70 + 2 + 6)
@@ -119,7 +119,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 def _largest_item(basics: Basics) -> int:
     """Tokens of a video, where images and videos see themselves whole."""
     network = basics.model.network
-    shown = network.towers or any(weight.kind == "tower" for weight in network.ends.others)
+    shown = network.towers or any(weight.kind == "tower" for weight in network.embedding_and_head.others)
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
@@ -209,7 +209,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     libraries = _libraries(job, chosen)
     sent = exchanged(job, chosen)
     recorded = [] if chosen.eager else graphs(job, chosen, stage)
-    outside = surroundings(job.accelerator, job.num_gpus)
+    outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
     if chosen.facts.buffers_inside:
         profiled += counts
@@ -398,7 +398,7 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     if _major(job) < _TRTLLM_BLACKWELL or form is None or form.name != "nvfp4":
         return False
     layers = job.basics.model.layers
-    names = {feed.activation for layer, _ in layers for feed in layer.feeds if isinstance(feed, Experts)}
+    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
     return since >= ((0, 22) if any(name.startswith("gelu") for name in names) else (0, 19))
 
 
@@ -588,7 +588,7 @@ def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if paging.needed(middle) <= blocks else (low, middle - 1)
-    outside = sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
+    outside = sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
     return Start(
         capacity=job.capacity,
         item=chosen.item,

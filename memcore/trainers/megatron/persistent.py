@@ -11,7 +11,7 @@ from math import lcm, prod
 
 from memcore import registry
 from memcore.dtypes import ITEMSIZE
-from memcore.memory.allocator import Surroundings
+from memcore.memory.allocator import BlocksAroundStep
 from memcore.memory.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, product
 from memcore.trace.code import code_of
@@ -19,7 +19,7 @@ from memcore.trace.program import aligned
 from memcore.trainers.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron.workspaces import Stored, Workspaces, total
 
 _ALWAYS = "during the whole job"
@@ -197,8 +197,8 @@ class MegatronPersistent(Workspaces):
         code = code_of(self.job.recipe.implementation) if written else None
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
-        for feed, count, chunks in self.content.routed:
-            if feed.correction is not None:
+        for ffn, count, chunks in self.content.routed:
+            if ffn.correction is not None:
                 yield from [self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)] * chunks
 
     def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:
@@ -352,10 +352,10 @@ class MegatronPersistent(Workspaces):
         if self.job.states.copied:
             yield from self._sharded("gradient_copy", "fp32", _UNTIL_NEXT)
 
-    def surroundings(self) -> Surroundings:
+    def blocks_around_step(self) -> BlocksAroundStep:
         """Return sizes of the persistent tensors as the allocator's replay needs them."""
         around = [*self.resident(), *self.workspace_entries(), *self.receive_buffers()]
-        return Surroundings(
+        return BlocksAroundStep(
             resident=[entry.each for entry in around for _ in range(entry.copies)],
             states=[entry.each for entry in self.optimizer_states() for _ in range(entry.copies)],
             temporaries=[entry.each for entry in self.step_entries() for _ in range(entry.copies)],

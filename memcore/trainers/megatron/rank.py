@@ -29,7 +29,7 @@ from memcore.trainers.megatron.persistent import MegatronPersistent
 from memcore.trainers.megatron.resolve import ChunkJob, MegatronJob
 from memcore.trainers.megatron.schedule import Live, Schedule, schedule, without
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron.workspaces import total
 
 _PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers"}
@@ -360,7 +360,7 @@ class MegatronRank(Rank):
         if not isinstance(peak, StageMoment):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
         chunk = self._pass(peak.chunk, peak.live)
-        around = self.persistent.surroundings()
+        around = self.persistent.blocks_around_step()
         flying = [entry.each for entry in self.flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
         return max(reserved(chunk.program, chunk.job.sizes, around, knobs=knobs_of(self.job)), self.peak.peak)

@@ -21,7 +21,7 @@ from memcore.trainers.megatron.networks.parts import PATH
 from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.units import MiB
 
 _FROM_FIRST_USE = "allocated at first use and kept"
@@ -162,8 +162,8 @@ class Workspaces:
         dtype = recipe.precision.compute
         network = self.job.chunks[-1].share.network
         # A frozen head gathers for itself (`linear_with_frozen_weight`).
-        frozen = not any(learns(each, network) for each in network.ends.head.weights("head"))
-        gathers = (local or network.ends.predicts) and not frozen
+        frozen = not any(learns(each, network) for each in network.embedding_and_head.head.weights("head"))
+        gathers = (local or network.embedding_and_head.predicts) and not frozen
         if plan is not None and plan.sequence and gathers:
             uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
         scored = recipe.network.kinds if local and recipe.attention == "math" else ()
@@ -173,7 +173,7 @@ class Workspaces:
         experts = plan.experts if plan is not None and self.content.routed else None
         shared = experts is not None and (experts.parallel or experts.tensor)
         if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
-            sent = next(feed.latent[0].outer if feed.latent else ("h",) for feed, *_ in self.content.routed)
+            sent = next(ffn.latent[0].outer if ffn.latent else ("h",) for ffn, *_ in self.content.routed)
             everyone: Shape = ("etp", "ep", *self._tokens(plan), *sent)
             uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
         if uses:
@@ -189,12 +189,12 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None:
             return
-        for feed, count, chunks in self.content.routed:
-            tokens, everyone, found = self._tokens(plan), feed.router.outer, []
+        for ffn, count, chunks in self.content.routed:
+            tokens, everyone, found = self._tokens(plan), ffn.router.outer, []
             if experts.dispatcher == "allgather":
-                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+                tokens, everyone = ("etp", "ep", *tokens), ffn.experts[0].axes[0]
             else:
-                dtype = "fp32" if "fp32-router" in feed.options else self.job.recipe.precision.compute
+                dtype = "fp32" if "fp32-router" in ffn.options else self.job.recipe.precision.compute
                 found += [self.entry("routing_weights", _DISPATCHER, (*tokens, *everyone), dtype, count, _LEFT)]
             found += [self.entry("routing_map", _DISPATCHER, (*tokens, *everyone), "bool", count, _LEFT)]
             yield from found * chunks
@@ -210,10 +210,10 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
             return
-        for feed, count, chunks in self.content.routed:
-            tokens, everyone = self._tokens(plan), feed.router.outer
+        for ffn, count, chunks in self.content.routed:
+            tokens, everyone = self._tokens(plan), ffn.router.outer
             if experts.dispatcher == "allgather":
-                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+                tokens, everyone = ("etp", "ep", *tokens), ffn.experts[0].axes[0]
             fused = experts.permute_fusion
             shape: Shape = (*tokens, 2, *everyone) if fused else (*everyone, *tokens)
             rule, dtype = ("row_map", "int32") if fused else ("sort", "int64")
@@ -245,7 +245,7 @@ class Workspaces:
     @cached_property
     def _receiving(self) -> int:
         """Chunks that read other stages' results."""
-        return sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
+        return sum(not chunk.share.network.embedding_and_head.reads_tokens for chunk in self.job.chunks)
 
     def _last_inputs(self, copies: int, lifetime: str) -> Iterator[Entry]:
         plan = self.job.recipe.plan(MegatronPlan)
@@ -257,7 +257,11 @@ class Workspaces:
     def deferred_entries(self) -> Iterator[Entry]:
         """Yield what earlier micro-batches have left for the head's weight gradient, when the last one runs."""
         plan = self.job.recipe.plan(MegatronPlan)
-        if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
+        if (
+            plan is None
+            or not plan.defers_head_gradient
+            or not self.job.chunks[-1].share.network.embedding_and_head.predicts
+        ):
             return
         limit = self.job.config[MegatronSettings.wgrad_deferral_limit] or self.job.micro_batches
         count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
@@ -297,7 +301,7 @@ class Workspaces:
         ]
         others = [each for each in self.stored if not each.path.startswith(f"{PATH}.")]
         if phase == "loss":
-            tied = self.job.chunks[-1].share.network.ends.tied
+            tied = self.job.chunks[-1].share.network.embedding_and_head.tied
             others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
         beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
         states, largest = self.job.states, max(layers, default=0)
@@ -337,7 +341,7 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
         for (weight, path), count in found.items()
     )
     layers = (each for share in shares for each in share.layers)
-    routed = [(feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts)]
+    routed = [(ffn, count) for layer, count in layers for ffn in layer.ffns if isinstance(ffn, Experts)]
     chunks = [list(same) for _, same in groupby(routed, key=lambda each: (id(each[0]), each[1]))]
     learning = {
         expert: [place for place, each in enumerate(stored) if each.learns and each.expert == expert]
@@ -364,8 +368,12 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
 
 def _heads(network: Network) -> Iterator[Weight]:
     """The output head's matrix, where there is one."""
-    if network.ends.predicts:
-        yield network.ends.embedding if network.ends.tied else next(network.ends.head.weights("head"))
+    if network.embedding_and_head.predicts:
+        yield (
+            network.embedding_and_head.embedding
+            if network.embedding_and_head.tied
+            else next(network.embedding_and_head.head.weights("head"))
+        )
 
 
 def _of_experts(weight: Weight) -> bool:

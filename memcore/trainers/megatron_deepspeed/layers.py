@@ -28,19 +28,19 @@ from memcore.trace.step import Batch, Slot, Step
 from memcore.trace.ulysses import Ulysses
 from memcore.trainers.megatron.layers.attention import heads_of, rotated_half
 from memcore.trainers.megatron.layers.core_attention import Core, local
-from memcore.trainers.megatron.layers.ends import embedded
+from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.fused import bias_dropout_add, bias_gelu, norm, spelled_out
 from memcore.trainers.megatron.layers.heads import mean_of, plan
 from memcore.trainers.megatron.layers.linear import Weights, local_linear, local_row_linear
 from memcore.trainers.megatron.layers.losses import reduced
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron_deepspeed.experts import experts
 from memcore.trainers.nanotron.layers import varlen_attention
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class LayerContext:
     """What every layer is given besides its input."""
 
     how: MegatronPlan
@@ -68,11 +68,11 @@ def check(network: Network) -> None:
             raise UnsupportedError(EngineSettings.type, message)
 
 
-def _is_plain(feed: Experts) -> bool:
+def _is_plain(ffn: Experts) -> bool:
     """Return what `deepspeed.moe` has."""
-    more = feed.shared, feed.shared_gate, feed.groups, feed.correction, feed.table, feed.latent, feed.routing
-    biased = any(weight.name.endswith("bias") for weight in feed.experts)
-    return not any(more) and not biased and feed.options == {"softmax-scores"} and not feed.adapters
+    more = ffn.shared, ffn.shared_gate, ffn.groups, ffn.correction, ffn.table, ffn.latent, ffn.routing
+    biased = any(weight.name.endswith("bias") for weight in ffn.experts)
+    return not any(more) and not biased and ffn.options == {"softmax-scores"} and not ffn.adapters
 
 
 def buffers(network: Network) -> Sequence[Buffer]:
@@ -87,18 +87,20 @@ def buffers(network: Network) -> Sequence[Buffer]:
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch, or on an earlier stage its hidden states."""
     recipe, tape, how = step.recipe, step.tape, plan(step)
-    ends = recipe.network.ends
-    loss_mask = new(tape, ("b" if ends.predicts else 0, WHOLE), "fp32", "inputs")
-    positions = new(tape, ("b" if ends.reads_tokens else 0, WHOLE), "int64", "inputs")
+    embedding_and_head = recipe.network.embedding_and_head
+    loss_mask = new(tape, ("b" if embedding_and_head.predicts else 0, WHOLE), "fp32", "inputs")
+    positions = new(tape, ("b" if embedding_and_head.reads_tokens else 0, WHOLE), "int64", "inputs")
     wide = _angles(step)
     angles = tuple(to(each, recipe.precision.compute) for each in wide)
-    around = Around(how, recipe.attention, angles, _mask(step), recipe.ulysses)
+    around = LayerContext(how, recipe.attention, angles, _mask(step), recipe.ulysses)
     x = step.enter("root", batch.tokens)
-    if ends.reads_tokens:
+    if embedding_and_head.reads_tokens:
         # A rank is given its part of the tokens, and sums nothing over ranks but words.
         tokens, places = (view(each, ("b", split_over("s") if how.sequence else "s")) for each in (x, positions))
         x = step.enter("embedding", tokens)
-        x = step.leave("embedding", embedded(tokens, places, ends, step.weights, replace(how, sequence=False)))
+        x = step.leave(
+            "embedding", embedded(tokens, places, embedding_and_head, step.weights, replace(how, sequence=False))
+        )
         step.embedded(x)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
@@ -106,11 +108,11 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
     x = step.layers(step.slots, run, x)
     step.after_layers()
-    if not ends.predicts:
+    if not embedding_and_head.predicts:
         return step.leave("root", x), None
     x = step.enter("head", x)
-    if ends.final_norm is not None:
-        x = norm(x, ends.final_norm, step.weights, _norm_backward)
+    if embedding_and_head.final_norm is not None:
+        x = norm(x, embedding_and_head.final_norm, step.weights, _norm_backward)
     del wide
     step.loss_begins(x)
     losses = _losses(step, x, batch.labels, how)
@@ -140,16 +142,16 @@ def _mask(step: Step) -> Tensor | None:
     return hidden
 
 
-def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: Around) -> Tensor:
+def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: LayerContext) -> Tensor:
     """`ParallelTransformerLayer.forward`."""
-    feed = layer.feed_forward
-    if not (isinstance(layer.mixer, Attention) and isinstance(feed, FeedForward | Experts)):
+    ffn = layer.feed_forward
+    if not (isinstance(layer.mixer, Attention) and isinstance(ffn, FeedForward | Experts)):
         raise TypeError(layer)
     layernorm_output = norm(hidden_states, layer.norms[0], weights, _norm_backward)
     attention_output, attention_bias = _attention(layernorm_output, layer.mixer, weights, around)
     layernorm_input = bias_dropout_add(attention_output, attention_bias, hidden_states, layer.dropout)
     layernorm_output = norm(layernorm_input, layer.norms[1], weights, _norm_backward)
-    mlp_output, mlp_bias = _feed(layernorm_output, feed, weights, around.how)
+    mlp_output, mlp_bias = _ffn(layernorm_output, ffn, weights, around.how)
     del layernorm_output
     return bias_dropout_add(mlp_output, mlp_bias, layernorm_input, layer.dropout)
 
@@ -160,7 +162,7 @@ def _norm_backward(gradients: list[Gradient], saved: list[Tensor], affine: list[
     return found + [new(saved[0].tape, each.shape, each.dtype, "layer_norm_backward") for each in affine]
 
 
-def _attention(x: Tensor, part: Attention, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
+def _attention(x: Tensor, part: Attention, weights: Weights, around: LayerContext) -> tuple[Tensor, Parameter | None]:
     """`ParallelAttention.forward`; the fused result lives until it ends."""
     how, own = around.how, heads_of(part)
     with x.tape.module(part.module):
@@ -193,7 +195,7 @@ def _core(core: Core, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return local(query, key, value, core)
 
 
-def _distributed(query: Tensor, key: Tensor, value: Tensor, heads: Heads, around: Around) -> Tensor:
+def _distributed(query: Tensor, key: Tensor, value: Tensor, heads: Heads, around: LayerContext) -> Tensor:
     """`DistributedAttention.forward`: queries and keys are turned once the whole sequence is there."""
     own = local_heads(heads, around.ulysses or Ulysses())
     query_layer, key_layer, value_layer = (to_heads(each, own.query) for each in (query, key, value))
@@ -222,7 +224,7 @@ def _turned(x: Tensor, angles: tuple[Tensor, ...]) -> Tensor:
     return add(mul(x, angles[0]), mul(rotated_half(x), angles[1]))
 
 
-def _feed(
+def _ffn(
     x: Tensor, part: FeedForward | Experts, weights: Weights, how: MegatronPlan
 ) -> tuple[Tensor, Parameter | None]:
     if isinstance(part, FeedForward):
@@ -248,7 +250,7 @@ def _mlp(x: Tensor, part: FeedForward, weights: Weights, how: MegatronPlan) -> t
 def _losses(step: Step, x: Tensor, labels: Tensor, how: MegatronPlan) -> Tensor:
     """`post_language_model_processing`: the logits, and their copy in fp32, are there while the loss is computed."""
     with x.tape.at("output_layer"):
-        output = local_linear(x, step.recipe.network.ends.head, step.weights, how)
+        output = local_linear(x, step.recipe.network.embedding_and_head.head, step.weights, how)
     with output.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))
         upcast = to(output, "fp32")

@@ -19,7 +19,7 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.trainers.nanotron.network import check, converted, uneven
 from memcore.trainers.nanotron.settings import NanotronSettings
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 from memcore.trainers.pytorch.extension import Extension
 from memcore.trainers.pytorch.layout import STAGES
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -89,7 +89,7 @@ def nanotron_job(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=False,
         units=frozenset(_units(sizes)),
-        plans=(_plan(read, sizes, fp32, ties=model.network.ends.tied),),
+        plans=(_plan(read, sizes, fp32, ties=model.network.embedding_and_head.tied),),
         pipeline=_pipeline(read),
     )
 

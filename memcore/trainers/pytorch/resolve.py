@@ -167,7 +167,7 @@ def _sequence(read: Defaults, model: Model) -> int:
     """Tokens of a sequence, with those that an adapter puts before it."""
     path, most = Training.sequence_length, model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
-    if model.network.ends.positions is not None and sequence > most:
+    if model.network.embedding_and_head.positions is not None and sequence > most:
         read.refuse(path, "found {}; {} has {} learned positions", sequence, model.name, most)
     return sequence + (model.sizes["va"] if read.given(Training.adapter.type) in PREPENDED else 0)
 
@@ -175,7 +175,7 @@ def _sequence(read: Defaults, model: Model) -> int:
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
     """Parts whose parameters may be those of another layer."""
     for layer in model.network.kinds:
-        yield from (part for part in (*layer.mixers, *layer.feeds) if isinstance(part, Attention | FeedForward))
+        yield from (part for part in (*layer.mixers, *layer.ffns) if isinstance(part, Attention | FeedForward))
 
 
 def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> tuple[int, int]:

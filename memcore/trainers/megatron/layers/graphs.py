@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from memcore.networks.network import Layer
 from memcore.networks.parts import Experts, FeedForward, SpecialMixer
-from memcore.tensors.autograd import Kept, attach, memory_of, tracked
+from memcore.tensors.autograd import SavedTensor, attach, memory_of, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import CAPTURED
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.told import Graphs
+from memcore.trainers.megatron.step_plan import Graphs
 
 
 def covers(graphs: Graphs | None, module: str) -> bool:
@@ -25,8 +25,8 @@ def covers(graphs: Graphs | None, module: str) -> bool:
 def module_of(layer: Layer) -> tuple[str, str]:
     """Return what graphs call a layer's mixer and its feed-forward layer; empty: there is none."""
     mixer = "" if layer.mixer is None else "mamba" if isinstance(layer.mixer, SpecialMixer) else "attn"
-    feed = layer.feed_forward
-    return mixer, "mlp" if isinstance(feed, FeedForward) else "moe" if isinstance(feed, Experts) else ""
+    ffn = layer.feed_forward
+    return mixer, "mlp" if isinstance(ffn, FeedForward) else "moe" if isinstance(ffn, Experts) else ""
 
 
 def routes(graphs: Graphs | None, layer: Layer) -> bool:
@@ -52,7 +52,7 @@ def enter(x: Tensor, graphs: Graphs) -> Tensor:
         with tape.stream(CAPTURED):
             static = new(tape, x.shape, x.dtype, "graph_input")
     if tracked(x):
-        attach([static], [x], [] if static.storage is None else [Kept(memory_of(static))], lambda g, s: [g[0]])
+        attach([static], [x], [] if static.storage is None else [SavedTensor(memory_of(static))], lambda g, s: [g[0]])
     tape.pool = CAPTURED
     return static
 
@@ -64,5 +64,5 @@ def leave(x: Tensor) -> Tensor:
     out = view(x, x.shape, x.order, x.cut)
     if tracked(x):
         shape, dtype = x.shape, x.dtype
-        attach([out], [x], [Kept(memory_of(x))], lambda g, s: [Tensor(tape, None, shape, dtype)])
+        attach([out], [x], [SavedTensor(memory_of(x))], lambda g, s: [Tensor(tape, None, shape, dtype)])
     return out

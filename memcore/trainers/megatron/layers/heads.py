@@ -10,7 +10,7 @@ from memcore.trace.step import Step
 from memcore.trainers.megatron.layers.linear import local_linear
 from memcore.trainers.megatron.layers.losses import vocab_parallel_cross_entropy
 from memcore.trainers.megatron.layers.prediction import with_loss
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def plan(step: Step) -> MegatronPlan:
@@ -40,7 +40,7 @@ def head(
 
 def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
     with x.tape.at("output_layer"):
-        logits = local_linear(x, step.recipe.network.ends.head, step.weights, how)
+        logits = local_linear(x, step.recipe.network.embedding_and_head.head, step.weights, how)
     del x
     with logits.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))

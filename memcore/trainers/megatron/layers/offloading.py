@@ -16,11 +16,11 @@ from contextlib import AbstractContextManager
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.symbols import Shape, product
-from memcore.tensors.autograd import Gradient, Kept, attach, tracked
+from memcore.tensors.autograd import Gradient, SavedTensor, attach, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Saved, Tape, Tensor
-from memcore.trainers.megatron.told import MegatronPlan, Offload
+from memcore.trainers.megatron.step_plan import MegatronPlan, Offload
 
 _WHOLE = 0.5
 """A view of at least this part of its storage takes all of it along (`BASE_OFFLOAD_MIN_COVERAGE`)."""
@@ -104,7 +104,7 @@ class Group(AbstractContextManager[None]):
 
     def _pack(self, tensor: Tensor) -> Saved:
         if tensor.storage is None:
-            return Kept(tensor)
+            return SavedTensor(tensor)
         self._entries.append(_Entry(tensor))
         return self._entries[-1]
 
@@ -218,8 +218,8 @@ def groups_of(layer: Layer, how: MegatronPlan) -> Iterable[str]:
             if "core_attn" not in again:
                 yield "core_attn"
             yield "attn_proj"
-    for feed in layer.feeds:
-        if isinstance(feed, Experts):
+    for ffn in layer.ffns:
+        if isinstance(ffn, Experts):
             yield "mlp_norm"
             if how.experts is not None and how.experts.grouped:
                 yield from ("expert_fc1", "moe_act")

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memcore.limits import INTEGER_DIGITS, LAYERS
-from memcore.networks.network import Ends, Layer, Model, Network
-from memcore.networks.parts import Feed, Heads, Mixer
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
+from memcore.networks.parts import Ffn, Heads, Mixer
 from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Weight
 from memcore.trainers.megatron.networks import parts
-from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, WIRING, Routing, Style
+from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, RESIDUAL, Routing, Style
 
 ARCHITECTURES = ("gpt", "bert", "t5", "hybrid")
 _NORMS = {"LayerNorm": "layer", "RMSNorm": "rms"}
@@ -39,9 +39,9 @@ def read_arguments(reader: Reader) -> Model:
     rows = _Rows(reader, style, architecture)
     runs = {"hybrid": _hybrid, "t5": _t5}.get(architecture, _stack)(reader, rows)
     reader.check()
-    ends = _ends(reader, style, architecture)
+    embedding_and_head = _embedding_and_head(reader, style, architecture)
     reader.check()
-    network = Network("megatron", PATH, tuple(pattern for pattern, _ in runs), ends)
+    network = Network("megatron", PATH, tuple(pattern for pattern, _ in runs), embedding_and_head)
     starts = _stage_starts(reader) if architecture == "hybrid" else ()
     return Model("", network, tuple(times for _, times in runs), reader.sizes, stage_starts=starts)
 
@@ -123,7 +123,7 @@ class _Rows:
             rotary=self.rotary,
         )
 
-    def dense(self) -> Feed:
+    def dense(self) -> Ffn:
         """The feed-forward layer."""
         width = self.reader.symbol("f", self._width())
         return parts.dense(self.style, width, self.activation, gated=self.gated)
@@ -133,7 +133,7 @@ class _Rows:
         hidden = self.reader.sizes["h"]
         return self.reader.integer("ffn_hidden_size", 4 * hidden * 2 // 3 // 64 * 64 if self.gated else 4 * hidden)
 
-    def sparse(self) -> Feed:
+    def sparse(self) -> Ffn:
         """Routed experts."""
         reader = self.reader
         many = reader.symbol("E", reader.integer("num_experts"))
@@ -156,11 +156,11 @@ class _Rows:
         )
         return parts.sparse(self.style, routing, self.activation, gated=self.gated)
 
-    def layer(self, mixer: Mixer | None, feed: Feed | None, wiring: str = WIRING) -> Layer:
+    def layer(self, mixer: Mixer | None, ffn: Ffn | None, residual: str = RESIDUAL) -> Layer:
         """A layer with a norm before each part."""
-        names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if feed else [])]
+        names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
         norms = tuple(self.style.normed(name) for name in names)
-        return Layer(mixer=mixer, feed_forward=feed, residual=wiring, norms=norms, dropout=self.style.dropout)
+        return Layer(mixer=mixer, feed_forward=ffn, residual=residual, norms=norms, dropout=self.style.dropout)
 
 
 def latent_heads(reader: Reader, heads: int, plain: int, turned: int, value: int, latent: int) -> Heads:
@@ -258,8 +258,8 @@ def _hybrid(reader: Reader, rows: _Rows) -> Runs:
     made: dict[str, Layer] = {}
     for letter in dict.fromkeys(main + "".join(depths)):
         mixer = {"M": lambda: _mamba(reader), "*": rows.attention}.get(letter)
-        feed = {"-": rows.dense, "E": rows.sparse}.get(letter)
-        made[letter] = rows.layer(mixer() if mixer else None, feed() if feed else None)
+        ffn = {"-": rows.dense, "E": rows.sparse}.get(letter)
+        made[letter] = rows.layer(mixer() if mixer else None, ffn() if ffn else None)
     order = [LETTERS.index(letter) for letter in main]
     runs = [(tuple(made[LETTERS[each]] for each in pattern), times) for pattern, times in parts.repeated(order)]
     count = reader.integer("mtp_num_layers", len(depths), least=0)
@@ -287,11 +287,11 @@ def mamba_sizes(reader: Reader, heads: int, width: int, groups: int, state: int,
 
 def _t5(reader: Reader, rows: _Rows) -> Runs:
     """An encoder, and a decoder that looks at its result."""
-    mixer, feed = rows.attention(bidirectional=True), rows.dense()
-    encoder = rows.layer(mixer, feed, ENCODER)
+    mixer, ffn = rows.attention(bidirectional=True), rows.dense()
+    encoder = rows.layer(mixer, ffn, ENCODER)
     names = ("input_layernorm", "pre_cross_attn_layernorm", "pre_mlp_layernorm")
     decoder = replace(
-        rows.layer(rows.attention(), feed),
+        rows.layer(rows.attention(), ffn),
         second_mixer=parts.cross_attention(rows.style, rows.heads(), grouped=rows.grouped(rows.heads())),
         norms=tuple(rows.style.normed(name) for name in names),
     )
@@ -302,9 +302,9 @@ def _t5(reader: Reader, rows: _Rows) -> Runs:
     return [((encoder,), counts[0]), ((decoder,), counts[1])]
 
 
-def _ends(reader: Reader, style: Style, architecture: str) -> Ends:
+def _embedding_and_head(reader: Reader, style: Style, architecture: str) -> EmbeddingAndHead:
     learned = not reader.has("position_embedding_type") or reader.value("position_embedding_type") == "learned_absolute"
-    return ends(
+    return embedding_and_head(
         style,
         learned=learned,
         tied=not reader.flag("untie_embeddings_and_output_weights"),
@@ -314,7 +314,7 @@ def _ends(reader: Reader, style: Style, architecture: str) -> Ends:
     )
 
 
-def ends(
+def embedding_and_head(
     style: Style,
     *,
     learned: bool,
@@ -322,9 +322,9 @@ def ends(
     head_bias: bool = False,
     others: tuple[Weight, ...] = (),
     start: str = "gpt",
-) -> Ends:
+) -> EmbeddingAndHead:
     """Embeddings, final norm and head."""
-    return Ends(
+    return EmbeddingAndHead(
         embedding=Weight("embedding.word_embeddings.weight", (("V",), ("h",)), "embedding", split="outer"),
         positions=Weight("embedding.position_embeddings.weight", (("P",), ("h",)), "position") if learned else None,
         final_norm=style.normed("decoder.final_layernorm"),

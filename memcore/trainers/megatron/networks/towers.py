@@ -14,7 +14,7 @@ from memcore.networks.network import Layer, Model, Network, Tower
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis
-from memcore.trainers.megatron.networks.parts import DEEP, WIRING, Style, attention, dense
+from memcore.trainers.megatron.networks.parts import DEEP, RESIDUAL, Style, attention, dense
 
 WHOLE, DIVIDED = "whole", "divided"
 """transformers' own module on every tensor-parallel rank; or layers of Megatron-Core, which those ranks share."""
@@ -77,18 +77,24 @@ def _divided(tower: Tower, rows: Axis) -> Tower:
     """Build the tower from Megatron-Core's layers."""
     made = {layer: _layer(layer, rows) for run in tower.runs for layer in run}
     runs = tuple(tuple(made[layer] for layer in run) for run in tower.runs)
-    return replace(tower, variant=DIVIDED_VARIANTS[0], runs=runs, ends=tuple(map(_sharded, tower.ends)), divided=True)
+    return replace(
+        tower,
+        variant=DIVIDED_VARIANTS[0],
+        runs=runs,
+        outer_weights=tuple(map(_sharded, tower.outer_weights)),
+        divided=True,
+    )
 
 
 def _layer(layer: Layer, rows: Axis) -> Layer:
-    mixer, feed = layer.mixer, layer.feed_forward
-    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward):
+    mixer, ffn = layer.mixer, layer.feed_forward
+    if not isinstance(mixer, Attention) or not isinstance(ffn, FeedForward):
         raise TypeError(layer)
     made = attention(_STYLE, mixer.heads, rows, "packed", grouped=False, bidirectional=True, hidden="ht")
     return Layer(
         mixer=made,
-        feed_forward=dense(_STYLE, feed.down.inner[-1], "gelu", gated=False, hidden="ht"),
-        residual=WIRING,
+        feed_forward=dense(_STYLE, ffn.down.inner[-1], "gelu", gated=False, hidden="ht"),
+        residual=RESIDUAL,
         norms=tuple(_STYLE.normed(name, "ht") for name in ("input_layernorm", "pre_mlp_layernorm")),
         kind="tower",
     )

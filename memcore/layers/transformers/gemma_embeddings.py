@@ -8,7 +8,7 @@ from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.masks import attention_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
-from memcore.layers.transformers.start import Start, arange, embed, scaled_by_buffer
+from memcore.layers.transformers.start import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.networks.weights import Norm
 from memcore.tensors.arithmetic import divide
 from memcore.tensors.autograd import attach, save, tracked
@@ -25,7 +25,7 @@ _PROJECTION = "per_layer_model_projection"
 _NORM = "per_layer_projection_norm"
 
 
-def gemma4(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def gemma4(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """`Gemma4TextModel.forward` up to its layers."""
     inputs_embeds = embed(step, batch.tokens)
     per_layer_inputs = None
@@ -35,16 +35,18 @@ def gemma4(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     position_ids = arange(step)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     tables = rotary_tables(step, inputs_embeds.dtype)
-    return inputs_embeds, Start(position_ids, masks, tables, kept=(inputs_embeds,), per_layer=per_layer_inputs)
+    return inputs_embeds, LayerInputs(position_ids, masks, tables, kept=(inputs_embeds,), per_layer=per_layer_inputs)
 
 
 def _has(step: Step, module: str) -> bool:
-    return any(leaf(each.name.removesuffix(".weight")) == module for each in step.recipe.network.ends.others)
+    return any(
+        leaf(each.name.removesuffix(".weight")) == module for each in step.recipe.network.embedding_and_head.others
+    )
 
 
 def _weight(step: Step, module: str) -> Parameter:
     """The matrix of a module outside the layers, whatever its path."""
-    names = (each.name for each in step.recipe.network.ends.others)
+    names = (each.name for each in step.recipe.network.embedding_and_head.others)
     return step.weights[next(name for name in names if name.endswith(f"{module}.weight"))]
 
 
@@ -81,7 +83,7 @@ def _normed(step: Step, per_layer_projection: Tensor) -> Tensor:
     return norm(per_layer_projection, weights, Norm(_NORM, "rms-power", ("pl",)))
 
 
-def gemma3n(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def gemma3n(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """`Gemma3nTextModel.forward` up to its layers: the hidden states are several copies, stacked."""
     inputs_embeds = embed(step, batch.tokens)
     per_layer_inputs = _embed_per_layer(step, _within_table(batch.tokens))
@@ -96,7 +98,7 @@ def gemma3n(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     hidden_states = stack(held, 0, "na")
     tables = rotary_tables(step, hidden_states.dtype)
     kept = (inputs_embeds, target_magnitude, altup_proj)
-    return hidden_states, Start(position_ids, masks, tables, kept=kept, held=held, per_layer=per_layer_inputs)
+    return hidden_states, LayerInputs(position_ids, masks, tables, kept=kept, held=held, per_layer=per_layer_inputs)
 
 
 def _within_table(tokens: Tensor) -> Tensor:
@@ -124,7 +126,7 @@ def _magnitude(x: Tensor) -> Tensor:
 
 def _projections(step: Step, module: str) -> Iterator[str]:
     """The matrices of a list of modules."""
-    for each in step.recipe.network.ends.others:
+    for each in step.recipe.network.embedding_and_head.others:
         if f"{module}." in each.name:
             yield each.name
 
@@ -141,7 +143,7 @@ def _rescaled(current_hidden_state: Tensor, target_magnitude: Tensor) -> Tensor:
     return divide(mul(current_hidden_state, target_magnitude), new_magnitude)
 
 
-def _gemma3n_end(step: Step, hidden_states: Tensor, start: Start) -> Tensor:
+def _gemma3n_end(step: Step, hidden_states: Tensor, start: LayerInputs) -> Tensor:
     """From several copies to one: their mean."""
     target_magnitude = _magnitude(select(hidden_states, 0))
     dtype, altup_unemb_proj, current_hidden_state = start.held[0].dtype, hidden_states, start.held[-1]
@@ -156,5 +158,5 @@ def _gemma3n_end(step: Step, hidden_states: Tensor, start: Start) -> Tensor:
     return mean_of_first(hidden_states)
 
 
-GEMMA_FINISHES: Mapping[str, Callable[[Step, Tensor, Start], Tensor]] = {"gemma3n": _gemma3n_end}
+GEMMA_FINISHES: Mapping[str, Callable[[Step, Tensor, LayerInputs], Tensor]] = {"gemma3n": _gemma3n_end}
 """What comes between the layers and the final norm, by `Ends.start`."""

@@ -20,12 +20,12 @@ from memcore.hardware import TERA, matmul_workspaces
 from memcore.memory.allocator import (
     SMALL,
     USUAL,
+    BlocksAroundStep,
     DeviceMemory,
     Knobs,
     Move,
     Place,
     Pool,
-    Surroundings,
     alike,
     comes,
     end_step,
@@ -94,7 +94,7 @@ class _Pass:
     """Its kernels have been timed."""
 
 
-class _Flights:
+class _InFlight:
     """The micro-batches of a rank."""
 
     def __init__(
@@ -297,7 +297,7 @@ def assumed(job: Job) -> str | None:
 
 
 def reserved(
-    job: Job, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool = True, knobs: Knobs = USUAL
+    job: Job, around: BlocksAroundStep, room: DeviceMemory, *, hosts_wait: bool = True, knobs: Knobs = USUAL
 ) -> int:
     """The most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline
@@ -308,9 +308,9 @@ def reserved(
         if size > SMALL:
             pool.allocate(size)
     workspaces = [size for _, size in matmul_workspaces(job.accelerator) if size > SMALL]
-    receives = plan is not None and not recipe.network.ends.reads_tokens
+    receives = plan is not None and not recipe.network.embedding_and_head.reads_tokens
     program = program_of(replace(recipe, pipeline=alone))
-    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives, hosts_wait=hosts_wait)
+    flights = _InFlight(program, job.sizes, pool, workspaces, receives=receives, hosts_wait=hosts_wait)
     seconds = None if plan is None or not hosts_wait else _products(job)
     if seconds is not None:
         flights.pace(seconds)
