@@ -108,7 +108,7 @@ def _run(case: Mapping[str, Any]) -> Run | None:
     mixers = [layer.mixer for layer in network.kinds]
     if network.towers or not all(isinstance(each, Attention) for each in mixers):
         return None
-    if any(isinstance(feed, Experts) for layer in network.kinds for feed in layer.feeds):
+    if any(isinstance(ffn, Experts) for layer in network.kinds for ffn in layer.ffns):
         return None
     if isinstance(job.config.model, Mapping) and job.config.model.get("architecture", "gpt") != "gpt":
         return None

@@ -102,9 +102,9 @@ def test_two_first_moments():
     assert states["exp_avg"] + states["exp_avg_sq"] == 12 * NORMS
 
 
-SQUARE, KEYS, FEED = 512 * 512, 256 * 512, 768 * 512
+SQUARE, KEYS, FFN = 512 * 512, 256 * 512, 768 * 512
 ENDS_OF_SMALL, NORMS_OF_SMALL = 2 * 1000 * 512, 5 * 512
-OF_LAYERS = 2 * (2 * SQUARE + 2 * KEYS + 3 * FEED)
+OF_LAYERS = 2 * (2 * SQUARE + 2 * KEYS + 3 * FFN)
 ALL_OF_SMALL = OF_LAYERS + ENDS_OF_SMALL + NORMS_OF_SMALL
 SIDES = 2 * (2 * 2 * SQUARE + 2 * (SQUARE + 256 * 256) + 3 * (SQUARE + 768 * 768)) + 2 * (1000 * 1000 + SQUARE)
 """The elements of one square for each axis of each matrix."""

@@ -186,7 +186,7 @@ def test_layers_are_runs_of_equal_layers():
     """Which layers are of one kind, in words."""
     rows = layer_rows(read_model(DEEPSEEK))
     assert [(row.layers, row.count) for row in rows] == [("0-2", 3), ("3-60", 58)]
-    assert rows[1].feed == "8 of 256 experts of 2048 and 2048 shared"
+    assert rows[1].ffn == "8 of 256 experts of 2048 and 2048 shared"
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 

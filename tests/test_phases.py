@@ -20,8 +20,8 @@ MODEL = {
     "num_key_value_heads": 4,
     "vocab_size": 32000,
 }
-ATTENTION, FEED = 2 * 1024 * 1024 + 2 * 256 * 1024, 3 * 2816 * 1024
-PARAMETERS = 2 * 32000 * 1024 + 8 * (ATTENTION + FEED + 2 * 1024) + 1024
+ATTENTION, FFN = 2 * 1024 * 1024 + 2 * 256 * 1024, 3 * 2816 * 1024
+PARAMETERS = 2 * 32000 * 1024 + 8 * (ATTENTION + FFN + 2 * 1024) + 1024
 
 
 def rank(gpus=1, engine=None, parallelism=None, **training):
@@ -139,7 +139,7 @@ def test_lora_keeps_weights_and_activations():
 def test_qlora_is_more_than_four_bits_for_each_parameter():
     """Belief: 4 bits × parameters. Embedding, head and norms stay in bf16, and each 64 numbers have a maximum."""
     one = rank(precision="bf16", adapter={"type": "lora", "rank": 1, "dtype": "bf16"}, quantization="nf4")
-    linear = 8 * (ATTENTION + FEED)
+    linear = 8 * (ATTENTION + FFN)
     expected = linear // 2 + linear // 16 + 2 * (PARAMETERS - linear)
     assert one.after_init == pytest.approx(expected, rel=0.01)
     assert one.after_init > 1.8 * PARAMETERS / 2

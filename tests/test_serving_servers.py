@@ -82,9 +82,9 @@ def test_experts_keep_their_workspace():
 def test_the_forward_pass_can_be_wider():
     """A small vocabulary: gate, up and their product beside the residual stream and attention's result."""
     found = serve("codellama-7b-hf", version="0.19.0")
-    feed = 3 * 8192 * 11_008 * 2
+    ffn = 3 * 8192 * 11_008 * 2
     stream = 3 * 8192 * 4096 * 2
-    assert found.ledger.sum("activations") == feed + stream + 50 * MiB
+    assert found.ledger.sum("activations") == ffn + stream + 50 * MiB
 
 
 def test_tensor_parallel_ranks_share_matrices():

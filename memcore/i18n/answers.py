@@ -49,7 +49,7 @@ WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
         "{count} layers of {parameters} parameters: {layers}",
         "{count} 层，共 {parameters} 个参数：{layers}",
     ),
-    "layers-with": ("{count} with {mixer} and {feed}", "{count} 层为{mixer}与{feed}"),
+    "layers-with": ("{count} with {mixer} and {ffn}", "{count} 层为{mixer}与{ffn}"),
     "model-region": ("Layers and parameters", "层与参数"),
     "usual-defaults": ("{count} defaults of the engine", "引擎的 {count} 个默认值"),
 }

@@ -54,13 +54,13 @@ def obstacles(network: Network) -> list[str]:
 
 
 def _of_layer(layer: Layer) -> Iterator[str]:
-    mixer, feed = layer.mixer, layer.feed_forward
+    mixer, ffn = layer.mixer, layer.feed_forward
     plain = isinstance(mixer, Attention) and mixer.variant == "attention" and len(mixer.inputs) == 3
     if not plain or not isinstance(mixer, Attention) or mixer.rotary != "full" or mixer.gated or mixer.softcap:
         yield "mixers other than attention with rotary embeddings"
     elif mixer.sinks is not None or mixer.biased or mixer.norm_place not in ("head", "after"):
         yield "attention with sinks, distance biases or its own norms"
-    if not isinstance(feed, FeedForward) or feed.gate is None or feed.fused or feed.gating != "plain":
+    if not isinstance(ffn, FeedForward) or ffn.gate is None or ffn.fused or ffn.gating != "plain":
         yield "feed-forward layers other than gated ones with three matrices"
     if layer.residual != "sequential" or layer.second_mixer or layer.second_feed_forward or layer.extra:
         yield Message("layers connected as {!r}", layer.residual)

@@ -58,7 +58,7 @@ class Adapter:
 
 TRAINED_ROWS = "trainable_tokens_delta.default"
 """The rows of the embedding that learn, in its module (peft/tuners/trainable_tokens)."""
-_FEEDS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
+_FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
 """Linear layers whose input IA3 scales (peft/utils/constants.py, `TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD…`)."""
 
 
@@ -189,7 +189,7 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
         name = part.name.rpartition(".")[2]
         if not _is_adapted(part, adapter):
             return part
-        kind = "ia3-input" if adapter.kind == "ia3" and name in _FEEDS else adapter.kind
+        kind = "ia3-input" if adapter.kind == "ia3" and name in _FFNS else adapter.kind
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
         if kind in SHAPES:
             part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))

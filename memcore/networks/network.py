@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 from memcore.networks.images import Images
-from memcore.networks.parts import Attention, Experts, Extra, Feed, Mixer
+from memcore.networks.parts import Attention, Experts, Extra, Ffn, Mixer
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Shape, product
 
@@ -22,7 +22,7 @@ class Layer:
     """A decoder layer: a mixer, a feed-forward layer, norms, and how they are wired."""
 
     mixer: Mixer | None
-    feed_forward: Feed | None
+    feed_forward: Ffn | None
     residual: str
     """How the parts are wired: a row of the wirings in `layers.transformers`."""
     norms: tuple[Norm, ...]
@@ -30,7 +30,7 @@ class Layer:
     dropout: float = 0.0
     second_mixer: Mixer | None = None
     """Runs in parallel to the first (Falcon-H1), or before it (Zamba2)."""
-    second_feed_forward: Feed | None = None
+    second_feed_forward: Ffn | None = None
     """Runs in parallel to the first (Gemma 4, Granite 4)."""
     extra: Extra | None = None
     order: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class Layer:
         return tuple(mixer for mixer in (self.mixer, self.second_mixer) if mixer is not None)
 
     @property
-    def feeds(self) -> tuple[Feed, ...]:
+    def ffns(self) -> tuple[Ffn, ...]:
         """Its feed-forward layers."""
-        return tuple(feed for feed in (self.feed_forward, self.second_feed_forward) if feed is not None)
+        return tuple(ffn for ffn in (self.feed_forward, self.second_feed_forward) if ffn is not None)
 
     def weights(self) -> tuple[Weight, ...]:
         """Its parameters, named relative to the layer."""
-        parts = [*self.mixers, *self.feeds, *self.norms, *([self.extra] if self.extra else [])]
+        parts = [*self.mixers, *self.ffns, *self.norms, *([self.extra] if self.extra else [])]
         found = [weight for part in parts for weight in part.weights()]
         if self.order:
             found.sort(key=self._place)
@@ -297,10 +297,10 @@ class Model:
         """Parameters that take part in computing one token: of routed experts only those of the chosen ones."""
         idle = 0
         for layer, count in self.layers:
-            for feed in layer.feeds:
-                if isinstance(feed, Experts):
-                    experts, chosen = self.sizes["E"], self.sizes[feed.routed]
-                    routed = sum(self.size(weight.shape) for weight in feed.experts)
+            for ffn in layer.ffns:
+                if isinstance(ffn, Experts):
+                    experts, chosen = self.sizes["E"], self.sizes[ffn.routed]
+                    routed = sum(self.size(weight.shape) for weight in ffn.experts)
                     idle += count * (routed - routed * chosen // experts)
         return self.parameters - idle
 

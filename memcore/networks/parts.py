@@ -242,7 +242,7 @@ class FeedForward:
         yield from self.activation_weights
 
 
-def is_gated(part: Feed | None) -> bool:
+def is_gated(part: Ffn | None) -> bool:
     """Return whether a feed-forward layer is down(act(gate(x)) · up(x)) of three matrices."""
     return isinstance(part, FeedForward) and part.gate is not None and not part.fused and part.gating == "plain"
 
@@ -332,4 +332,4 @@ class Extra:
 
 
 Mixer: TypeAlias = Attention | LatentAttention | SpecialMixer
-Feed: TypeAlias = FeedForward | Experts
+Ffn: TypeAlias = FeedForward | Experts

@@ -25,7 +25,7 @@ class Place:
 
 
 MixerPlan: TypeAlias = Callable[[Reader], Sequence[Place]]
-FeedPlan: TypeAlias = Callable[[Reader], Sequence[str | None]]
+FfnPlan: TypeAlias = Callable[[Reader], Sequence[str | None]]
 
 _FULL, _SLIDING, _CHUNKED, _LINEAR = (
     Place(),
@@ -172,7 +172,7 @@ def sparse(reader: Reader) -> Sequence[str | None]:
     return ["sparse"] * depth(reader)
 
 
-def first_dense(key: str = "first_k_dense_replace", default: int = 0) -> FeedPlan:
+def first_dense(key: str = "first_k_dense_replace", default: int = 0) -> FfnPlan:
     """The first layers are dense; `mlp_layer_types` may say it layer by layer."""
 
     def plan(reader: Reader) -> Sequence[str | None]:

@@ -72,8 +72,8 @@ def _unused(layers: list[tuple[Layer, int]], sizes: Mapping[str, int]) -> Iterat
 
 def _corrections(layers: list[tuple[Layer, int]], sizes: Mapping[str, int]) -> Iterator[int]:
     for layer, count in layers:
-        for feed in layer.feeds:
-            if isinstance(feed, Experts) and feed.correction is not None:
+        for ffn in layer.ffns:
+            if isinstance(ffn, Experts) and ffn.correction is not None:
                 yield count * sizes["E"]
 
 

@@ -384,23 +384,23 @@ def _rope_scaling(config: Mapping[str, object]) -> str | None:
 
 def _layers(reader: Reader, family: Family) -> tuple[list[Layer], list[int]]:
     """Every kind of layer, and which kind each layer is."""
-    places, feeds = family.mixer_plan(reader), family.feed_plan(reader)
-    _check_parts(reader, family, places, feeds)
+    places, ffns = family.mixer_plan(reader), family.ffn_plan(reader)
+    _check_parts(reader, family, places, ffns)
     reader.check()
     numbers: dict[object, int] = {}
     kinds: dict[Layer, int] = {}
     order = []
-    for index, (place, feed, values) in enumerate(zip(places, feeds, _own_values(reader, len(places)), strict=True)):
-        key = (place, feed, values)
+    for index, (place, ffn, values) in enumerate(zip(places, ffns, _own_values(reader, len(places)), strict=True)):
+        key = (place, ffn, values)
         if key not in numbers:
             reader.layer = index
-            numbers[key] = kinds.setdefault(_layer(reader, family, place, feed), len(kinds))
+            numbers[key] = kinds.setdefault(_layer(reader, family, place, ffn), len(kinds))
         order.append(numbers[key])
     reader.layer = None
     return list(kinds), order
 
 
-def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds: Sequence[str | None]) -> None:
+def _check_parts(reader: Reader, family: Family, places: Sequence[Place], ffns: Sequence[str | None]) -> None:
     """Refuse kinds of layers that a file lists and the family does not have."""
     key = next((each for each in ("layers_block_type", "layer_types") if reader.states(each)), "layer_types")
     mixers = {place.mixer for place in places if place.mixer} - set(family.mixers)
@@ -408,13 +408,13 @@ def _check_parts(reader: Reader, family: Family, places: Sequence[Place], feeds:
         allowed = joined(", ", (word for word, place in TYPES.items() if place.mixer in family.mixers))
         kind = Message("found layers with {} mixers, which the family does not have", min(mixers))
         reader.refuse(key, "{}; allowed: {}", kind, allowed)
-    others = {feed for feed in feeds if feed} - set(family.feeds)
+    others = {ffn for ffn in ffns if ffn} - set(family.ffns)
     if others:
         reader.refuse(
             "mlp_layer_types",
             "found {} feed-forward layers, which the family does not have; allowed: {}",
             min(others),
-            joined(", ", family.feeds),
+            joined(", ", family.ffns),
         )
 
 
@@ -426,19 +426,19 @@ def _own_values(reader: Reader, count: int) -> list[object]:
     return [(index >= own, *(each[index] for each in listed)) for index in range(count)]
 
 
-def _layer(reader: Reader, family: Family, place: Place, feed: str | None) -> Layer:
+def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Layer:
     mixer: Mixer | None = None
     if place.mixer is not None:
         mixer = family.mixers[place.mixer].read(reader, place.mask, rotates=place.rotates)
     second = family.second_mixer(place) if family.second_mixer else None
-    beside = family.second_feed
+    beside = family.second_ffn
     if beside is not None and family.second_if is not None and not reader.value(family.second_if):
         beside = None
     names = family.norms(reader, place) if callable(family.norms) else family.norms
     bias = reader.flag(family.norm_bias)
     return Layer(
         mixer=mixer,
-        feed_forward=family.feeds[feed].read(reader) if feed else None,
+        feed_forward=family.ffns[ffn].read(reader) if ffn else None,
         residual=family.residual(reader, place) if callable(family.residual) else family.residual,
         norms=tuple(Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite") for name in names),
         dropout=reader.number("hidden_dropout", 0.0),

@@ -17,8 +17,8 @@ from memcore.networks.parts import (
     Attention,
     Experts,
     Extra,
-    Feed,
     FeedForward,
+    Ffn,
     Heads,
     LatentAttention,
     Mixer,
@@ -127,9 +127,9 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
     left = dict(tensors)
     mixers = list(islice(_mixers(left, facts, symbol), 2))
     before = dict(left)
-    feeds: list[Feed] = list(islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol)), 2))
+    ffns: list[Ffn] = list(islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol)), 2))
     if 2 * _elements(left) > _elements(tensors):  # what was found is not what the layer mostly is
-        feeds, left = [], before
+        ffns, left = [], before
     width = next((each.output.outer for each in mixers if not isinstance(each, SpecialMixer)), ("h",))
     norms = tuple(_norms(left, symbol.sizes.get(str(width[0])), width))
     others = tuple(plain(name, shape) for name, shape in left.items())
@@ -137,11 +137,11 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
     extra = Extra(UNCACHED if unknown else "derived", others) if others else None
     return Layer(
         mixer=mixers[0] if mixers else None,
-        feed_forward=feeds[0] if feeds else None,
+        feed_forward=ffns[0] if ffns else None,
         residual=RESIDUAL,
         norms=norms,
         second_mixer=mixers[1] if len(mixers) > 1 else None,
-        second_feed_forward=feeds[1] if len(feeds) > 1 else None,
+        second_feed_forward=ffns[1] if len(ffns) > 1 else None,
         extra=extra,
     )
 
@@ -356,7 +356,7 @@ def _sparse(
         ("gate_up_proj", ((2, m), (h,)), "outer"),
         ("down_proj", ((h,), (m,)), "inner"),
     )
-    shared = next((feed for feed in _dense(_within(left, f"{before}shared_expert"), symbol)), None)
+    shared = next((ffn for ffn in _dense(_within(left, f"{before}shared_expert"), symbol)), None)
     for weight in shared.weights() if shared is not None else ():
         left.pop(weight.name)
     return Experts(

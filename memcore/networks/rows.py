@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from memcore.errors import nearest
 from memcore.messages import Message
-from memcore.networks.parts import Attention, Feed, FeedForward, Heads, LatentAttention, Mixer
+from memcore.networks.parts import Attention, FeedForward, Ffn, Heads, LatentAttention, Mixer
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Shape, Shifted
@@ -25,10 +25,10 @@ class MixerRow(Protocol):
         """The mixer of the layer at hand, given which tokens it sees and whether it rotates."""
 
 
-class FeedRow(Protocol):
+class FfnRow(Protocol):
     """Describes a feed-forward layer."""
 
-    def read(self, reader: Reader) -> Feed:
+    def read(self, reader: Reader) -> Ffn:
         """The feed-forward layer of the layer at hand."""
 
 

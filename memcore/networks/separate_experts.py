@@ -23,7 +23,7 @@ tokens that these are of."""
 def experts_of(network: Network) -> Iterator[Experts]:
     """The sparse feed-forward layers of a network."""
     for layer in network.kinds:
-        yield from (feed for feed in layer.feeds if isinstance(feed, Experts))
+        yield from (ffn for ffn in layer.ffns if isinstance(ffn, Experts))
 
 
 def separated(model: Model) -> Model:
@@ -55,8 +55,8 @@ def cut_crosswise(model: Model) -> Model:
 
 def _changed(model: Model, change: Callable[[Experts], Experts]) -> Model:
     def changed(layer: Layer) -> Layer:
-        feed = layer.feed_forward
-        return replace(layer, feed_forward=change(feed)) if isinstance(feed, Experts) else layer
+        ffn = layer.feed_forward
+        return replace(layer, feed_forward=change(ffn)) if isinstance(ffn, Experts) else layer
 
     runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
     return replace(model, network=replace(model.network, runs=runs))

@@ -18,7 +18,7 @@ class Row:
     """Their numbers: `0-2,7`."""
     count: int
     mixer: str
-    feed: str
+    ffn: str
     parameters: int
     """Of one layer."""
     cached: int
@@ -51,7 +51,7 @@ def _row(model: Model, layer: Layer, numbers: Sequence[int]) -> Row:
         layers=ranges(numbers),
         count=len(numbers),
         mixer=joined(", ", (mixer_words(mixer, model) for mixer in layer.mixers)) or "none",
-        feed=joined(" + ", (_feed_words(feed, model.sizes) for feed in layer.feeds)) or "none",
+        ffn=joined(" + ", (_ffn_words(ffn, model.sizes) for ffn in layer.ffns)) or "none",
         parameters=sum(model.size(weight.shape) for weight in layer.weights()),
         cached=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.cached),
         state=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.state),
@@ -109,12 +109,12 @@ def _attention_words(part: Attention, model: Model) -> Iterator[str]:
         yield "parameters of an earlier layer"
 
 
-def _feed_words(feed: FeedForward | Experts, sizes: Mapping[str, int]) -> str:
-    if isinstance(feed, FeedForward):
-        kind = "gated {}" if feed.gate is not None or feed.fused else "plain {}"
-        layer = Message(kind, sizes[str(feed.down.inner[0])])
-        return joined(", ", (layer, "parameters of an earlier layer")) if feed.borrowed else layer
-    chosen, count, width = sizes[feed.routed], sizes["E"], sizes["m"]
-    if not feed.shared:
+def _ffn_words(ffn: FeedForward | Experts, sizes: Mapping[str, int]) -> str:
+    if isinstance(ffn, FeedForward):
+        kind = "gated {}" if ffn.gate is not None or ffn.fused else "plain {}"
+        layer = Message(kind, sizes[str(ffn.down.inner[0])])
+        return joined(", ", (layer, "parameters of an earlier layer")) if ffn.borrowed else layer
+    chosen, count, width = sizes[ffn.routed], sizes["E"], sizes["m"]
+    if not ffn.shared:
         return Message("{} of {} experts of {}", chosen, count, width)
-    return Message("{} of {} experts of {} and {} shared", chosen, count, width, sizes[str(feed.shared.down.inner[0])])
+    return Message("{} of {} experts of {} and {} shared", chosen, count, width, sizes[str(ffn.shared.down.inner[0])])

@@ -34,13 +34,13 @@ def obstacles(network: Network, *, titan: bool) -> list[str]:
 
 
 def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
-    attention, feed = layer.mixer, layer.feed_forward
+    attention, ffn = layer.mixer, layer.feed_forward
     if not (titan and isinstance(attention, LatentAttention) and layer.second_mixer is None):
         yield from _of_attention(layer)
-    if layer.second_feed_forward is not None or not isinstance(feed, FeedForward | Experts if titan else FeedForward):
+    if layer.second_feed_forward is not None or not isinstance(ffn, FeedForward | Experts if titan else FeedForward):
         yield "routed experts"
-    elif isinstance(feed, FeedForward):
-        yield from _of_feed(feed)
+    elif isinstance(ffn, FeedForward):
+        yield from _of_ffn(ffn)
     if layer.residual != "sequential" or layer.extra is not None:
         yield Message("layers connected as {!r}", layer.residual)
     yield from (Message("{!r} norms", norm.kind) for norm in layer.norms if norm.kind != "rms")
@@ -59,10 +59,10 @@ def _of_attention(layer: Layer) -> Iterator[str]:
         yield "norms over all heads together"
 
 
-def _of_feed(feed: FeedForward) -> Iterator[str]:
-    if feed.fused or feed.gate is None or feed.activation_weights:
+def _of_ffn(ffn: FeedForward) -> Iterator[str]:
+    if ffn.fused or ffn.gate is None or ffn.activation_weights:
         yield "feed-forward layers other than gated ones with three matrices"
-    elif feed.down.bias:
+    elif ffn.down.bias:
         yield "a bias that all ranks add to a sum over them"
 
 
@@ -82,8 +82,8 @@ def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[A
     for layer in network.kinds:
         if isinstance(layer.mixer, Attention | LatentAttention):
             shared += [layer.mixer.heads.query, layer.mixer.heads.key]
-        feed = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
-        shared += [feed.up.outer[0]] if isinstance(feed, FeedForward) else []
+        ffn = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
+        shared += [ffn.up.outer[0]] if isinstance(ffn, FeedForward) else []
     return (axis for axis in dict.fromkeys(shared) if measure(axis, sizes) % ranks)
 
 
@@ -93,17 +93,17 @@ def _network(network: Network) -> Network:
 
 
 def _layer(layer: Layer) -> Layer:
-    mixer, feed = layer.mixer, layer.feed_forward
+    mixer, ffn = layer.mixer, layer.feed_forward
     if isinstance(mixer, Attention):
         mixer = replace(mixer, inputs=tuple(map(_columns, mixer.inputs)), **_attended(mixer))
     elif isinstance(mixer, LatentAttention):
         queries = (*mixer.queries[:-1], _columns(mixer.queries[-1]))
         mixer = replace(mixer, queries=queries, expand=_columns(mixer.expand), **_attended(mixer))
-    if isinstance(feed, Experts):
-        feed = replace(feed, shared=None if feed.shared is None else _fed(feed.shared))
-    elif isinstance(feed, FeedForward):
-        feed = _fed(feed)
-    return replace(layer, mixer=mixer, feed_forward=feed, norms=tuple(map(_whole, layer.norms)))
+    if isinstance(ffn, Experts):
+        ffn = replace(ffn, shared=None if ffn.shared is None else _fed(ffn.shared))
+    elif isinstance(ffn, FeedForward):
+        ffn = _fed(ffn)
+    return replace(layer, mixer=mixer, feed_forward=ffn, norms=tuple(map(_whole, layer.norms)))
 
 
 def _attended(mixer: Attention | LatentAttention) -> dict[str, Any]:
@@ -112,10 +112,10 @@ def _attended(mixer: Attention | LatentAttention) -> dict[str, Any]:
     return {"heads": heads, "output": _rows(mixer.output)}
 
 
-def _fed(feed: FeedForward) -> FeedForward:
-    if feed.gate is None:
-        raise TypeError(feed)
-    return replace(feed, gate=_columns(feed.gate), up=_columns(feed.up), down=_rows(feed.down))
+def _fed(ffn: FeedForward) -> FeedForward:
+    if ffn.gate is None:
+        raise TypeError(ffn)
+    return replace(ffn, gate=_columns(ffn.gate), up=_columns(ffn.up), down=_rows(ffn.down))
 
 
 def _ends(ends: Ends) -> Ends:

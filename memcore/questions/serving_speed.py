@@ -90,8 +90,8 @@ def _known(found: ServingEstimate) -> bool:
     if basics.speculation or basics.draft or layout.pipeline > 1 or layout.context > 1:
         return False
     mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
-    feeds = [feed for layer, _ in job.model.layers for feed in layer.feeds]
-    if layout.data > 1 and any(isinstance(feed, Experts) for feed in feeds):
+    ffns = [ffn for layer, _ in job.model.layers for ffn in layer.ffns]
+    if layout.data > 1 and any(isinstance(ffn, Experts) for ffn in ffns):
         return False
     return bool(mixers) and all(isinstance(each, Attention) for each in mixers)
 

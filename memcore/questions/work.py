@@ -91,12 +91,12 @@ def _work(known: _Known, sequence: int) -> Work:
                 seen = min(sequence, model.window or sequence) if mixer.mask != "full" else sequence
                 operations += count * 2 * seen * measure(heads.query, sizes) * width / (1 if seen < sequence else 2)
                 keys += count * measure(heads.key, sizes) * width
-        for feed in layer.feeds:
-            if isinstance(feed, Experts):
-                routed += count * sum(model.size(weight.shape) for weight in feed.experts)
-                chosen += count * sizes[feed.routed]
+        for ffn in layer.ffns:
+            if isinstance(ffn, Experts):
+                routed += count * sum(model.size(weight.shape) for weight in ffn.experts)
+                chosen += count * sizes[ffn.routed]
                 sparse += count
-                active += count * sum(model.size(w.shape) for w in feed.experts) * sizes[feed.routed] / sizes["E"]
+                active += count * sum(model.size(w.shape) for w in ffn.experts) * sizes[ffn.routed] / sizes["E"]
     columns = max(model.active_parameters - looked_up - positions - sizes["V"] * sizes["h"], 0) / sizes["h"]
     return Work(
         products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
@@ -132,7 +132,7 @@ def _elementwise(model: Model) -> float:
     head = sizes["V"] * sizes["h"]
     columns = max(model.active_parameters - 2 * head, 0) / sizes["h"]
     chosen = sum(
-        count * sizes[feed.routed] for layer, count in model.layers for feed in layer.feeds if isinstance(feed, Experts)
+        count * sizes[ffn.routed] for layer, count in model.layers for ffn in layer.ffns if isinstance(ffn, Experts)
     )
     return 2 * ((10 * model.num_layers + 6 * chosen) * sizes["h"] + columns) + 16 * sizes["V"]
 

@@ -141,10 +141,10 @@ def _rotating(model: Model, images: Images, size: Fraction | int, budget: int, r
                 tensor("stacked and rotated queries and keys", ACTIVATIONS, own, size, sizes, _QWEN, copies=4),
                 tensor("attention output of the tower", ACTIVATIONS, own, size, sizes, _QWEN),
             ]
-    for feed in layer.feeds:
-        if isinstance(feed, FeedForward):
-            wide = (*tokens, Quotient(feed.down.inner, "TP"))
-            title, copies = "feed-forward of the tower", 2 if feed.gate is None else 3
+    for ffn in layer.ffns:
+        if isinstance(ffn, FeedForward):
+            wide = (*tokens, Quotient(ffn.down.inner, "TP"))
+            title, copies = "feed-forward of the tower", 2 if ffn.gate is None else 3
             yield [hidden(3 + kept), tensor(title, ACTIVATIONS, wide, size, sizes, _SOURCE, copies=copies)]
 
 
@@ -155,14 +155,14 @@ def _feeding(model: Model, images: Images, dtype: str, budget: int, ranks: int) 
     layer = model.network.towers[-1].runs[0][0]
     hidden = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
     found = [tensor("residual stream of the tower", ACTIVATIONS, (*tokens, *hidden), size, sizes, _SOURCE, copies=2)]
-    for feed in layer.feeds:
-        if isinstance(feed, FeedForward):
-            copies = 2 if feed.gate is None else 3
+    for ffn in layer.ffns:
+        if isinstance(ffn, FeedForward):
+            copies = 2 if ffn.gate is None else 3
             found.append(
                 tensor(
                     "feed-forward of the tower",
                     ACTIVATIONS,
-                    (*tokens, Quotient(feed.down.inner, "TP")),
+                    (*tokens, Quotient(ffn.down.inner, "TP")),
                     size,
                     sizes,
                     _SOURCE,

@@ -90,10 +90,10 @@ def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
         if isinstance(mixer, LatentAttention):
             yield [*stream, *_latent(step, mixer)]
     read = [entry for mixer in layer.mixers[:1] for entry in _read(step, mixer)]
-    for feed in layer.feeds:
-        dense = feed.shared if isinstance(feed, Experts) else feed
-        if isinstance(feed, Experts):
-            yield [*stream, *read, *_routed(step, feed), *_inside(step, feed)]
+    for ffn in layer.ffns:
+        dense = ffn.shared if isinstance(ffn, Experts) else ffn
+        if isinstance(ffn, Experts):
+            yield [*stream, *read, *_routed(step, ffn), *_inside(step, ffn)]
         if dense is not None:
             yield [*stream, *read, *_dense(step, dense)]
 
@@ -133,29 +133,29 @@ def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
 
 def gates(step: Step, stage: Stage) -> int:
     """Return the bytes of the largest gate and up of a stage's dense layers."""
-    feeds = [feed.shared if isinstance(feed, Experts) else feed for layer in stage.kinds for feed in layer.feeds]
-    return max((_gate_and_up(step, feed).bytes for feed in feeds if feed is not None), default=0)
+    ffns = [ffn.shared if isinstance(ffn, Experts) else ffn for layer in stage.kinds for ffn in layer.ffns]
+    return max((_gate_and_up(step, ffn).bytes for ffn in ffns if ffn is not None), default=0)
 
 
-def _gate_and_up(step: Step, feed: FeedForward) -> Entry:
-    parts = [part for part in (feed.gate, feed.up) if part is not None]
+def _gate_and_up(step: Step, ffn: FeedForward) -> Entry:
+    parts = [part for part in (ffn.gate, ffn.up) if part is not None]
     outer = tuple((TOKENS, *sharded(part.outer, TENSOR)) for part in parts)
     shape: Shape = outer[0] if len(outer) == 1 else (Total("gate and up", outer),)
     return tensor("gate and up", ACTIVATIONS, shape, BYTES[step.dtype], step.sizes, _PIECE)
 
 
-def _dense(step: Step, feed: FeedForward) -> list[Entry]:
+def _dense(step: Step, ffn: FeedForward) -> list[Entry]:
     size, sizes = BYTES[step.dtype], step.sizes
-    down = (TOKENS, *sharded(feed.down.inner, TENSOR))
+    down = (TOKENS, *sharded(ffn.down.inner, TENSOR))
     found = [
-        _gate_and_up(step, feed),
+        _gate_and_up(step, ffn),
         tensor("activated gate times up", ACTIVATIONS, down, size, sizes, _PIECE),
     ]
-    quantized = step.format.activations if step.format and feed.kind in step.format.covers else None
+    quantized = step.format.activations if step.format and ffn.kind in step.format.covers else None
     if quantized is not None:
         source = "vllm, _custom_ops.py: outputs of quantizing kernels are allocated ahead"
         found.append(tensor("quantized activated gate times up", ACTIVATIONS, down, quantized, sizes, source))
-        found.append(tensor("quantized layer input", ACTIVATIONS, (TOKENS, *feed.up.inner), quantized, sizes, source))
+        found.append(tensor("quantized layer input", ACTIVATIONS, (TOKENS, *ffn.up.inner), quantized, sizes, source))
     elif step.benchmark:
         found.append(
             Entry(
@@ -170,7 +170,7 @@ def _dense(step: Step, feed: FeedForward) -> list[Entry]:
     return found
 
 
-def _routed(step: Step, feed: Experts) -> list[Entry]:
+def _routed(step: Step, ffn: Experts) -> list[Entry]:
     size, sizes = BYTES[step.dtype], step.sizes
     return [
         tensor("router logits", ACTIVATIONS, (TOKENS, "E"), 4, sizes, _MOE, copies=2),
@@ -178,25 +178,25 @@ def _routed(step: Step, feed: Experts) -> list[Entry]:
     ]
 
 
-def _inside(step: Step, feed: Experts) -> list[Entry]:
+def _inside(step: Step, ffn: Experts) -> list[Entry]:
     """The two buffers of kernels that allocate them themselves: each is shared with what is narrower than 16 bits."""
     if not step.allocates_in_experts:
         return []
-    return [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, feed)]
+    return [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
 
 
 def expert_workspace(step: Step, stage: Stage) -> list[Entry]:
     """Two buffers for all tokens and their experts: for the input or the activated product, and for gate and up."""
-    feeds = dict.fromkeys(feed for layer in stage.kinds for feed in layer.feeds if isinstance(feed, Experts))
-    return largest([entry for feed in feeds for entry in _buffers(step, feed)], 2)
+    ffns = dict.fromkeys(ffn for layer in stage.kinds for ffn in layer.ffns if isinstance(ffn, Experts))
+    return largest([entry for ffn in ffns for entry in _buffers(step, ffn)], 2)
 
 
-def _buffers(step: Step, feed: Experts) -> Iterator[Entry]:
-    tokens: Shape = (TOKENS, feed.routed)
+def _buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
+    tokens: Shape = (TOKENS, ffn.routed)
     own: Shape = sharded(("m",), EXPERT_TENSOR)
-    wide: Shape = (2 if feed.gated else 1, *own)
+    wide: Shape = (2 if ffn.gated else 1, *own)
     for title, width in (("input or product", own), ("gate and up", wide)):
-        shape = (*tokens, *max((width, (feed.reads,)), key=lambda each: product(each, step.sizes)))
+        shape = (*tokens, *max((width, (ffn.reads,)), key=lambda each: product(each, step.sizes)))
         text = Message("experts' workspace: {}", title)
         yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
 

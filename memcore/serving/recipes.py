@@ -18,7 +18,7 @@ from memcore.networks.parts import Experts, SpecialMixer
 from memcore.serving.checkpoint import Part, Stored
 from memcore.serving.formats import FORMATS, MATRICES, Format
 
-FEEDS = frozenset({"feed-forward", "shared-expert", "routed-expert"})
+FFNS = frozenset({"feed-forward", "shared-expert", "routed-expert"})
 ATTENTION = frozenset({"attention", "linear-attention"})
 _SMALL = ("linear_attn.in_proj_a", "linear_attn.in_proj_b", "linear_attn.in_proj_ba", "linear_attn.conv1d")
 """What no recipe quantizes in linear attention."""
@@ -41,7 +41,7 @@ def recipe(name: str, model: Model, maker: str = "") -> Recipe:
     """The usual recipe of a format for a network, or the one of whoever made the repository."""
     mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
     hybrid = any(isinstance(mixer, SpecialMixer) for mixer in mixers)
-    routed = any(isinstance(feed, Experts) for layer, _ in model.layers for feed in layer.feeds)
+    routed = any(isinstance(ffn, Experts) for layer, _ in model.layers for ffn in layer.ffns)
     chosen = FORMATS[name]
     everything = _covering(chosen, MATRICES)
     gated = hybrid and model.network.family.startswith(_GATED)
@@ -65,17 +65,17 @@ def _usual(name: str, *, hybrid: bool, routed: bool) -> Stored:
         return _covering(chosen, MATRICES)
     if name == "nvfp4":
         part = Part(format=FORMATS["fp8"], kinds=ATTENTION)
-        return replace(_covering(chosen, FEEDS), parts=(part,))
+        return replace(_covering(chosen, FFNS), parts=(part,))
     if routed:
         # Mixtures keep attention in 16 bits; llm-compressor's int4 mixtures have groups of 32.
-        return _covering(chosen.with_groups(32) if name == "int4" else chosen, FEEDS)
+        return _covering(chosen.with_groups(32) if name == "int4" else chosen, FFNS)
     return _covering(chosen, MATRICES - {"linear-attention"} if name == "awq" else MATRICES)
 
 
 def _modelopt() -> Stored:
     chosen = FORMATS["nvfp4"]
     attention, head = Part(format=FORMATS["fp8"], kinds=ATTENTION), Part(format=chosen, targets=("lm_head",))
-    return replace(_covering(chosen, FEEDS), parts=(attention, head))
+    return replace(_covering(chosen, FFNS), parts=(attention, head))
 
 
 def _compressor() -> Stored:
@@ -100,7 +100,7 @@ def _largest(chosen: Format, *, routed: bool) -> Stored:
     """Feed-forward layers alone, in a mixture experts alone and not the first layer, in groups of 32."""
     fine = chosen.with_groups(32) if chosen.name in ("int4", "awq", "gptq") else chosen
     if not routed:
-        return _covering(fine, FEEDS)
+        return _covering(fine, FFNS)
     found = _covering(fine, frozenset({"routed-expert"}))
     return replace(found, ignored=(*found.ignored, "layers.0"))
 

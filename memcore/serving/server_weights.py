@@ -206,10 +206,10 @@ def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
     basics, sizes = job.basics, job.basics.sizes
     major = basics.accelerator.major if basics.accelerator else 9
     for layer, numbers in stage.kinds.items():
-        for feed in layer.feeds:
-            if isinstance(feed, Experts):
+        for ffn in layer.ffns:
+            if isinstance(ffn, Experts):
                 many = product((sizes["E"],), sizes) // sizes["EP"]
-                wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((feed.reads,), sizes)
+                wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((ffn.reads,), sizes)
                 for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden, tile):
                     yield tensor(
                         Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,

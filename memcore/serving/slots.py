@@ -74,8 +74,8 @@ def _layer_slots(layer: Layer) -> Iterator[Slot]:
         else:
             found = _special(mixer)
         yield from _of_kind(found, layer.kind)
-    for feed in layer.feeds:
-        yield from _of_kind(_experts(feed) if isinstance(feed, Experts) else _feed_forward(feed), layer.kind)
+    for ffn in layer.ffns:
+        yield from _of_kind(_experts(ffn) if isinstance(ffn, Experts) else _feed_forward(ffn), layer.kind)
     yield from _of_kind((each for norm in layer.norms for each in _norm(norm)), layer.kind)
     if layer.extra is not None:
         yield from _of_kind((_plain(weight) for weight in layer.extra.parameters), layer.kind)
@@ -136,29 +136,29 @@ def _special(mixer: SpecialMixer) -> Iterator[Slot]:
     yield from (_plain(weight) for weight in mixer.weights())
 
 
-def _feed_forward(feed: FeedForward) -> Iterator[Slot]:
-    if not feed.borrowed:
-        parts = [part for part in (feed.gate, feed.up) if part is not None]
-        name = _renamed(feed.up.name, "gate_up_proj") if len(parts) == 2 else feed.up.name
+def _feed_forward(ffn: FeedForward) -> Iterator[Slot]:
+    if not ffn.borrowed:
+        parts = [part for part in (ffn.gate, ffn.up) if part is not None]
+        name = _renamed(ffn.up.name, "gate_up_proj") if len(parts) == 2 else ffn.up.name
         rows = [sharded(part.outer, TENSOR) for part in parts]
-        yield from _merged(parts, name, feed.kind, rows, feed.up.inner)
-        yield from _row_parallel(feed.down, feed.kind)
-        yield from (_plain(weight) for weight in feed.activation_weights)
+        yield from _merged(parts, name, ffn.kind, rows, ffn.up.inner)
+        yield from _row_parallel(ffn.down, ffn.kind)
+        yield from (_plain(weight) for weight in ffn.activation_weights)
 
 
-def _experts(feed: Experts) -> Iterator[Slot]:
-    yield from _merged((feed.router,), feed.router.name, "router", (feed.router.outer,), feed.router.inner)
-    yield from (_plain(weight) for weight in feed.routing)
-    for part in feed.latent:
+def _experts(ffn: Experts) -> Iterator[Slot]:
+    yield from _merged((ffn.router,), ffn.router.name, "router", (ffn.router.outer,), ffn.router.inner)
+    yield from (_plain(weight) for weight in ffn.routing)
+    for part in ffn.latent:
         yield from _merged((part,), part.name, "shared-expert", (part.outer,), part.inner)
-    yield from (_expert(weight) for weight in feed.experts)
-    if feed.shared is not None:
-        yield from _feed_forward(feed.shared)
-    if feed.shared_gate is not None:
-        gate = feed.shared_gate
+    yield from (_expert(weight) for weight in ffn.experts)
+    if ffn.shared is not None:
+        yield from _feed_forward(ffn.shared)
+    if ffn.shared_gate is not None:
+        gate = ffn.shared_gate
         yield from _merged((gate,), gate.name, "router", (gate.outer,), gate.inner)
-    if feed.correction is not None:
-        yield Slot(name=f"{feed.router.name}.e_score_correction_bias", kind="router", rows=(feed.router.outer,))
+    if ffn.correction is not None:
+        yield Slot(name=f"{ffn.router.name}.e_score_correction_bias", kind="router", rows=(ffn.router.outer,))
 
 
 def _expert(weight: Weight) -> Slot:

@@ -95,8 +95,8 @@ def _dense(layer: Layer) -> tuple[Layer, bool]:
 
     EAGLE's heads are layers of Llama whatever the model has (vllm, model_executor/models/llama_eagle3.py).
     """
-    feeds = [feed for feed in layer.feeds if not isinstance(feed, Experts)]
-    own = feeds[0] if feeds else None
+    ffns = [ffn for ffn in layer.ffns if not isinstance(ffn, Experts)]
+    own = ffns[0] if ffns else None
     return replace(layer, feed_forward=own, second_feed_forward=None), own is None
 
 

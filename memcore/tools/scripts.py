@@ -187,8 +187,8 @@ def _targets(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The layers that Unsloth's models with towers adapt where they are chosen by kind."""
     if not any(name in given for name in _PARTS):
         return {}
-    attention, feeds = (given.get(name, True) is not False for name in _PARTS[2:])
-    return {"target_modules": "all-linear" if attention and feeds else _SEVEN[:4] if attention else _SEVEN[4:]}
+    attention, ffns = (given.get(name, True) is not False for name in _PARTS[2:])
+    return {"target_modules": "all-linear" if attention and ffns else _SEVEN[:4] if attention else _SEVEN[4:]}
 
 
 def _checkpoints(said: object) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def constants(model: Model, stored: str) -> Iterator[Buffer]:
             if isinstance(mixer, SpecialMixer) and mixer.variant == "recurrent-gemma":
                 module = f"{model.network.path}.*.{mixer.module}.rg_lru"
                 yield Buffer(rule="last_state", module=module, shape=("b", "D"), dtype="fp32", layer=layer)
-        for feed in layer.feeds:
-            for held in feed.buffers if isinstance(feed, Experts) else ():
+        for ffn in layer.ffns:
+            for held in ffn.buffers if isinstance(ffn, Experts) else ():
                 module, dtype = f"{model.network.path}.*.{held.name}", held.dtype or stored
                 yield Buffer(rule="routing_buffer", module=module, shape=held.shape, dtype=dtype, layer=layer)
 

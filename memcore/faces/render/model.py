@@ -55,7 +55,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "layers": row.layers,
         "count": row.count,
         "mixer": row.mixer,
-        "feed_forward": row.feed,
+        "feed_forward": row.ffn,
         "parameters": row.parameters,
         "kv_elements_per_token": row.cached,
         "state_elements_per_sequence": row.state,
@@ -88,7 +88,7 @@ def model_text(model: Model) -> str:
     head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
     lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
     columns = ("layers", "mixer", "feed-forward", "parameters each", "KV/token")
-    rows = [(row.layers, row.mixer, row.feed, f"{row.parameters:,}", f"{row.cached:,}") for row in layer_rows(model)]
+    rows = [(row.layers, row.mixer, row.ffn, f"{row.parameters:,}", f"{row.cached:,}") for row in layer_rows(model)]
     lines += section("Layers", table([columns, *rows], right=(3, 4)))
     lines += section("Sizes", table(_widths(model), right=(1,)))
     lines += section("Parameters", table(_counts(model), right=(1,)))
@@ -143,7 +143,7 @@ def _caches(model: Model) -> Iterator[tuple[str, str]]:
 def model_html(model: Model) -> str:
     """The page's view: the strip of layers, and the same as tables."""
     rows = [
-        (row.layers, translated(row.mixer), translated(row.feed), f"{row.parameters:,}", f"{row.cached:,}")
+        (row.layers, translated(row.mixer), translated(row.ffn), f"{row.parameters:,}", f"{row.cached:,}")
         for row in layer_rows(model)
     ]
     warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in model.warnings)
@@ -175,7 +175,7 @@ _KINDS = {
 def _legend(model: Model) -> str:
     """Return what the colours of the strip mean, those that it has."""
     rows = layer_rows(model)
-    used = {each for row in rows for each in (_mixer_class(row), _feed_class(row))}
+    used = {each for row in rows for each in (_mixer_class(row), _ffn_class(row))}
     titles = ((name, translated(title)) for name, title in _KINDS.items() if name in used)
     items = (f'<li><span class="swatch {name}"></span>{title}</li>' for name, title in titles)
     return f'<ul class="legend">{"".join(items)}</ul>'
@@ -189,7 +189,7 @@ def layer_strip(model: Model) -> str:
     """The stack of layers as a strip, first to last: above what mixes tokens, below the feed-forward layers."""
     order, rows = layer_order(model), {row.layer: row for row in layer_rows(model)}
     words = {id(layer): rows[layer] for layer in order}
-    said = {layer: f"{translated(row.mixer)}{say('and-also')}{translated(row.feed)}" for layer, row in rows.items()}
+    said = {layer: f"{translated(row.mixer)}{say('and-also')}{translated(row.ffn)}" for layer, row in rows.items()}
     width = 100 / max(len(order), 1)
     body = []
     for number, layer in enumerate(order):
@@ -197,9 +197,9 @@ def layer_strip(model: Model) -> str:
         title = f"<title>{escape(say('layer-is', number=number, words=said[layer]))}</title>"
         place = f'x="{number * width:.3f}%" width="{width * 0.9:.3f}%"'
         body.append(f'<g>{title}<rect class="{_mixer_class(row)}" {place} y="0" height="22"/>')
-        body.append(f'<rect class="{_feed_class(row)}" {place} y="24" height="22"/></g>')
+        body.append(f'<rect class="{_ffn_class(row)}" {place} y="24" height="22"/></g>')
     layers = say("and-also").join(
-        say("layers-with", count=row.count, mixer=translated(row.mixer), feed=translated(row.feed))
+        say("layers-with", count=row.count, mixer=translated(row.mixer), ffn=translated(row.ffn))
         for row in rows.values()
     )
     label = say("layers-are", count=len(order), parameters=format_count(model.parameters), layers=layers)
@@ -218,8 +218,8 @@ def _mixer_class(row: Row) -> str:
     return "strip-recurrent"
 
 
-def _feed_class(row: Row) -> str:
-    feeds = row.layer.feeds
-    if not feeds:
+def _ffn_class(row: Row) -> str:
+    ffns = row.layer.ffns
+    if not ffns:
         return "strip-none"
-    return "strip-experts" if any(isinstance(feed, Experts) for feed in feeds) else "strip-dense"
+    return "strip-experts" if any(isinstance(ffn, Experts) for ffn in ffns) else "strip-dense"

@@ -138,16 +138,16 @@ def _loss(logits: Sequence[Tensor], labels: Tensor) -> Tensor:
 
 
 def _block(x: Tensor, weights: Weights, layer: Layer, step: Step, tables: tuple[Tensor, Tensor]) -> Tensor:
-    part, feed = layer.mixer, layer.feed_forward
-    if not (isinstance(part, Attention) and isinstance(feed, FeedForward)):
+    part, ffn = layer.mixer, layer.feed_forward
+    if not (isinstance(part, Attention) and isinstance(ffn, FeedForward)):
         raise TypeError(layer)
     n_1 = _norm(x, weights, layer.norms[0])
     h = _attention(n_1, weights, part, step, tables)
     if layer.residual != "sequential":
         n_2 = n_1 if layer.residual == _SHARED else _norm(x, weights, layer.norms[1])
-        return add(add(x, h), _feed_forward(n_2, weights, feed))
+        return add(add(x, h), _feed_forward(n_2, weights, ffn))
     x = add(x, h)
-    return add(x, _feed_forward(_norm(x, weights, layer.norms[1]), weights, feed))
+    return add(x, _feed_forward(_norm(x, weights, layer.norms[1]), weights, ffn))
 
 
 def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:

@@ -104,14 +104,14 @@ def linear_targets(network: Network, targets: Collection[str]) -> tuple[str, ...
 
 
 def _names(layer: Layer, targets: Collection[str]) -> Iterator[str]:
-    part, feed = layer.mixer, layer.feed_forward
+    part, ffn = layer.mixer, layer.feed_forward
     if isinstance(part, Attention):
         if set(targets) & set(_HEADS):
             yield _leaf(part.inputs[0])
         if "o_proj" in targets:
             yield _leaf(part.output)
-    if isinstance(feed, FeedForward):
-        own = zip(TARGETS[4:], (feed.gate, feed.up, feed.down), strict=True)
+    if isinstance(ffn, FeedForward):
+        own = zip(TARGETS[4:], (ffn.gate, ffn.up, ffn.down), strict=True)
         yield from (_leaf(each) for name, each in own if name in targets and each is not None)
 
 

@@ -48,12 +48,12 @@ def _wanted(network: Network) -> dict[str, bool]:
     mixers = [layer.mixer for layer in layers]
     heads = [part for part in mixers if isinstance(part, Attention)]
     latent = [part for part in mixers if isinstance(part, LatentAttention)]
-    feeds = [layer.feed_forward for layer in layers if isinstance(layer.feed_forward, FeedForward)]
+    ffns = [layer.feed_forward for layer in layers if isinstance(layer.feed_forward, FeedForward)]
     sparse = list(experts_of(network))
     return {
         "layers one after the other": all(layer.residual == "sequential" for layer in layers),
         "attention in every layer": len(heads) + len(latent) == len(layers),
-        "a feed-forward layer in every layer": len(feeds) + sum(isinstance(x.feed_forward, Experts) for x in layers)
+        "a feed-forward layer in every layer": len(ffns) + sum(isinstance(x.feed_forward, Experts) for x in layers)
         == len(layers),
         "RMSNorm": all(each.kind == "rms" for layer in layers for each in layer.norms),
         "separate query, key and value matrices": all(len(part.inputs) == 3 for part in heads),
@@ -61,7 +61,7 @@ def _wanted(network: Network) -> dict[str, bool]:
         "rotary embeddings over whole heads": all(part.rotary == "full" for part in heads),
         "attention to all tokens": all(each.mask == "full" for each in mixers if each is not None),
         "latent attention without an indexer": not any(part.indexer for part in latent),
-        "a gated feed-forward layer": all(part.gate is not None for part in feeds),
+        "a gated feed-forward layer": all(part.gate is not None for part in ffns),
         "the experts of DeepSeek or Qwen3": all(_expressible(part) for part in sparse),
         "a final norm": network.ends.final_norm is not None,
         "no towers": not network.towers,
@@ -92,7 +92,7 @@ def _buffers(network: Network) -> Iterator[Buffer]:
     else:
         yield Buffer(rule="rotary_table", module="freqs_cis", shape=("s", "d"), dtype="fp32")
     for layer in network.kinds:
-        for part in layer.feeds:
+        for part in layer.ffns:
             for name in ("expert_bias", "tokens_per_expert") if isinstance(part, Experts) else ():
                 module = f"{network.path}.*.{part.module}.{name}"
                 yield Buffer(rule="routing_buffer", module=module, shape=("E",), dtype="fp32", layer=layer)

@@ -15,7 +15,7 @@ from memcore.layers.transformers.feed_forward import feed_forward
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.own_experts import dbrx, jittered, jittered_view, llama4
 from memcore.layers.transformers.routers import route
-from memcore.networks.parts import Experts, Feed, FeedForward
+from memcore.networks.parts import Experts, FeedForward, Ffn
 from memcore.networks.weights import Norm, Weight
 from memcore.tensors.arithmetic import add_in_place, sigmoid, total
 from memcore.tensors.autograd import attach, tracked
@@ -221,7 +221,7 @@ def _hy_v3(hidden_states: Tensor, weights: Weights, part: Experts, context: Cont
         return add(routed_output, _shared(hidden_states, weights, part.shared, context))
 
 
-def beside(residual: Tensor, weights: Weights, part: Feed) -> tuple[Tensor, ...]:
+def beside(residual: Tensor, weights: Weights, part: Ffn) -> tuple[Tensor, ...]:
     """Run the experts of a Gemma 4 layer after its dense feed-forward block; local variables keep tensors alive."""
     if not isinstance(part, Experts):
         raise TypeError(part)

@@ -55,7 +55,7 @@ def falcon_linear(x: Tensor, weights: Weights, part: Linear) -> Tensor:
         return add(hidden_states, weights[f"{part.name}.bias"]) if part.bias else hidden_states
 
 
-def feed_falcon(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+def ffn_falcon(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
     """Falcon's feed-forward module."""
     with x.tape.module(part.module):
         x = ACTIVATIONS[part.activation](falcon_linear(x, weights, part.up))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.experts import beside
-from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.ffns import ffn
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
 from memcore.networks.network import Layer
@@ -38,7 +38,7 @@ def _gemma4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     hidden_states = add(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[2])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     if layer.second_feed_forward is not None:
         hidden_states_1 = norm(hidden_states, weights, Norm("post_feedforward_layernorm_1", _POWER))
         hidden_states_2, _scores, *_local = beside(residual, weights, layer.second_feed_forward)
@@ -77,7 +77,7 @@ def _gemma3n(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     attn_gated = add(active_prediction, attn)
     attn_laurel = scale(add(attn_gated, laurel_output), "div")
     attn_norm = norm(attn_laurel, weights, layer.norms[2])
-    attn_ffw = feed(attn_norm, weights, layer, context)
+    attn_ffw = ffn(attn_norm, weights, layer, context)
     attn_ffw_norm = norm(attn_ffw, weights, layer.norms[3])
     attn_ffw_laurel_gated = add(attn_laurel, attn_ffw_norm)
     corrected_predictions = _correct(predictions, attn_ffw_laurel_gated, weights)

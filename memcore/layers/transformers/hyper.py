@@ -6,7 +6,7 @@ Source: `models/deepseek_v4` (`DeepseekV4HyperConnection`, `DeepseekV4DecoderLay
 from __future__ import annotations
 
 from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.ffns import ffn
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm, unweighted_norm
 from memcore.networks.network import Layer
@@ -31,7 +31,7 @@ def hyper_connected(hidden_states: Tensor, weights: Weights, layer: Layer, conte
     attn_output, _scores = mix(norm(collapsed, weights, layer.norms[0]), weights, layer, context)
     hidden_states = add(_expanded(to(post, dtype), attn_output), _mixed(to(comb, dtype), hidden_states))
     post, comb, collapsed = _connection(hidden_states, weights, "ffn_hc", rounds)
-    mlp_output = feed(norm(collapsed, weights, layer.norms[1]), weights, layer, context)
+    mlp_output = ffn(norm(collapsed, weights, layer.norms[1]), weights, layer, context)
     return add(_expanded(to(post, dtype), mlp_output), _mixed(to(comb, dtype), hidden_states))
 
 

@@ -28,7 +28,7 @@ def fitting(network: Network, kernels: frozenset[str]) -> frozenset[str]:
     has = {
         "rms_norm": any(norm.kind in LIGER_NORMS for layer in layers for norm in layer.norms),
         "rope": any(isinstance(part, Attention) and part.rotary == "full" for layer in layers for part in layer.mixers),
-        "swiglu": any(is_gated(feed) for layer in layers for feed in layer.feeds),
+        "swiglu": any(is_gated(ffn) for layer in layers for ffn in layer.ffns),
     }
     return frozenset(name for name in kernels if has[name])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.feeds import feed, run_feed
+from memcore.layers.transformers.ffns import ffn, run_ffn
 from memcore.layers.transformers.mixers import mix, run_mixer
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.recurrent.shared import projection
-from memcore.layers.transformers.recurrent.zamba import zamba2_feed
+from memcore.layers.transformers.recurrent.zamba import zamba2_ffn
 from memcore.networks.network import Layer
 from memcore.networks.parts import FeedForward
 from memcore.networks.weights import Norm
@@ -26,7 +26,7 @@ def _single(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     residual = hidden_states
     hidden_states = norm(to(hidden_states, weights[f"{layer.norms[0].name}.weight"].dtype), weights, layer.norms[0])
     if layer.mixer is None:
-        hidden_states = feed(hidden_states, weights, layer, context)
+        hidden_states = ffn(hidden_states, weights, layer, context)
     else:
         hidden_states, _scores = mix(hidden_states, weights, layer, context)
     return add(residual, hidden_states)
@@ -50,10 +50,10 @@ def _granite(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
     if layer.feed_forward is None or layer.second_feed_forward is None:
-        hidden_states = run_feed(hidden_states, weights, layer.feeds[0], context)
+        hidden_states = run_ffn(hidden_states, weights, layer.ffns[0], context)
     else:
-        moe_hidden_states = run_feed(identity(hidden_states), weights, layer.feed_forward, context)
-        shared = run_feed(hidden_states, weights, layer.second_feed_forward, context)
+        moe_hidden_states = run_ffn(identity(hidden_states), weights, layer.feed_forward, context)
+        shared = run_ffn(hidden_states, weights, layer.second_feed_forward, context)
         hidden_states = add(moe_hidden_states, shared)
         del shared
     return add(residual, scale(hidden_states))
@@ -73,11 +73,11 @@ def _falcon_h1(hidden_states: Tensor, weights: Weights, layer: Layer, context: C
     hidden_states = add(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = _multiplied_feed(hidden_states, weights, layer.feed_forward)
+    hidden_states = _multiplied_ffn(hidden_states, weights, layer.feed_forward)
     return add(residual, hidden_states)
 
 
-def _multiplied_feed(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+def _multiplied_ffn(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
     """`FalconH1MLP`."""
     if part.gate is None:
         raise TypeError(part)
@@ -94,7 +94,7 @@ def _griffin(raw_activations: Tensor, weights: Weights, layer: Layer, context: C
     hidden_states, _scores = mix(inputs_normalized, weights, layer, context)
     residual = add(hidden_states, raw_activations)
     hidden_states = norm(residual, weights, layer.norms[1])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     result = add(hidden_states, residual)
     del hidden_states
     return result
@@ -108,7 +108,7 @@ def _minimax(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     hidden_states = add(scale(residual), scale(hidden_states))
     hidden_states = norm(hidden_states, weights, layer.norms[1])
     residual = hidden_states
-    hidden_states = feed(identity(hidden_states), weights, layer, context)
+    hidden_states = ffn(identity(hidden_states), weights, layer, context)
     return add(scale(residual), scale(hidden_states))
 
 
@@ -136,7 +136,7 @@ def _zamba2_shared(hidden_states: Tensor, weights: Weights, layer: Layer, contex
     hidden_states = norm(hidden_states, weights, Norm(f"{_SHARED}.input_layernorm", "rms", ("t",)))
     hidden_states, _scores = run_mixer(hidden_states, weights, layer.second_mixer, context)
     hidden_states = norm(hidden_states, weights, Norm(f"{_SHARED}.pre_ff_layernorm", "rms", ("h",)))
-    return zamba2_feed(hidden_states, weights, layer.feed_forward)
+    return zamba2_ffn(hidden_states, weights, layer.feed_forward)
 
 
 RECURRENT_WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.alibi import attend_bloom, dropout_add
 from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.falcon import feed_falcon
+from memcore.layers.transformers.falcon import ffn_falcon
 from memcore.layers.transformers.feed_forward import activate
-from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.ffns import ffn
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
 from memcore.networks.network import Layer
@@ -32,7 +32,7 @@ def _scaled(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     hidden_states = add(residual, scale(hidden_states))
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     return add(residual, scale(hidden_states))
 
 
@@ -43,7 +43,7 @@ def _norms_after(hidden_states: Tensor, weights: Weights, layer: Layer, context:
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     hidden_states = add(residual, hidden_states)
     residual = hidden_states
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     hidden_states = norm(hidden_states, weights, layer.norms[1])
     return add(residual, hidden_states)
 
@@ -56,7 +56,7 @@ def _dropped(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     hidden_states = add(residual, dropout(hidden_states, layer.dropout))
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     return add(residual, dropout(hidden_states, layer.dropout))
 
 
@@ -68,7 +68,7 @@ def _dropped_inside(hidden_states: Tensor, weights: Weights, layer: Layer, conte
     hidden_states = add(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    hidden_states = dropout(ffn(hidden_states, weights, layer, context), layer.dropout)
     return add(residual, hidden_states)
 
 
@@ -77,7 +77,7 @@ def _stablelm(hidden_states: Tensor, weights: Weights, layer: Layer, context: Co
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     self_attn_output, _scores = mix(hidden_states, weights, layer, context)
     residual = add(residual, self_attn_output)
-    mlp_output = feed(norm(residual, weights, layer.norms[1]), weights, layer, context)
+    mlp_output = ffn(norm(residual, weights, layer.norms[1]), weights, layer, context)
     mlp_output = dropout(mlp_output, layer.dropout)
     return add(residual, mlp_output)
 
@@ -87,7 +87,7 @@ def _onto_residual(hidden_states: Tensor, weights: Weights, layer: Layer, contex
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     self_attn_output, _scores = mix(hidden_states, weights, layer, context)
-    mlp_output = feed(hidden_states, weights, layer, context)
+    mlp_output = ffn(hidden_states, weights, layer, context)
     mlp_output = dropout(mlp_output, layer.dropout)
     return add(add(residual, self_attn_output), mlp_output)
 
@@ -97,7 +97,7 @@ def _neox(hidden_states: Tensor, weights: Weights, layer: Layer, context: Contex
     attn_output, _scores = mix(norm(hidden_states, weights, layer.norms[0]), weights, layer, context)
     attn_output = dropout(attn_output, layer.dropout)
     attn_output = add(attn_output, hidden_states)
-    mlp_output = feed(norm(attn_output, weights, layer.norms[1]), weights, layer, context)
+    mlp_output = ffn(norm(attn_output, weights, layer.norms[1]), weights, layer, context)
     mlp_output = dropout(mlp_output, layer.dropout)
     return add(mlp_output, attn_output)
 
@@ -106,7 +106,7 @@ def _gptj(hidden_states: Tensor, weights: Weights, layer: Layer, context: Contex
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     attn_outputs, attn_weights = mix(hidden_states, weights, layer, context, layer.dropout)
-    feed_forward_hidden_states = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    feed_forward_hidden_states = dropout(ffn(hidden_states, weights, layer, context), layer.dropout)
     hidden_states = add(add(attn_outputs, feed_forward_hidden_states), residual)
     context.leave(attn_weights)
     return hidden_states
@@ -119,7 +119,7 @@ def _gpt_neo(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     hidden_states = add(attn_output, residual)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    feed_forward_hidden_states = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    feed_forward_hidden_states = dropout(ffn(hidden_states, weights, layer, context), layer.dropout)
     hidden_states = add(residual, feed_forward_hidden_states)
     context.leave(attn_weights)
     return hidden_states
@@ -161,7 +161,7 @@ def _bloom(hidden_states: Tensor, weights: Weights, layer: Layer, context: Conte
     attention_output, attn_weights = _bloom_attention(layernorm_output, residual, weights, layer, context)
     layernorm_output = norm(attention_output, weights, layer.norms[1])
     residual = attention_output
-    output = _added_feed(layernorm_output, residual, weights, layer)
+    output = _added_ffn(layernorm_output, residual, weights, layer)
     context.leave(attn_weights)
     return output
 
@@ -173,7 +173,7 @@ def _bloom_after(hidden_states: Tensor, weights: Weights, layer: Layer, context:
     attention_output, attn_weights = _bloom_attention(layernorm_output, residual, weights, layer, context)
     layernorm_output = norm(attention_output, weights, layer.norms[1])
     residual = layernorm_output
-    output = _added_feed(layernorm_output, residual, weights, layer)
+    output = _added_ffn(layernorm_output, residual, weights, layer)
     context.leave(attn_weights)
     return output
 
@@ -193,12 +193,12 @@ def _mpt(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context
     hidden_states = add(dropout(attn_outputs, layer.dropout), residual)
     layernorm_output = norm(hidden_states, weights, layer.norms[1])
     residual = hidden_states
-    output = _added_feed(layernorm_output, residual, weights, layer)
+    output = _added_ffn(layernorm_output, residual, weights, layer)
     context.leave(attn_weights)
     return output
 
 
-def _added_feed(hidden_states: Tensor, residual: Tensor, weights: Weights, layer: Layer) -> Tensor:
+def _added_ffn(hidden_states: Tensor, residual: Tensor, weights: Weights, layer: Layer) -> Tensor:
     """A feed-forward module that adds the residual itself, while its own variables live."""
     part = _dense(layer)
     with hidden_states.tape.module(part.module):
@@ -213,7 +213,7 @@ def _falcon(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     attention_output, attn_weights = mix(attention_layernorm_out, weights, layer, context)
     residual = dropout_add(attention_output, residual, layer.mixer.dropout if layer.mixer else 0.0)
     mlp_layernorm_out = norm(residual, weights, layer.norms[1])
-    mlp_output = feed_falcon(mlp_layernorm_out, weights, _dense(layer))
+    mlp_output = ffn_falcon(mlp_layernorm_out, weights, _dense(layer))
     output = dropout_add(mlp_output, residual, layer.dropout)
     context.leave(attn_weights)
     return output
@@ -226,7 +226,7 @@ def _falcon_parallel(hidden_states: Tensor, weights: Weights, layer: Layer, cont
     attention_output, attn_weights = mix(attention_layernorm_out, weights, layer, context)
     if mlp_layernorm_out is None:
         mlp_layernorm_out = attention_layernorm_out
-    mlp_output = feed_falcon(mlp_layernorm_out, weights, _dense(layer))
+    mlp_output = ffn_falcon(mlp_layernorm_out, weights, _dense(layer))
     mlp_output = add_in_place(mlp_output, attention_output)
     output = dropout_add(mlp_output, residual, layer.dropout)
     context.leave(attn_weights)

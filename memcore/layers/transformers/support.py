@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memcore.errors import UnsupportedError
-from memcore.layers.transformers.feeds import FEEDS, feed_kind
+from memcore.layers.transformers.ffns import FFNS, ffn_kind
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
@@ -48,16 +48,16 @@ def check(network: Network) -> None:
 def _missing(layer: Layer) -> Iterator[str]:
     if layer.residual not in WIRINGS:
         yield Message("layers connected as {!r}", layer.residual)
-    if layer.residual == RESIDUAL and not (layer.mixers and layer.feeds):
+    if layer.residual == RESIDUAL and not (layer.mixers and layer.ffns):
         yield "layers whose attention or feed-forward part is unknown to memcore"
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:
             yield Message("mixer {!r}", mixer_kind(mixer))
         if isinstance(mixer, Attention):
             yield from _missing_in_attention(mixer)
-    for part in layer.feeds:
-        if feed_kind(part) not in FEEDS:
-            yield Message("experts {!r}", feed_kind(part))
+    for part in layer.ffns:
+        if ffn_kind(part) not in FFNS:
+            yield Message("experts {!r}", ffn_kind(part))
     yield from (Message("norm {!r}", norm.kind) for norm in layer.norms if norm.kind not in NORMS)
 
 

@@ -60,10 +60,10 @@ def _in_layer(layer: Layer, path: str) -> Iterator[Buffer]:
     for scalar in _SCALARS.get(layer.residual, ()):
         yield Buffer(rule="layer_scale", module=f"{path}.{scalar}", shape=(), dtype="fp32", layer=layer)
     yield from _in_mixers(layer, path)
-    for feed in layer.feeds:
-        if isinstance(feed, FeedForward) and feed.activation_weights:
+    for ffn in layer.ffns:
+        if isinstance(ffn, FeedForward) and ffn.activation_weights:
             for name in ("beta", "eps"):
-                module = f"{path}.{feed.module}.act_fn.{name}"
+                module = f"{path}.{ffn.module}.act_fn.{name}"
                 yield Buffer(rule="activation_constant", module=module, shape=(), dtype="fp32", layer=layer)
 
 

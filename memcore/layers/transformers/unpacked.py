@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.feeds import feed
+from memcore.layers.transformers.ffns import ffn
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
 from memcore.networks.network import Layer
@@ -24,7 +24,7 @@ def _gpt_oss(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     hidden_states = add(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     del _
     return add(residual, hidden_states)
 
@@ -36,7 +36,7 @@ def _llama4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     hidden_states = add(residual, attention_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     if isinstance(layer.feed_forward, Experts):
         del _
     return add(residual, hidden_states)
@@ -44,7 +44,7 @@ def _llama4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
 
 def _dbrx(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
     resid_states, hidden_states = _norm_attn_norm(hidden_states, weights, layer, context)
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     hidden_states = dropout(hidden_states, layer.dropout)
     return add(resid_states, hidden_states)
 

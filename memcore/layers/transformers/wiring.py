@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from memcore.layers import compiled
 from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.feeds import feed, run_feed
+from memcore.layers.transformers.ffns import ffn, run_ffn
 from memcore.layers.transformers.gemma import GEMMA
 from memcore.layers.transformers.hyper import hyper_connected
 from memcore.layers.transformers.mixers import mix, run_mixer
@@ -41,7 +41,7 @@ def _sequential(hidden_states: Tensor, weights: Weights, layer: Layer, context: 
     hidden_states = compiled.residual(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     return add(residual, hidden_states)
 
 
@@ -52,7 +52,7 @@ def _sequential_kept(hidden_states: Tensor, weights: Weights, layer: Layer, cont
     hidden_states = add(attn_output, residual)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    feed_forward_hidden_states = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    feed_forward_hidden_states = dropout(ffn(hidden_states, weights, layer, context), layer.dropout)
     return add(residual, feed_forward_hidden_states)
 
 
@@ -64,7 +64,7 @@ def _sandwich(hidden_states: Tensor, weights: Weights, layer: Layer, context: Co
     hidden_states = add(residual, hidden_states)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[2])
-    hidden_states = feed(hidden_states, weights, layer, context)
+    hidden_states = ffn(hidden_states, weights, layer, context)
     hidden_states = norm(hidden_states, weights, layer.norms[3])
     return add(residual, hidden_states)
 
@@ -72,7 +72,7 @@ def _sandwich(hidden_states: Tensor, weights: Weights, layer: Layer, context: Co
 def _parallel(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
     attn_output, _scores = mix(norm(hidden_states, weights, layer.norms[0]), weights, layer, context)
     attn_output = dropout(attn_output, layer.dropout)
-    mlp_output = feed(norm(hidden_states, weights, layer.norms[1]), weights, layer, context)
+    mlp_output = ffn(norm(hidden_states, weights, layer.norms[1]), weights, layer, context)
     mlp_output = dropout(mlp_output, layer.dropout)
     return add(add(mlp_output, attn_output), hidden_states)
 
@@ -82,7 +82,7 @@ def _parallel_shared(hidden_states: Tensor, weights: Weights, layer: Layer, cont
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     attn_outputs, _scores = mix(hidden_states, weights, layer, context)
     attn_outputs = dropout(attn_outputs, layer.dropout)
-    mlp_outputs = dropout(feed(hidden_states, weights, layer, context), layer.dropout)
+    mlp_outputs = dropout(ffn(hidden_states, weights, layer, context), layer.dropout)
     return add(add(attn_outputs, mlp_outputs), residual)
 
 
@@ -94,10 +94,10 @@ def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Conte
         hidden_states = norm(hidden_states, weights, norms.pop(0)) if norms else hidden_states
         hidden_states, _scores = run_mixer(hidden_states, weights, mixer, context)
         hidden_states = add(residual, hidden_states)
-    for part in layer.feeds:
+    for part in layer.ffns:
         residual = hidden_states
         hidden_states = norm(hidden_states, weights, norms.pop(0)) if norms else hidden_states
-        hidden_states = run_feed(hidden_states, weights, part, context)
+        hidden_states = run_ffn(hidden_states, weights, part, context)
         hidden_states = add(residual, hidden_states)
     for each in norms:
         hidden_states = norm(hidden_states, weights, each)

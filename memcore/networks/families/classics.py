@@ -27,7 +27,7 @@ _GPT = Family(
             dropout="attn_pdrop",
         )
     },
-    feeds={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True, transposed=True)},
+    ffns={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True, transposed=True)},
     keys={
         "intermediate_size": "n_inner",
         "hidden_act": "activation_function",
@@ -112,7 +112,7 @@ CLASSICS: Mapping[str, Family] = {
                 dropout="attn_pdrop",
             )
         },
-        feeds={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True)},
+        ffns={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True)},
         residual="sequential-kept",
         start="masks-first",
     ),
@@ -128,7 +128,7 @@ CLASSICS: Mapping[str, Family] = {
                 variant="gpt_neo",
             )
         },
-        feeds={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True)},
+        ffns={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias=True)},
         keys={
             "hidden_act": "activation_function",
             "hidden_dropout": "resid_dropout",
@@ -158,7 +158,7 @@ CLASSICS: Mapping[str, Family] = {
                 dropout="attn_pdrop",
             )
         },
-        feeds={"dense": Dense(gate=None, up="fc_in", down="fc_out", bias=True)},
+        ffns={"dense": Dense(gate=None, up="fc_in", down="fc_out", bias=True)},
         keys={
             "intermediate_size": "n_inner",
             "hidden_act": "activation_function",
@@ -187,7 +187,7 @@ CLASSICS: Mapping[str, Family] = {
                 share=0.25,
             )
         },
-        feeds={"dense": Dense(gate=None, up="dense_h_to_4h", down="dense_4h_to_h", bias=True)},
+        ffns={"dense": Dense(gate=None, up="dense_h_to_4h", down="dense_4h_to_h", bias=True)},
         keys={"partial_rotary_factor": "rotary_pct", "embedding_dropout": "hidden_dropout"},
         path="gpt_neox.layers",
         embedding="gpt_neox.embed_in",
@@ -211,7 +211,7 @@ CLASSICS: Mapping[str, Family] = {
                 share=0.5,
             )
         },
-        feeds={"dense": Dense(gate=None, up="fc1", down="fc2", bias=True)},
+        ffns={"dense": Dense(gate=None, up="fc1", down="fc2", bias=True)},
         keys={"hidden_dropout": "resid_pdrop", "embedding_dropout": "embd_pdrop"},
         final_norm="model.final_layernorm",
         head_bias=True,
@@ -234,7 +234,7 @@ CLASSICS: Mapping[str, Family] = {
                 splits_late=True,
             )
         },
-        feeds={"dense": Dense(module="", gate=None, up="fc1", down="fc2", bias="enable_bias")},
+        ffns={"dense": Dense(module="", gate=None, up="fc1", down="fc2", bias="enable_bias")},
         keys={
             "intermediate_size": "ffn_dim",
             "hidden_act": "activation_function",
@@ -268,7 +268,7 @@ CLASSICS: Mapping[str, Family] = {
                 variant="bloom",
             )
         },
-        feeds={
+        ffns={
             "dense": Dense(
                 gate=None, up="dense_h_to_4h", down="dense_4h_to_h", bias=True, fixed_activation="gelu_bloom"
             )
@@ -302,7 +302,7 @@ CLASSICS: Mapping[str, Family] = {
                 dropout="attn_config.attn_pdrop",
             )
         },
-        feeds={
+        ffns={
             "dense": Dense(
                 module="ffn",
                 gate=None,
@@ -339,7 +339,7 @@ CLASSICS: Mapping[str, Family] = {
                 caches_copies="new_decoder_architecture",
             )
         },
-        feeds={
+        ffns={
             "dense": Dense(
                 gate=None,
                 up="dense_h_to_4h",

@@ -222,12 +222,12 @@ def gemma4(config: Config) -> Iterator[Weight]:
         channels = heard.get("subsampling_conv_channels")
         first, second = channels if isinstance(channels, list) and len(channels) == 2 else (128, 32)
         head = width // whole(heard.get("num_attention_heads"), 8)
-        feed, attend, convolve = (
+        ffn, attend, convolve = (
             8 * width * width + 2 * width,
             5 * width * width + head,
             3 * width * width + kernel * width,
         )
-        layer = 2 * feed + attend + convolve + 2 * width + 3 * width
+        layer = 2 * ffn + attend + convolve + 2 * width + 3 * width
         before = 9 * first + first + 9 * first * second + second + width * 32 * second
         yield part("audio_tower", layers * layer, before, matrix(out, width))
         yield part("embed_audio", out * hidden)

@@ -59,7 +59,7 @@ _GEMMA = Family(
 
 _OLMO2 = Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after", rotary="full-fp32")
 
-_LLAMA = Family(feeds={"dense": Dense(bias="mlp_bias")})
+_LLAMA = Family(ffns={"dense": Dense(bias="mlp_bias")})
 
 DECODERS: Mapping[str, Family] = {
     "llama": _LLAMA,
@@ -67,35 +67,35 @@ DECODERS: Mapping[str, Family] = {
     "mistral": Family(mixers={"attention": UNBIASED}, mixer_plan=patterns.sliding),
     "qwen2": Family(mixers={"attention": QUERY_BIASED}, mixer_plan=patterns.qwen),
     "qwen3": Family(mixers={"attention": Grouped(norms=HEAD_NORMS)}, mixer_plan=patterns.qwen),
-    "arcee": Family(feeds={"dense": Dense(gate=None, bias="mlp_bias")}),
+    "arcee": Family(ffns={"dense": Dense(gate=None, bias="mlp_bias")}),
     "seed_oss": Family(
         mixers={"attention": Grouped(output_bias="attention_out_bias")},
-        feeds={"dense": Dense(bias="mlp_bias")},
+        ffns={"dense": Dense(bias="mlp_bias")},
         keys={"hidden_dropout": "residual_dropout"},
         residual="sequential-dropped-inside",
     ),
-    "smollm3": Family(feeds={"dense": Dense(bias="mlp_bias")}, mixer_plan=_rope_every("no_rope_layer_interval")),
+    "smollm3": Family(ffns={"dense": Dense(bias="mlp_bias")}, mixer_plan=_rope_every("no_rope_layer_interval")),
     "ernie4_5": Family(
         mixers={"attention": Grouped(bias="use_bias", output_bias="use_bias", rotary="interleaved-fp32")},
-        feeds={"dense": Dense(bias="use_bias")},
+        ffns={"dense": Dense(bias="use_bias")},
     ),
     "hunyuan_v1_dense": Family(
         mixers={"attention": Grouped(norms=("query_layernorm", "key_layernorm"), norm_place="after")}
     ),
     "apertus": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS, norm_place="projected")},
-        feeds={"dense": Dense(gate=None, learned=("act_fn.alpha_p", "act_fn.alpha_n"))},
+        ffns={"dense": Dense(gate=None, learned=("act_fn.alpha_p", "act_fn.alpha_n"))},
         norms=("attention_layernorm", "feedforward_layernorm"),
     ),
     "granite": Family(
-        feeds={"dense": Dense(bias="mlp_bias")},
+        ffns={"dense": Dense(bias="mlp_bias")},
         residual="sequential-scaled",
         embedding_multiplied=True,
         head_scaled=True,
     ),
     "nemotron": Family(
         mixers={"attention": Grouped(rotary="partial-both", share=0.5)},
-        feeds={"dense": Dense(gate=None, bias="mlp_bias")},
+        ffns={"dense": Dense(gate=None, bias="mlp_bias")},
         norm="layer-offset",
         norm_bias=True,
     ),
@@ -123,11 +123,11 @@ DECODERS: Mapping[str, Family] = {
     ),
     "glm": Family(
         mixers={"attention": Grouped(output_bias=False, rotary="interleaved-partial", share=0.5)},
-        feeds={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
+        ffns={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
     ),
     "glm4": Family(
         mixers={"attention": Grouped(output_bias=False, rotary="interleaved-partial", share=0.5)},
-        feeds={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
+        ffns={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
         norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"),
         residual="sandwich",
     ),
@@ -142,7 +142,7 @@ DECODERS: Mapping[str, Family] = {
             )
         },
         mixer_plan=patterns.sliding,
-        feeds={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
+        ffns={"dense": Dense(gate=None, up="gate_up_proj", fused=True)},
         keys={"hidden_dropout": "resid_pdrop"},
         order=("self_attn.o_proj", "self_attn.qkv_proj"),
         residual="sequential-dropped",
@@ -170,7 +170,7 @@ DECODERS: Mapping[str, Family] = {
     "starcoder2": Family(
         mixers={"attention": Grouped(bias="use_bias", output_bias="use_bias")},
         mixer_plan=patterns.sliding,
-        feeds={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias="use_bias")},
+        ffns={"dense": Dense(gate=None, up="c_fc", down="c_proj", bias="use_bias")},
         keys={"hidden_dropout": "residual_dropout"},
         norm="layer",
         norm_bias=True,

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 from memcore.networks.images import Images
 from memcore.networks.network import Tower
 from memcore.networks.parts import Extra
-from memcore.networks.patterns import FeedPlan, MixerPlan, Place, dense, uniform
+from memcore.networks.patterns import FfnPlan, MixerPlan, Place, dense, uniform
 from memcore.networks.reader import Reader
-from memcore.networks.rows import Dense, FeedRow, Grouped, MixerRow
+from memcore.networks.rows import Dense, FfnRow, Grouped, MixerRow
 from memcore.networks.weights import Linear, Weight
 
 Names: TypeAlias = tuple[str, ...]
@@ -25,11 +25,11 @@ class Family:
     """
 
     mixers: Mapping[str, MixerRow] = field(default_factory=lambda: {"attention": Grouped()})
-    feeds: Mapping[str, FeedRow] = field(default_factory=lambda: {"dense": Dense()})
+    ffns: Mapping[str, FfnRow] = field(default_factory=lambda: {"dense": Dense()})
     mixer_plan: MixerPlan = uniform
-    feed_plan: FeedPlan = dense
+    ffn_plan: FfnPlan = dense
     second_mixer: Callable[[Place], MixerRow | None] | None = None
-    second_feed: FeedRow | None = None
+    second_ffn: FfnRow | None = None
     second_if: str | None = None
     """A key without which (or with zero) there is no second feed-forward layer."""
     keys: Mapping[str, str] = field(default_factory=dict)

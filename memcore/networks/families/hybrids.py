@@ -46,8 +46,8 @@ def _lettered(reader: Reader) -> list[Place]:
 
 
 def _part_of(reader: Reader) -> list[str | None]:
-    feeds = {"mlp": "dense", "moe": "sparse"}
-    return [feeds.get(place.tag) for place in _lettered(reader)]
+    ffns = {"mlp": "dense", "moe": "sparse"}
+    return [ffns.get(place.tag) for place in _lettered(reader)]
 
 
 def _kimi_types(reader: Reader) -> list[str]:
@@ -69,7 +69,7 @@ def _cycled(reader: Reader) -> list[str]:
     return [str(cycle[i % len(cycle)]) for i in range(patterns.depth(reader))]
 
 
-def _granite_feeds(reader: Reader) -> list[str | None]:
+def _granite_ffns(reader: Reader) -> list[str | None]:
     """Experts where there are any; without them the expert that sees every token is needed."""
     if reader.integer("num_local_experts", 0, least=0):
         return ["sparse"] * patterns.depth(reader)
@@ -91,9 +91,9 @@ def _lfm_width(reader: Reader) -> int:
 
 _MAMBA_ONLY = Family(
     mixers={"linear": Mamba()},
-    feeds={},
+    ffns={},
     mixer_plan=patterns.all_linear,
-    feed_plan=lambda reader: [None] * patterns.depth(reader),
+    ffn_plan=lambda reader: [None] * patterns.depth(reader),
     path="backbone.layers",
     embedding="backbone.embeddings",
     final_norm="backbone.norm_f",
@@ -152,18 +152,18 @@ HYBRIDS: Mapping[str, Family] = {
                 inner=False,
             ),
         },
-        feeds={
+        ffns={
             "dense": Dense(module="feed_forward"),
             "sparse": Routed(variant="jamba", module="feed_forward", router="router", width="intermediate_size"),
         },
         mixer_plan=patterns.periodic("attn_layer_period", "attn_layer_offset"),
-        feed_plan=patterns.expert_period,
+        ffn_plan=patterns.expert_period,
         final_norm="model.final_layernorm",
         norms=_HYBRID_NORMS,
     ),
     "bamba": Family(
         mixers={"attention": Grouped(rotary="partial", share=0.5), "linear": _BAMBA_MIXER},
-        feeds={"dense": Dense(module="feed_forward", bias="mlp_bias")},
+        ffns={"dense": Dense(module="feed_forward", bias="mlp_bias")},
         mixer_plan=_listed("attn_layer_indices", "full_attention", "linear_attention"),
         final_norm="model.final_layernorm",
         norms=_HYBRID_NORMS,
@@ -176,7 +176,7 @@ HYBRIDS: Mapping[str, Family] = {
             ),
             "linear": _BAMBA_MIXER,
         },
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="granite",
                 module="block_sparse_moe",
@@ -185,7 +185,7 @@ HYBRIDS: Mapping[str, Family] = {
                 count="num_local_experts",
             )
         },
-        second_feed=Dense(
+        second_ffn=Dense(
             module="shared_mlp",
             gate=None,
             up="input_linear",
@@ -197,7 +197,7 @@ HYBRIDS: Mapping[str, Family] = {
         ),
         second_if="shared_intermediate_size",
         mixer_plan=typed(lambda reader: ["linear_attention"] * patterns.depth(reader), windowed=False),
-        feed_plan=_granite_feeds,
+        ffn_plan=_granite_ffns,
         residual="granite-hybrid",
         embedding_multiplied=True,
         head_scaled=True,
@@ -206,7 +206,7 @@ HYBRIDS: Mapping[str, Family] = {
     "falcon_h1": Family(
         mixers={"attention": Grouped(scales_keys=True)},
         second_mixer=lambda place: _H1_MIXER,
-        feeds={"dense": Dense(module="feed_forward", bias="mlp_bias")},
+        ffns={"dense": Dense(module="feed_forward", bias="mlp_bias")},
         final_norm="model.final_layernorm",
         norms=_HYBRID_NORMS,
         residual="falcon-h1",
@@ -220,7 +220,7 @@ HYBRIDS: Mapping[str, Family] = {
             "attention": Grouped(module="mixer", bias=False, output_bias=False, rotary="none"),
             "linear": Mamba2(heads="mamba_num_heads", width="mamba_head_dim", state="ssm_state_size", refused=_REFUSED),
         },
-        feeds={
+        ffns={
             "dense": Dense(module="mixer", gate=None, bias="mlp_bias", activation="mlp_hidden_act"),
             "sparse": Routed(
                 variant="nemotron_h",
@@ -243,7 +243,7 @@ HYBRIDS: Mapping[str, Family] = {
             ),
         },
         mixer_plan=_lettered,
-        feed_plan=_part_of,
+        ffn_plan=_part_of,
         embedding="model.embeddings",
         final_norm="model.norm_f",
         head_upcast=True,
@@ -259,7 +259,7 @@ HYBRIDS: Mapping[str, Family] = {
             ),
             "linear": ShortConvolution(),
         },
-        feeds={
+        ffns={
             "dense": Dense(
                 module="feed_forward", gate="w1", up="w3", down="w2", width=_lfm_width, fixed_activation="silu"
             )
@@ -276,7 +276,7 @@ HYBRIDS: Mapping[str, Family] = {
             ),
             "linear": ShortConvolution(),
         },
-        feeds={
+        ffns={
             "dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2", fixed_activation="silu"),
             "sparse": Routed(
                 variant="lfm2",
@@ -290,7 +290,7 @@ HYBRIDS: Mapping[str, Family] = {
             ),
         },
         mixer_plan=_listed("full_attn_idxs", "full_attention", "conv"),
-        feed_plan=first_dense("num_dense_layers"),
+        ffn_plan=first_dense("num_dense_layers"),
         keys={"tie_word_embeddings": "tie_embedding"},
         final_norm="model.embedding_norm",
         norms=("operator_norm", "ffn_norm"),
@@ -307,7 +307,7 @@ HYBRIDS: Mapping[str, Family] = {
             ),
             "linear": RealGated(),
         },
-        feeds={
+        ffns={
             "dense": Dense(
                 module="mlp_block",
                 bias=True,
@@ -327,19 +327,19 @@ HYBRIDS: Mapping[str, Family] = {
     ),
     "minimax": Family(
         mixers={"attention": Grouped(bias=False, output_bias=False), "linear": Lightning()},
-        feeds={
+        ffns={
             "sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts", options=JITTERED)
         },
         mixer_plan=typed(
             lambda reader: ["linear_attention" if i % 2 else "full_attention" for i in range(patterns.depth(reader))]
         ),
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         residual="minimax",
     ),
     "kimi_linear": Family(
         ties=False,
         mixers={"attention": Latent(variant="kimi_linear", rotary="none"), "linear": KimiDelta()},
-        feeds={
+        ffns={
             "dense": Dense(),
             "sparse": Routed(
                 variant="deepseek_v3",
@@ -359,13 +359,13 @@ HYBRIDS: Mapping[str, Family] = {
             "linear_conv_kernel_dim": "linear_attn_config.short_conv_kernel_size",
         },
         mixer_plan=typed(_kimi_types),
-        feed_plan=first_dense(default=1),
+        ffn_plan=first_dense(default=1),
     ),
     "qwen3_next": Family(
         mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta()},
-        feeds={"dense": Dense(), "sparse": _QWEN_SHARED},
+        ffns={"dense": Dense(), "sparse": _QWEN_SHARED},
         mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
-        feed_plan=patterns.stepped,
+        ffn_plan=patterns.stepped,
         norm="rms-offset",
         prediction="shares",
     ),
@@ -376,9 +376,9 @@ HYBRIDS: Mapping[str, Family] = {
     ),
     "qwen3_5_moe_text": Family(
         mixers={"attention": replace(_GATED_ATTENTION, grids="grids-interleaved"), "linear": GatedDelta(fused=False)},
-        feeds={"sparse": replace(_QWEN_SHARED, options=(("normalized", True),))},
+        ffns={"sparse": replace(_QWEN_SHARED, options=(("normalized", True),))},
         mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         norm="rms-offset",
     ),
 }

@@ -51,7 +51,7 @@ _LINEAR = HYBRIDS["kimi_linear"]
 KIMI_K3 = replace(
     _LINEAR,
     mixers={**_LINEAR.mixers, "linear": KimiDelta(full_rank=True)},
-    feeds={
+    ffns={
         "dense": Dense(fixed_activation="silu"),
         "sparse": Routed(
             variant="deepseek_v3",

@@ -16,7 +16,7 @@ from memcore.networks.families.stacks import (
     affine,
     attention,
     equal,
-    feed,
+    ffn,
     layer_of,
     linear,
     norms,
@@ -42,7 +42,7 @@ def moonvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
     )
     layer = layer_of(
         mixer,
-        feed("gelu_pytorch_tanh", "mlp", "fc0 fc1"),
+        ffn("gelu_pytorch_tanh", "mlp", "fc0 fc1"),
         norms("norm0", "norm1"),
     )
     ends = [

@@ -33,7 +33,7 @@ _NOTHING = "none"
 """The word of layers that leave out a part, in lists that `renamed` makes of `block_configs`."""
 
 
-def _nas_feeds(reader: Reader) -> Sequence[str | None]:
+def _nas_ffns(reader: Reader) -> Sequence[str | None]:
     kinds = reader.listed("mlp_layer_types") or ()
     return [None if kind == _NOTHING else "dense" for kind in kinds] or patterns.dense(reader)
 
@@ -41,8 +41,8 @@ def _nas_feeds(reader: Reader) -> Sequence[str | None]:
 def _nas_places(reader: Reader) -> Sequence[Place]:
     """A layer may have no attention, no feed-forward layer, or neither."""
     places = typed(lambda each: [], more={_NOTHING: Place(None, tag="unmixed-")})(reader)
-    feeds = _nas_feeds(reader)
-    return [replace(place, tag=f"{place.tag}{feed or 'bare'}") for place, feed in zip(places, feeds, strict=True)]
+    ffns = _nas_ffns(reader)
+    return [replace(place, tag=f"{place.tag}{ffn or 'bare'}") for place, ffn in zip(places, ffns, strict=True)]
 
 
 def _nas_norms(reader: Reader, place: Place) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ _ROWS: Mapping[str, Family] = {
                 output_bias="bias",
             )
         },
-        feeds={"dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2")},
+        ffns={"dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2")},
         norms=("attention_norm", "ffn_norm"),
         embedding="model.tok_embeddings",
         head="output",
@@ -90,7 +90,7 @@ _ROWS: Mapping[str, Family] = {
     "nemotron-nas": replace(
         DECODERS["llama"],
         mixer_plan=_nas_places,
-        feed_plan=_nas_feeds,
+        ffn_plan=_nas_ffns,
         norms=_nas_norms,
         residual=_nas_wiring,
     ),
@@ -106,7 +106,7 @@ _ROWS: Mapping[str, Family] = {
             UNBIASED, module="attn", inputs=("c_attn",), output="c_proj", fused="thirds", bias=True, kv_heads=None,
             width="kv_channels",
         )},
-        feeds={"dense": Dense(gate="w2", up="w1", down="c_proj", width=_half,
+        ffns={"dense": Dense(gate="w2", up="w1", down="c_proj", width=_half,
                               fixed_activation="silu")},
         norms=("ln_1", "ln_2"),
         path="transformer.h",
@@ -119,7 +119,7 @@ _ROWS: Mapping[str, Family] = {
             bias="add_qkv_bias", output_bias="add_bias_linear", kv_heads=_chatglm_heads, width="kv_channels",
             rotary="partial", share=0.5,
         )},
-        feeds={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", fused=True,
+        ffns={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", fused=True,
                               bias="add_bias_linear", fixed_activation="silu")},
         keys={
             "num_hidden_layers": "num_layers", "vocab_size": "padded_vocab_size",
@@ -136,7 +136,7 @@ _ROWS: Mapping[str, Family] = {
             UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="per-head", bias=True,
             output_bias=True, kv_heads=None,
         )},
-        feeds={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", bias=True,
+        ffns={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", bias=True,
                               fixed_activation="gelu")},
         keys={"num_hidden_layers": "num_layers", "intermediate_size": "inner_hidden_size",
               "max_position_embeddings": "max_sequence_length"},
@@ -151,7 +151,7 @@ _ROWS: Mapping[str, Family] = {
         mixers={"attention": replace(
             UNBIASED, inputs=("query_key_value",), output="dense", fused="grouped", bias=True, output_bias=True,
         )},
-        feeds={"dense": Dense(gate=None, up="up_proj", fused=True, bias=True, fixed_activation="gelu")},
+        ffns={"dense": Dense(gate=None, up="up_proj", fused=True, bias=True, fixed_activation="gelu")},
         keys={"intermediate_size": "ff_intermediate_size", "hidden_dropout": "ffn_dropout_prob"},
         final_norm="model.final_layernorm",
         norm="layer",
@@ -161,7 +161,7 @@ _ROWS: Mapping[str, Family] = {
     "xverse": DECODERS["llama"],
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
-        feeds={"dense": Dense(gate="c_fc_0", up="c_fc_1", down="c_proj", activation="activation_function")},
+        ffns={"dense": Dense(gate="c_fc_0", up="c_fc_1", down="c_proj", activation="activation_function")},
         norms=("ln_1", "ln_2"),
         keys={"num_hidden_layers": "num_layers"},
         path="transformer.h",
@@ -174,13 +174,13 @@ _ROWS: Mapping[str, Family] = {
     ),
     "deepseek": Family(
         mixers={"attention": UNBIASED},
-        feeds={"dense": Dense(), "sparse": UNGROUPED},
-        feed_plan=first_dense(),
+        ffns={"dense": Dense(), "sparse": UNGROUPED},
+        ffn_plan=first_dense(),
         like="deepseek_v2",
     ),
     "grok-2": Family(
         mixers={"attention": UNBIASED},
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="mixtral",
                 module="block_sparse_moe",
@@ -188,8 +188,8 @@ _ROWS: Mapping[str, Family] = {
                 fixed_activation="gelu_pytorch_tanh",
             )
         },
-        feed_plan=patterns.sparse,
-        second_feed=Dense(fixed_activation="gelu_pytorch_tanh"),
+        ffn_plan=patterns.sparse,
+        second_ffn=Dense(fixed_activation="gelu_pytorch_tanh"),
         second_if="residual_moe",
         norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
         residual=RESIDUAL,
@@ -200,7 +200,7 @@ _ROWS: Mapping[str, Family] = {
             bias="use_qkv_bias", output_bias="use_bias", norms=("query_layernorm", "key_layernorm"),
             norm_if="use_qk_norm", rotary="partial",
         )},
-        feeds={
+        ffns={
             "dense": Dense(bias="use_bias"),
             "sparse": Routed(
                 variant="deepseek_v3",
@@ -210,7 +210,7 @@ _ROWS: Mapping[str, Family] = {
                 correction_if="moe_router_enable_expert_bias",
             ),
         },
-        feed_plan=first_dense(),
+        ffn_plan=first_dense(),
         embedding="model.word_embeddings",
         ties=True,
     ),
@@ -232,13 +232,13 @@ def _blocks(config: Config) -> Config:
     if not isinstance(blocks, list) or not isinstance(heads, int) or not isinstance(hidden, int):
         return config
     attention = [_part(block, "attention", number) for number, block in enumerate(blocks)]
-    feeds = [_part(block, "ffn", number) for number, block in enumerate(blocks)]
+    ffns = [_part(block, "ffn", number) for number, block in enumerate(blocks)]
     return {
         **config,
         "layer_types": [_NOTHING if each.get("no_op") else "full_attention" for each in attention],
-        "mlp_layer_types": [_NOTHING if each.get("no_op") else "dense" for each in feeds],
+        "mlp_layer_types": [_NOTHING if each.get("no_op") else "dense" for each in ffns],
         "num_key_value_heads": [heads // (_size(each.get("n_heads_in_group")) or heads) for each in attention],
-        "intermediate_size": [_wide(each, hidden) for each in feeds],
+        "intermediate_size": [_wide(each, hidden) for each in ffns],
     }
 
 
@@ -261,9 +261,9 @@ def _size(value: object) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-def _wide(feed: Config, hidden: int) -> int:
+def _wide(ffn: Config, hidden: int) -> int:
     """`_ffn_mult_to_intermediate_size`: two thirds of the multiple, in steps of 256."""
-    given, times = feed.get("intermediate_size"), feed.get("ffn_mult")
+    given, times = ffn.get("intermediate_size"), ffn.get("ffn_mult")
     if _size(given):
         return _size(given)
     if not isinstance(times, (int, float)) or not 0 < times < hidden:
@@ -522,14 +522,14 @@ _FREQUENT = {True: "minimax_m3_sparse", False: "full_attention"}
 
 def _minimax_m3(config: Config) -> Config:
     """MiniMax-M3's language model (transformers 5.23, `MiniMaxM3VLTextConfig.__post_init__`)."""
-    sparse, feeds = config.get("sparse_attention_config"), config.get("moe_layer_freq")
+    sparse, ffns = config.get("sparse_attention_config"), config.get("moe_layer_freq")
     found = {key: value for key, value in config.items() if key not in ("sparse_attention_config", "moe_layer_freq")}
     if isinstance(sparse, Mapping):
         found |= {_SPARSE[key]: value for key, value in sparse.items() if key in _SPARSE}
         listed = sparse.get("sparse_attention_freq")
         found |= {"layer_types": [_FREQUENT[bool(each)] for each in listed]} if isinstance(listed, list) else {}
-    if isinstance(feeds, list):
-        found["mlp_layer_types"] = ["sparse" if each else "dense" for each in feeds]
+    if isinstance(ffns, list):
+        found["mlp_layer_types"] = ["sparse" if each else "dense" for each in ffns]
     return {**found, "architectures": ["MiniMaxM3VLForCausalLM"], "model_type": "minimax_m3_vl_text"}
 
 

@@ -37,8 +37,8 @@ UNGROUPED = replace(_SIGMOID, variant="deepseek_v2", correction=None, groups=Non
 def _deepseek(variant: str, routed: Routed = _SIGMOID, *, rotary: str | None = None, indexed: bool = False) -> Family:
     return Family(
         mixers={"attention": Latent(variant=variant, rotary=rotary, indexed=indexed)},
-        feeds={"dense": Dense(), "sparse": routed},
-        feed_plan=first_dense(),
+        ffns={"dense": Dense(), "sparse": routed},
+        ffn_plan=first_dense(),
         prediction="copies",
     )
 
@@ -93,15 +93,15 @@ _MIMO = Grouped(
 SPARSE: Mapping[str, Family] = {
     "mixtral": Family(
         mixers={"attention": UNBIASED},
-        feeds={
+        ffns={
             "sparse": Routed(variant="mixtral", width="intermediate_size", count="num_local_experts", options=JITTERED)
         },
         mixer_plan=patterns.sliding,
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
     ),
     "qwen2_moe": Family(
         mixers={"attention": replace(QUERY_BIASED, bias="qkv_bias")},
-        feeds={
+        ffns={
             "dense": Dense(),
             "sparse": replace(
                 _QWEN_EXPERTS,
@@ -112,27 +112,27 @@ SPARSE: Mapping[str, Family] = {
         },
         start="qwen2_moe",
         mixer_plan=patterns.qwen2_moe,
-        feed_plan=patterns.stepped,
+        ffn_plan=patterns.stepped,
     ),
     "qwen3_moe": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS)},
-        feeds={"dense": Dense(), "sparse": _QWEN_EXPERTS},
+        ffns={"dense": Dense(), "sparse": _QWEN_EXPERTS},
         mixer_plan=patterns.qwen3_moe,
-        feed_plan=patterns.stepped,
+        ffn_plan=patterns.stepped,
     ),
     "qwen3_vl_moe_text": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS, grids="grids-interleaved")},
-        feeds={"dense": Dense(), "sparse": replace(_QWEN_EXPERTS, options=(("normalized", True),))},
-        feed_plan=patterns.stepped,
+        ffns={"dense": Dense(), "sparse": replace(_QWEN_EXPERTS, options=(("normalized", True),))},
+        ffn_plan=patterns.stepped,
     ),
     "olmoe": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", clamp="clip_qkv")},
-        feeds={"sparse": Routed(variant="qwen", width="intermediate_size", options=NORMALIZED)},
-        feed_plan=patterns.sparse,
+        ffns={"sparse": Routed(variant="qwen", width="intermediate_size", options=NORMALIZED)},
+        ffn_plan=patterns.sparse,
     ),
     "phimoe": Family(
         mixers={"attention": Grouped()},
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="phimoe",
                 router_module="derived",
@@ -143,13 +143,13 @@ SPARSE: Mapping[str, Family] = {
             )
         },
         mixer_plan=patterns.sliding,
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         head_bias="lm_head_bias",
         norm="layer",
         norm_bias=True,
     ),
     "granitemoe": Family(
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="granite",
                 module="block_sparse_moe",
@@ -158,7 +158,7 @@ SPARSE: Mapping[str, Family] = {
                 count="num_local_experts",
             )
         },
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         order=("self_attn", "input_layernorm", "post_attention_layernorm", "block_sparse_moe"),
         residual="sequential-scaled",
         embedding_multiplied=True,
@@ -178,7 +178,7 @@ SPARSE: Mapping[str, Family] = {
                 dropout="attn_config.attn_pdrop",
             )
         },
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="dbrx",
                 router_module="linear",
@@ -197,7 +197,7 @@ SPARSE: Mapping[str, Family] = {
                 fixed_activation="silu",
             )
         },
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         keys={"hidden_dropout": "resid_pdrop"},
         path="transformer.blocks",
         embedding="transformer.wte",
@@ -209,7 +209,7 @@ SPARSE: Mapping[str, Family] = {
     ),
     "gpt_oss": Family(
         mixers={"attention": Grouped(variant="gpt_oss", sinks=True, rotary="chunked")},
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="gpt_oss",
                 router="router",
@@ -221,7 +221,7 @@ SPARSE: Mapping[str, Family] = {
             )
         },
         mixer_plan=typed(patterns.alternate),
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         norm="rms-after",
         residual="sequential-unpacked",
         sdpa=False,
@@ -239,7 +239,7 @@ SPARSE: Mapping[str, Family] = {
                 tuned="attn_temperature_tuning",
             )
         },
-        feeds={
+        ffns={
             "dense": Dense(module="feed_forward", width="intermediate_size_mlp"),
             "sparse": Routed(
                 variant="llama4",
@@ -254,7 +254,7 @@ SPARSE: Mapping[str, Family] = {
             ),
         },
         mixer_plan=llama4_places,
-        feed_plan=patterns.listed_experts,
+        ffn_plan=patterns.listed_experts,
         keys={"sliding_window": "attention_chunk_size"},
         norm="rms-cast",
         residual="llama4",
@@ -270,7 +270,7 @@ SPARSE: Mapping[str, Family] = {
                 rotary="partial",
             )
         },
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="minimax_m2",
                 width="intermediate_size",
@@ -279,12 +279,12 @@ SPARSE: Mapping[str, Family] = {
                 options=JITTERED,
             )
         },
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
         prediction="copies",
     ),
     "hunyuan_v1_moe": Family(
         mixers={"attention": Grouped(norms=("query_layernorm", "key_layernorm"), norm_place="after")},
-        feeds={
+        ffns={
             "sparse": Routed(
                 variant="hunyuan",
                 router_module="linear",
@@ -295,11 +295,11 @@ SPARSE: Mapping[str, Family] = {
                 shared=shared_expert("mlp.shared_mlp", "intermediate_size"),
             )
         },
-        feed_plan=patterns.sparse,
+        ffn_plan=patterns.sparse,
     ),
     "ernie4_5_moe": Family(
         mixers={"attention": Grouped(bias="use_bias", output_bias="use_bias", rotary="interleaved-fp32")},
-        feeds={
+        ffns={
             "dense": Dense(bias="use_bias"),
             "sparse": Routed(
                 variant="ernie",
@@ -319,7 +319,7 @@ SPARSE: Mapping[str, Family] = {
                 ),
             ),
         },
-        feed_plan=patterns.between,
+        ffn_plan=patterns.between,
         head_bias="use_bias",
     ),
     "glm4_moe": Family(
@@ -334,24 +334,24 @@ SPARSE: Mapping[str, Family] = {
                 share=0.5,
             )
         },
-        feeds={"dense": Dense(), "sparse": _SIGMOID_FP32},
-        feed_plan=first_dense(),
+        ffns={"dense": Dense(), "sparse": _SIGMOID_FP32},
+        ffn_plan=first_dense(),
         prediction="copies",
     ),
     "dots1": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS)},
-        feeds={"dense": Dense(), "sparse": _SIGMOID},
+        ffns={"dense": Dense(), "sparse": _SIGMOID},
         mixer_plan=typed(patterns.late_windows),
-        feed_plan=first_dense(),
+        ffn_plan=first_dense(),
     ),
     "solar_open": Family(
         mixers={"attention": Grouped(output_bias=False)},
-        feeds={"sparse": _SIGMOID_FP32},
-        feed_plan=patterns.sparse,
+        ffns={"sparse": _SIGMOID_FP32},
+        ffn_plan=patterns.sparse,
     ),
     "hy_v3": Family(
         mixers={"attention": Grouped(norms=HEAD_NORMS, norm_place="projected")},
-        feeds={
+        ffns={
             "dense": Dense(bias="mlp_bias"),
             "sparse": Routed(
                 variant="hy_v3",
@@ -361,17 +361,17 @@ SPARSE: Mapping[str, Family] = {
                 options=(("fp32-sum", "enable_moe_fp32_combine"),),
             ),
         },
-        feed_plan=first_dense(default=1),
+        ffn_plan=first_dense(default=1),
     ),
     "mimo_v2_flash": Family(
         mixers={
             "attention": _MIMO,
             "sliding": replace(_MIMO, kv_heads=lambda reader: 2 * reader.integer("num_key_value_heads"), sinks=True),
         },
-        feeds={"dense": Dense(), "sparse": replace(_SIGMOID, shared=None)},
+        ffns={"dense": Dense(), "sparse": replace(_SIGMOID, shared=None)},
         sdpa=False,
         mixer_plan=_mimo_places,
-        feed_plan=first_dense(default=1),
+        ffn_plan=first_dense(default=1),
     ),
     "deepseek_v2": _deepseek(
         "deepseek_v2",
@@ -392,9 +392,9 @@ SPARSE: Mapping[str, Family] = {
             "shared": replace(_GLM_INDEXED, shares_indexer=True),
         },
         mixer_plan=_glm_places,
-        feed_plan=first_dense(default=3),
+        ffn_plan=first_dense(default=3),
     ),
-    "glm4_moe_lite": replace(_deepseek("deepseek_v3", _SIGMOID_FP32), feed_plan=first_dense(default=1)),
+    "glm4_moe_lite": replace(_deepseek("deepseek_v3", _SIGMOID_FP32), ffn_plan=first_dense(default=1)),
     "mistral4": _deepseek("mistral4", replace(_SIGMOID, variant="mistral4", correction=None)),
 }
 """Rows by `model_type`."""

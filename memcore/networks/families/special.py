@@ -243,7 +243,7 @@ def _v4_types(reader: Reader) -> list[Place]:
     return [Place(str(word) if word in rates.values() else rates[4]) for word in listed[:count]]
 
 
-def _v4_feeds(reader: Reader) -> list[str | None]:
+def _v4_ffns(reader: Reader) -> list[str | None]:
     """In the first layers a table chooses the experts by word."""
     listed, count = reader.listed("mlp_layer_types"), patterns.depth(reader)
     if listed is None:
@@ -317,8 +317,8 @@ SPECIAL: Mapping[str, Family] = {
         _NORMED,
         mixers=_gemma_mixers(_GEMMA3N, _GEMMA3N),
         mixer_plan=_shared_late(typed(every(5))),
-        feeds={"dense": Dense(gating="kept"), "sparse": Dense(gating="sparse")},
-        feed_plan=_sparse_gates,
+        ffns={"dense": Dense(gating="kept"), "sparse": Dense(gating="sparse")},
+        ffn_plan=_sparse_gates,
         residual="gemma3n",
         start="gemma3n",
         more=_gemma3n_extra,
@@ -335,8 +335,8 @@ SPECIAL: Mapping[str, Family] = {
                 values_are_keys="attention_k_eq_v",
             ),
         ),
-        feeds={"dense": Dense(width=_gemma4_width)},
-        second_feed=Routed(
+        ffns={"dense": Dense(width=_gemma4_width)},
+        second_ffn=Routed(
             variant="gemma4",
             router_module="linear",
             module="",
@@ -357,9 +357,9 @@ SPECIAL: Mapping[str, Family] = {
     "deepseek_v4": Family(
         only={"mlp_bias": False, "n_shared_experts": 1},
         mixers={kind: Compressed(kind) for kind in _COMPRESSION.values()},
-        feeds={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
+        ffns={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
         mixer_plan=_v4_types,
-        feed_plan=_v4_feeds,
+        ffn_plan=_v4_ffns,
         norm="rms-after",
         residual="hyper-connections",
         start="deepseek_v4",

@@ -97,7 +97,7 @@ def attention(
     return Attention(**fields)  # type: ignore[arg-type]
 
 
-def feed(activation: str, module: str = "mlp", names: str = "fc1 fc2", *, bias: bool = True) -> FeedForward:
+def ffn(activation: str, module: str = "mlp", names: str = "fc1 fc2", *, bias: bool = True) -> FeedForward:
     """A feed-forward layer; three names are those of a gated one."""
     *gate, up, down = (f"{module}.{name}" for name in names.split())
     return FeedForward(
@@ -115,11 +115,11 @@ def norms(first: str, second: str, kind: str = "layer") -> tuple[Norm, Norm]:
 
 
 def layer_of(
-    mixer: Attention, feed: FeedForward, norms: tuple[Norm, Norm], residual: str = "sequential", *own: Weight
+    mixer: Attention, ffn: FeedForward, norms: tuple[Norm, Norm], residual: str = "sequential", *own: Weight
 ) -> Layer:
     """A layer of a tower; `own` are parameters that belong to none of its parts."""
     extra = Extra(residual, own) if own else None
-    return Layer(mixer, feed, residual, norms, extra=extra, kind="tower")
+    return Layer(mixer, ffn, residual, norms, extra=extra, kind="tower")
 
 
 def stack(layers: Sequence[Layer], taps: Iterable[int], **fields: object) -> Stack:

@@ -15,7 +15,7 @@ from memcore.networks.families.stacks import (
     affine,
     attention,
     equal,
-    feed,
+    ffn,
     layer_of,
     linear,
     norms,
@@ -40,7 +40,7 @@ def clip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
     last = affine(f"{prefix}post_layernorm", "ht")
     layer = layer_of(
         attention(reader, "self_attn", "out_proj", splits_late=True),
-        feed(activation_of(reader, "hidden_act")),
+        ffn(activation_of(reader, "hidden_act")),
         norms("layer_norm1", "layer_norm2"),
     )
     ends = [
@@ -67,7 +67,7 @@ def siglip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     p, head = f"{prefix}embeddings.", f"{prefix}head."
     layer = layer_of(
         attention(reader, "self_attn", "out_proj"),
-        feed(activation_of(reader, "hidden_act")),
+        ffn(activation_of(reader, "hidden_act")),
         norms("layer_norm1", "layer_norm2"),
     )
     ends = [
@@ -103,7 +103,7 @@ def pixtral(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
     widths(reader)
     layer = layer_of(
         attention(reader, "attention", "o_proj", bias=False, output_bias=False, rotary="full", splits_late=True),
-        feed(
+        ffn(
             activation_of(reader, "hidden_act"), "feed_forward", "gate_proj up_proj down_proj", bias=False
         ),
         norms("attention_norm", "ffn_norm", "rms"),
@@ -131,7 +131,7 @@ def internvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, 
             key_norm=key, norm_place="rows", softmax_fp32=False, splits_late=True,
             output_dropout=reader.number("projection_dropout", 0.0),
         ),
-        feed(activation_of(reader, "hidden_act")),
+        ffn(activation_of(reader, "hidden_act")),
         norms("layernorm_before", "layernorm_after", kind),
         "internvl-vision",
         tensor("lambda_1", "ht"),
@@ -169,7 +169,7 @@ def llama4(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     reader.symbol("ot", reader.integer("projector_output_dim"))
     layer = layer_of(
         attention(reader, "self_attn", "o_proj", rotary="complex-heads-last", variant="llama4-vision"),
-        feed("gelu"),
+        ffn("gelu"),
         norms("input_layernorm", "post_attention_layernorm"),
     )
     ends = [
@@ -199,7 +199,7 @@ def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     reader.symbol("zt", reader.integer("max_num_tiles"))
     layer = layer_of(
         attention(reader, "self_attn", "o_proj", bias=False, output_bias=False, dropout=0.0, splits_late=True),
-        feed(activation_of(reader, "hidden_act")),
+        ffn(activation_of(reader, "hidden_act")),
         norms("input_layernorm", "post_attention_layernorm"),
         "mllama-vision",
     )
@@ -261,7 +261,7 @@ def qwen2(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
     _merged(reader, "embed_dim")
     reader.symbol("ft", int(reader.number("mlp_ratio") * reader.sizes["ht"]))
     out = reader.symbol("ot", reader.integer("hidden_size"))
-    layer = layer_of(_packed(reader), feed(activation_of(reader, "hidden_act")), norms("norm1", "norm2"), "qwen-vision")
+    layer = layer_of(_packed(reader), ffn(activation_of(reader, "hidden_act")), norms("norm1", "norm2"), "qwen-vision")
     ends = [
         *_patches(prefix),
         *affine(f"{prefix}merger.ln_q", "ht", "projector"),
@@ -279,7 +279,7 @@ def qwen2_5(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
     whole, windowed = (
         layer_of(
             _packed(reader, mask),
-            feed(activation_of(reader, "hidden_act"), names="gate_proj up_proj down_proj"),
+            ffn(activation_of(reader, "hidden_act"), names="gate_proj up_proj down_proj"),
             norms("norm1", "norm2", "rms"),
             "qwen-vision",
         )
@@ -304,7 +304,7 @@ def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
     reader.symbol("nt", reader.integer("num_position_embeddings"))
     layer = layer_of(
         _packed(reader),
-        feed(activation_of(reader, "hidden_act"), names="linear_fc1 linear_fc2"),
+        ffn(activation_of(reader, "hidden_act"), names="linear_fc1 linear_fc2"),
         norms("norm1", "norm2"),
         "qwen-vision",
     )

@@ -51,7 +51,7 @@ _SHARED_ATTENTION = Grouped(
     source="t",
 )
 
-_SHARED_FEED = Dense(module=f"{_SHARED}feed_forward", gate=None, up="gate_up_proj", fused=True)
+_SHARED_FFN = Dense(module=f"{_SHARED}feed_forward", gate=None, up="gate_up_proj", fused=True)
 
 
 def _zamba_attention(place: Place) -> Grouped | None:
@@ -60,7 +60,7 @@ def _zamba_attention(place: Place) -> Grouped | None:
     return replace(_SHARED_ATTENTION, borrowed=place.tag == "borrower")
 
 
-def _zamba_feeds(reader: Reader) -> list[str | None]:
+def _zamba_ffns(reader: Reader) -> list[str | None]:
     reader.symbol("t", 2 * reader.sizes["h"])
     kinds = {"": None, "borrower": "borrowed"}
     return [kinds.get(place.tag, "dense") for place in zamba_places(reader)]
@@ -113,9 +113,9 @@ _ZAMBA_MIXER = Mamba2(
 
 ZAMBA2 = Family(
     mixers={"linear": _ZAMBA_MIXER, "hybrid": replace(_ZAMBA_MIXER, module="mamba_decoder.mamba")},
-    feeds={"dense": _SHARED_FEED, "borrowed": replace(_SHARED_FEED, borrowed=True)},
+    ffns={"dense": _SHARED_FFN, "borrowed": replace(_SHARED_FFN, borrowed=True)},
     mixer_plan=zamba_places,
-    feed_plan=_zamba_feeds,
+    ffn_plan=_zamba_ffns,
     second_mixer=_zamba_attention,
     final_norm="model.final_layernorm",
     norms=_zamba_norms,

@@ -404,10 +404,10 @@ def floor_of(job: Job) -> Floor:
     """Return what the layouts of a job cannot be below: every layer keeps its input, without checkpoints more."""
     model, sizes = job.model, job.model.sizes
     routed = sum(
-        count * sum(model.size(weight.shape) for weight in feed.experts)
+        count * sum(model.size(weight.shape) for weight in ffn.experts)
         for layer, count in model.layers
-        for feed in layer.feeds
-        if isinstance(feed, Experts)
+        for ffn in layer.ffns
+        if isinstance(ffn, Experts)
     )
     layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
     each_layer = tuple(
@@ -440,9 +440,7 @@ def floor_of(job: Job) -> Floor:
 @lru_cache(maxsize=256)
 def _apart(model: Model, layer: Layer) -> tuple[int, int]:
     """Parameters of a layer: all but those of routed experts, and these."""
-    routed = sum(
-        model.size(weight.shape) for feed in layer.feeds if isinstance(feed, Experts) for weight in feed.experts
-    )
+    routed = sum(model.size(weight.shape) for ffn in layer.ffns if isinstance(ffn, Experts) for weight in ffn.experts)
     return sum(model.size(weight.shape) for weight in layer.weights()) - routed, routed
 
 

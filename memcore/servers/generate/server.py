@@ -244,10 +244,10 @@ def _moments(job: ServingJob, layer: Layer, sizes: Mapping[str, int]) -> Iterato
                 tensor("rotated queries and attention's result", "activations", query, size, sizes, _MODEL, copies=2),
                 *_scores(job, mixer, sizes),
             ]
-    for feed in layer.feeds:
-        dense = feed.shared if isinstance(feed, Experts) else feed
-        if isinstance(feed, Experts):
-            shape: Shape = ("b", "s", feed.routed, Total("3m + h", (("m",), ("m",), ("m",), ("h",))))
+    for ffn in layer.ffns:
+        dense = ffn.shared if isinstance(ffn, Experts) else ffn
+        if isinstance(ffn, Experts):
+            shape: Shape = ("b", "s", ffn.routed, Total("3m + h", (("m",), ("m",), ("m",), ("h",))))
             yield [*stream, tensor("tokens of all experts", "activations", shape, size, sizes, _MODEL)]
         if isinstance(dense, FeedForward):
             copies = 2 if dense.gate is None and not dense.fused else 3

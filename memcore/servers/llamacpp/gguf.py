@@ -160,7 +160,7 @@ def _order(tensor: GgufTensor) -> tuple[int, str]:
 
 
 def _experts(model: Model) -> int:
-    sparse = any(isinstance(feed, Experts) for layer, _ in model.layers for feed in layer.feeds)
+    sparse = any(isinstance(ffn, Experts) for layer, _ in model.layers for ffn in layer.ffns)
     return model.sizes["E"] if sparse else 0
 
 

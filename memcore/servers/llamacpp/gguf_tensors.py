@@ -148,12 +148,12 @@ def _linear(model: Model, linear: Linear, name: str, fixed: str | None = None) -
 def _layer(model: Model, layer: Layer) -> Tensors:
     for mixer in layer.mixers:
         yield from _mixer(model, mixer)
-    sparse = any(isinstance(feed, Experts) for feed in layer.feeds)
-    for feed in layer.feeds:
-        if isinstance(feed, Experts):
-            yield from _experts(model, feed)
+    sparse = any(isinstance(ffn, Experts) for ffn in layer.ffns)
+    for ffn in layer.ffns:
+        if isinstance(ffn, Experts):
+            yield from _experts(model, ffn)
         else:
-            yield from _feed_forward(model, feed, "_shexp" if sparse and feed.kind == "shared-expert" else "")
+            yield from _feed_forward(model, ffn, "_shexp" if sparse and ffn.kind == "shared-expert" else "")
     for norm, name in zip(layer.norms, norm_names(model, layer), strict=True):
         yield from _norm(model, norm, name)
     if layer.extra is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.networks.network import Layer
-from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
+from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer
 from memcore.servers.llamacpp.ggml.graph import (
     apply,
     concat,
@@ -230,12 +230,12 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
 
 def fed(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
     """The layer's feed-forward layers; a second one sees the same tensor."""
-    sparse = any(isinstance(feed, Experts) for feed in layer.feeds)
-    found = [_feed(to, feed, tensor, sparse=sparse) for feed in layer.feeds]
+    sparse = any(isinstance(ffn, Experts) for ffn in layer.ffns)
+    found = [_ffn(to, ffn, tensor, sparse=sparse) for ffn in layer.ffns]
     return found[0] if len(found) == 1 else apply("ADD", found[0], found[1])
 
 
-def _feed(to: Builder, part: Feed, tensor: Tensor, *, sparse: bool) -> Tensor:
+def _ffn(to: Builder, part: Ffn, tensor: Tensor, *, sparse: bool) -> Tensor:
     if isinstance(part, FeedForward):
         return _dense(to, part, tensor, "_shexp" if sparse and part.kind == "shared-expert" else "")
     found = _experts(to, part, tensor)

@@ -17,7 +17,7 @@ def _alone(job: ServingJob) -> bool:
     """All on one GPU, with flash attention, and no experts."""
     flags: Flags = job.chosen(Options).flags
     held = flags.gpu_layers >= min(EVERY, job.model.num_layers + 1) and not flags.overrides and not flags.cache_on_host
-    routed = any(isinstance(feed, Experts) for layer, _ in job.model.layers for feed in layer.feeds)
+    routed = any(isinstance(ffn, Experts) for layer, _ in job.model.layers for ffn in layer.ffns)
     return held and not routed and job.num_gpus == 1 and flags.flash is not False
 
 

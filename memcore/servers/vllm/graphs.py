@@ -88,7 +88,7 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     major = job.accelerator.major if job.accelerator else None
     former = (0, 11) <= chosen.facts.since < (0, 19)
     cost = _COSTS.get(major or 9, _HOPPER_BEFORE if former else _HOPPER)
-    routed = sum(any(isinstance(feed, Experts) for feed in layer.feeds) for layer in stage.layers)
+    routed = sum(any(isinstance(ffn, Experts) for ffn in layer.ffns) for layer in stage.layers)
     layer = cost.layer + (_NETWORK if _networked(job) else _REDUCED if _with_nccl(job) else 0)
     each = cost.graph + layer * len(stage.layers) + cost.routed * routed
     expected = int((cost.once + count * each) * MiB) + (_scanned(job, chosen, len(whole)) if whole else 0)

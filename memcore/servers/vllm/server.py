@@ -103,7 +103,7 @@ def _largest_item(basics: Basics) -> int:
 
 def _routed(basics: Basics) -> bool:
     """Whether some layers have experts."""
-    return any(isinstance(feed, Experts) for layer, _ in basics.model.layers for feed in layer.feeds)
+    return any(isinstance(ffn, Experts) for layer, _ in basics.model.layers for ffn in layer.ffns)
 
 
 def _recurrent(basics: Basics) -> bool:
@@ -378,7 +378,7 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     if _major(job) < _TRTLLM_BLACKWELL or form is None or form.name != "nvfp4":
         return False
     layers = job.basics.model.layers
-    names = {feed.activation for layer, _ in layers for feed in layer.feeds if isinstance(feed, Experts)}
+    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
     return since >= ((0, 22) if any(name.startswith("gelu") for name in names) else (0, 19))
 
 

@@ -197,8 +197,8 @@ class MegatronPersistent(Workspaces):
         code = code_of(self.job.recipe.implementation) if written else None
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
-        for feed, count, chunks in self.content.routed:
-            if feed.correction is not None:
+        for ffn, count, chunks in self.content.routed:
+            if ffn.correction is not None:
                 yield from [self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)] * chunks
 
     def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:

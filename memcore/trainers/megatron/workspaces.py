@@ -173,7 +173,7 @@ class Workspaces:
         experts = plan.experts if plan is not None and self.content.routed else None
         shared = experts is not None and (experts.parallel or experts.tensor)
         if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
-            sent = next(feed.latent[0].outer if feed.latent else ("h",) for feed, *_ in self.content.routed)
+            sent = next(ffn.latent[0].outer if ffn.latent else ("h",) for ffn, *_ in self.content.routed)
             everyone: Shape = ("etp", "ep", *self._tokens(plan), *sent)
             uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
         if uses:
@@ -189,12 +189,12 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None:
             return
-        for feed, count, chunks in self.content.routed:
-            tokens, everyone, found = self._tokens(plan), feed.router.outer, []
+        for ffn, count, chunks in self.content.routed:
+            tokens, everyone, found = self._tokens(plan), ffn.router.outer, []
             if experts.dispatcher == "allgather":
-                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+                tokens, everyone = ("etp", "ep", *tokens), ffn.experts[0].axes[0]
             else:
-                dtype = "fp32" if "fp32-router" in feed.options else self.job.recipe.precision.compute
+                dtype = "fp32" if "fp32-router" in ffn.options else self.job.recipe.precision.compute
                 found += [self.entry("routing_weights", _DISPATCHER, (*tokens, *everyone), dtype, count, _LEFT)]
             found += [self.entry("routing_map", _DISPATCHER, (*tokens, *everyone), "bool", count, _LEFT)]
             yield from found * chunks
@@ -210,10 +210,10 @@ class Workspaces:
         experts = plan.experts if plan is not None else None
         if plan is None or experts is None or experts.dispatcher not in ("allgather", "alltoall"):
             return
-        for feed, count, chunks in self.content.routed:
-            tokens, everyone = self._tokens(plan), feed.router.outer
+        for ffn, count, chunks in self.content.routed:
+            tokens, everyone = self._tokens(plan), ffn.router.outer
             if experts.dispatcher == "allgather":
-                tokens, everyone = ("etp", "ep", *tokens), feed.experts[0].axes[0]
+                tokens, everyone = ("etp", "ep", *tokens), ffn.experts[0].axes[0]
             fused = experts.permute_fusion
             shape: Shape = (*tokens, 2, *everyone) if fused else (*everyone, *tokens)
             rule, dtype = ("row_map", "int32") if fused else ("sort", "int64")
@@ -337,7 +337,7 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
         for (weight, path), count in found.items()
     )
     layers = (each for share in shares for each in share.layers)
-    routed = [(feed, count) for layer, count in layers for feed in layer.feeds if isinstance(feed, Experts)]
+    routed = [(ffn, count) for layer, count in layers for ffn in layer.ffns if isinstance(ffn, Experts)]
     chunks = [list(same) for _, same in groupby(routed, key=lambda each: (id(each[0]), each[1]))]
     learning = {
         expert: [place for place, each in enumerate(stored) if each.learns and each.expert == expert]

@@ -68,11 +68,11 @@ def check(network: Network) -> None:
             raise UnsupportedError(EngineSettings.type, message)
 
 
-def _is_plain(feed: Experts) -> bool:
+def _is_plain(ffn: Experts) -> bool:
     """Return what `deepspeed.moe` has."""
-    more = feed.shared, feed.shared_gate, feed.groups, feed.correction, feed.table, feed.latent, feed.routing
-    biased = any(weight.name.endswith("bias") for weight in feed.experts)
-    return not any(more) and not biased and feed.options == {"softmax-scores"} and not feed.adapters
+    more = ffn.shared, ffn.shared_gate, ffn.groups, ffn.correction, ffn.table, ffn.latent, ffn.routing
+    biased = any(weight.name.endswith("bias") for weight in ffn.experts)
+    return not any(more) and not biased and ffn.options == {"softmax-scores"} and not ffn.adapters
 
 
 def buffers(network: Network) -> Sequence[Buffer]:
@@ -142,14 +142,14 @@ def _mask(step: Step) -> Tensor | None:
 
 def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: Around) -> Tensor:
     """`ParallelTransformerLayer.forward`."""
-    feed = layer.feed_forward
-    if not (isinstance(layer.mixer, Attention) and isinstance(feed, FeedForward | Experts)):
+    ffn = layer.feed_forward
+    if not (isinstance(layer.mixer, Attention) and isinstance(ffn, FeedForward | Experts)):
         raise TypeError(layer)
     layernorm_output = norm(hidden_states, layer.norms[0], weights, _norm_backward)
     attention_output, attention_bias = _attention(layernorm_output, layer.mixer, weights, around)
     layernorm_input = bias_dropout_add(attention_output, attention_bias, hidden_states, layer.dropout)
     layernorm_output = norm(layernorm_input, layer.norms[1], weights, _norm_backward)
-    mlp_output, mlp_bias = _feed(layernorm_output, feed, weights, around.how)
+    mlp_output, mlp_bias = _ffn(layernorm_output, ffn, weights, around.how)
     del layernorm_output
     return bias_dropout_add(mlp_output, mlp_bias, layernorm_input, layer.dropout)
 
@@ -222,7 +222,7 @@ def _turned(x: Tensor, angles: tuple[Tensor, ...]) -> Tensor:
     return add(mul(x, angles[0]), mul(rotated_half(x), angles[1]))
 
 
-def _feed(
+def _ffn(
     x: Tensor, part: FeedForward | Experts, weights: Weights, how: MegatronPlan
 ) -> tuple[Tensor, Parameter | None]:
     if isinstance(part, FeedForward):

@@ -178,8 +178,8 @@ def _divided(model: Model) -> Iterator[str]:
     for layer in model.network.kinds:
         if isinstance(layer.mixer, Attention):
             yield from dict.fromkeys((str(layer.mixer.heads.query), str(layer.mixer.heads.key)))
-        for feed in layer.feeds:
-            yield str(feed.down.inner[-1]) if hasattr(feed, "down") else "h"
+        for ffn in layer.ffns:
+            yield str(ffn.down.inner[-1]) if hasattr(ffn, "down") else "h"
 
 
 def _pipeline(read: Defaults) -> Pipeline | None:

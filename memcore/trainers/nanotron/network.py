@@ -35,8 +35,8 @@ def converted(model: Model, ranks: int) -> Model:
 
 
 def _layer(layer: Layer) -> Layer:
-    attention, feed = layer.mixer, layer.feed_forward
-    if not isinstance(attention, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
+    attention, ffn = layer.mixer, layer.feed_forward
+    if not isinstance(attention, Attention) or not isinstance(ffn, FeedForward) or ffn.gate is None:
         raise TypeError(layer)
     heads = attention.heads
     wide: Shape = (3, heads.query, heads.width)
@@ -45,24 +45,24 @@ def _layer(layer: Layer) -> Layer:
         wide = (Total("(a+2k)·d", parts),)
     inputs = Linear(f"{attention.module}.qkv_proj", wide, attention.inputs[0].inner, split="outer")
     output = replace(attention.output, split="inner")
-    up = Linear(f"{feed.module}.gate_up_proj", (2, *feed.up.outer), feed.up.inner, split="outer")
+    up = Linear(f"{ffn.module}.gate_up_proj", (2, *ffn.up.outer), ffn.up.inner, split="outer")
     mixer = replace(attention, inputs=(inputs,), output=output, fused=FUSED)
     return replace(
         layer,
         mixer=mixer,
-        feed_forward=replace(feed, gate=None, up=up, down=replace(feed.down, split="inner"), fused=True),
+        feed_forward=replace(ffn, gate=None, up=up, down=replace(ffn.down, split="inner"), fused=True),
     )
 
 
 def check(model: Model) -> None:
     """Refuse networks that nanotron's Llama cannot express."""
     attention = [layer.mixer for layer in model.network.kinds]
-    feeds = [layer.feed_forward for layer in model.network.kinds]
+    ffns = [layer.feed_forward for layer in model.network.kinds]
     ends = model.network.ends
     wanted = {
         "attention in every layer": all(isinstance(each, Attention) for each in attention),
         "a gated feed-forward layer in every layer": all(
-            isinstance(each, FeedForward) and each.gate is not None for each in feeds
+            isinstance(each, FeedForward) and each.gate is not None for each in ffns
         ),
         "RMSNorm": all(norm.kind == "rms" for layer in model.network.kinds for norm in layer.norms),
         "layers one after the other": all(layer.residual == "sequential" for layer in model.network.kinds),

@@ -77,7 +77,7 @@ def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
 
 
 def _of_layer(layer: Layer) -> Iterator[str]:
-    mixer, feed = layer.mixer, layer.feed_forward
+    mixer, ffn = layer.mixer, layer.feed_forward
     if not isinstance(mixer, Attention):
         yield "latent attention"
     else:
@@ -89,7 +89,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
             yield "attention heads that kernels pad or reject"
         if mixer.dropout:
             yield "dropout"
-    if not isinstance(feed, FeedForward):
+    if not isinstance(ffn, FeedForward):
         yield "routed experts"
     if layer.dropout:
         yield "dropout"
@@ -127,8 +127,8 @@ def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: floa
 
 def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tuple[list[Result], int]:
     """A block's results, in the order of its graph, and bytes of its inputs that the backward pass does not read."""
-    mixer, feed = layer.mixer, layer.feed_forward
-    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward) or feed.gate is None:
+    mixer, ffn = layer.mixer, layer.feed_forward
+    if not isinstance(mixer, Attention) or not isinstance(ffn, FeedForward) or ffn.gate is None:
         raise TypeError(layer)
     block = _Block(_dtype(recipe), sizes, keeps_fused=recipe.float8 is None or recipe.float8.keeps_fused)
     heads = mixer.heads
@@ -147,10 +147,10 @@ def block_results(layer: Layer, recipe: Recipe, sizes: Mapping[str, int]) -> tup
     block.attention(mixer, _kernel(recipe))
     block.linear(mixer.output)
     block.norm(layer.norms[1].width)
-    block.linear(feed.gate)
-    block.linear(feed.up)
-    block.fused("fused_product", feed.up.outer)
-    linears = (*mixer.inputs, mixer.output, feed.gate, feed.up, feed.down)
+    block.linear(ffn.gate)
+    block.linear(ffn.up)
+    block.fused("fused_product", ffn.up.outer)
+    linears = (*mixer.inputs, mixer.output, ffn.gate, ffn.up, ffn.down)
     if recipe.float8 is not None and recipe.float8.recipe == "tensorwise" and not recipe.float8.gathers:
         block.scales(len(linears))
     if recipe.precision.autocast is not None:

@@ -65,17 +65,17 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     found = list(experts_of(model.network))
     if not found:
         return model
-    if layer_code(read) == "unsloth" and any(feed.variant == "gpt_oss" for feed in found):
+    if layer_code(read) == "unsloth" and any(ffn.variant == "gpt_oss" for ffn in found):
         # unsloth_zoo, temporary_patches/gpt_oss.py (`GptOssExperts`: an nn.Linear for each expert)
         raise UnsupportedError(path, "Unsloth splits gpt-oss's experts to quantize them, which is not supported yet")
     if before(read, STARTS_NEW):
-        separate = all(feed.gated and len(feed.experts) == 2 and not feed.adapters for feed in found)
-        if not separate or any(feed.variant in ("llama4", "dbrx", "gpt_oss") for feed in found):
+        separate = all(ffn.gated and len(ffn.experts) == 2 and not ffn.adapters for ffn in found)
+        if not separate or any(ffn.variant in ("llama4", "dbrx", "gpt_oss") for ffn in found):
             raise UnsupportedError(path, "not supported yet for {}'s experts with transformers 4", model.name)
         if STORAGES[str(read.given(path))].bits == 8:
             raise UnsupportedError(path, "8 bits are not supported yet for routed experts with transformers 4")
         return model
-    if any(feed.variant == "llama4" for feed in found):
+    if any(ffn.variant == "llama4" for ffn in found):
         raise UnsupportedError(
             path, "transformers splits Llama 4's experts to quantize them, which is not supported yet"
         )
@@ -108,7 +108,7 @@ def _refuse_fp8(read: Defaults, model: Model, engine: Engine) -> None:
         raise UnsupportedError(
             path, "'fp8' is supported only with engine.type none or ddp and transformers' layers; {}", found
         )
-    if any(not isinstance(feed, FeedForward) for layer in model.network.kinds for feed in layer.feeds):
+    if any(not isinstance(ffn, FeedForward) for layer in model.network.kinds for ffn in layer.ffns):
         raise UnsupportedError(path, "'fp8' would also quantize {}'s experts, which is not supported yet", model.name)
     if any(linear.transposed for linear in targeted(model.network, (ALL,))):
         read.refuse(path, "'fp8' replaces only nn.Linear, and {} has none", model.name)

@@ -175,7 +175,7 @@ def _sequence(read: Defaults, model: Model) -> int:
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
     """Parts whose parameters may be those of another layer."""
     for layer in model.network.kinds:
-        yield from (part for part in (*layer.mixers, *layer.feeds) if isinstance(part, Attention | FeedForward))
+        yield from (part for part in (*layer.mixers, *layer.ffns) if isinstance(part, Attention | FeedForward))
 
 
 def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> tuple[int, int]:

@@ -34,7 +34,7 @@ def attend_zamba2(
         return attn_output, attn_weights
 
 
-def zamba2_feed(hidden_state: Tensor, weights: Weights, part: FeedForward) -> Tensor:
+def zamba2_ffn(hidden_state: Tensor, weights: Weights, part: FeedForward) -> Tensor:
     """`Zamba2MLP`."""
     with hidden_state.tape.module(part.module):
         gate_up_state = project(hidden_state, weights, part.up)

@@ -25,8 +25,8 @@ def covers(graphs: Graphs | None, module: str) -> bool:
 def module_of(layer: Layer) -> tuple[str, str]:
     """Return what graphs call a layer's mixer and its feed-forward layer; empty: there is none."""
     mixer = "" if layer.mixer is None else "mamba" if isinstance(layer.mixer, SpecialMixer) else "attn"
-    feed = layer.feed_forward
-    return mixer, "mlp" if isinstance(feed, FeedForward) else "moe" if isinstance(feed, Experts) else ""
+    ffn = layer.feed_forward
+    return mixer, "mlp" if isinstance(ffn, FeedForward) else "moe" if isinstance(ffn, Experts) else ""
 
 
 def routes(graphs: Graphs | None, layer: Layer) -> bool:

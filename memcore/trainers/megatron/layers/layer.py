@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer
+from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer
 from memcore.networks.weights import Norm
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.step import Slot
@@ -21,7 +21,7 @@ from memcore.trainers.megatron.layers.recompute import recomputes, run_again
 def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None, angles: Tensor | None = None) -> Tensor:
     """`TransformerLayer.forward`; `seen`: what cross-attention attends to; `angles`: of the micro-batch's tokens."""
     own, weights, graphs = slot.layer, slot.weights, around.how.graphs
-    mixer, feed = own.mixer, own.feed_forward
+    mixer, ffn = own.mixer, own.feed_forward
     norms = list(own.norms)
     first, second = (bool(name) and covers(graphs, name) for name in module_of(own))
     router = routes(graphs, own)
@@ -41,12 +41,12 @@ def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None, ang
         del y
     if first and not (second or router):
         x = leave(x)
-    if feed is not None:
+    if ffn is not None:
         if graphs is not None and (second or router) and not first:
             x = enter(x, graphs)
-        group = opened(around.offloads if isinstance(feed, Experts) else None, "mlp_norm")
+        group = opened(around.offloads if isinstance(ffn, Experts) else None, "mlp_norm")
         residual = group.start(x)
-        y, bias = _feed(residual, feed, norms.pop(0), weights, around, group)
+        y, bias = _ffn(residual, ffn, norms.pop(0), weights, around, group)
         x = bias_dropout_add(y, bias, leave(residual) if router else residual, own.dropout)
         group.commit(residual)
     return leave(x) if second else x
@@ -62,20 +62,20 @@ def _mixer(
     return mamba(x, mixer, before, weights, around), None
 
 
-def _feed(
-    x: Tensor, feed: Feed, before: Norm, weights: Weights, around: Around, group: Group
+def _ffn(
+    x: Tensor, ffn: Ffn, before: Norm, weights: Weights, around: Around, group: Group
 ) -> tuple[Tensor, Parameter | None]:
     """A feed-forward layer behind its norm; a dense one may be recomputed as a whole."""
     how = around.how
-    if isinstance(feed, FeedForward):
-        bias = weights.get(f"{feed.down.name}.bias")
+    if isinstance(ffn, FeedForward):
+        bias = weights.get(f"{ffn.down.name}.bias")
 
         def dense(x: Tensor) -> Tensor:
-            return feed_forward(x, feed, before, weights, around)[0]
+            return feed_forward(x, ffn, before, weights, around)[0]
 
         return (run_again(dense, x) if recomputes(how, "mlp") else dense(x)), bias
 
     def routed(x: Tensor) -> Tensor:
-        return experts(x, feed, weights, around)
+        return experts(x, ffn, weights, around)
 
     return behind_norm(x, before, routed, weights, around, group), None

@@ -218,8 +218,8 @@ def groups_of(layer: Layer, how: MegatronPlan) -> Iterable[str]:
             if "core_attn" not in again:
                 yield "core_attn"
             yield "attn_proj"
-    for feed in layer.feeds:
-        if isinstance(feed, Experts):
+    for ffn in layer.ffns:
+        if isinstance(ffn, Experts):
             yield "mlp_norm"
             if how.experts is not None and how.experts.grouped:
                 yield from ("expert_fc1", "moe_act")

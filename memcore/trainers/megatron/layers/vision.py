@@ -89,11 +89,11 @@ def _layers(step: Step, x: Tensor, angles: Tensor, around: Around) -> tuple[Tens
 
 def _block(x: Tensor, slot: Slot, angles: Tensor, around: Around) -> Tensor:
     """`TransformerLayer.forward`; what is added to the input is not fused, and there is no dropout."""
-    mixer, feed, (first, second) = slot.layer.mixer, slot.layer.feed_forward, slot.layer.norms
-    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward):
+    mixer, ffn, (first, second) = slot.layer.mixer, slot.layer.feed_forward, slot.layer.norms
+    if not isinstance(mixer, Attention) or not isinstance(ffn, FeedForward):
         raise TypeError(slot.layer)
     x = _added(x, *_attention(x, mixer, first, slot.weights, angles, around))
-    return _added(x, *feed_forward(x, feed, second, slot.weights, around))
+    return _added(x, *feed_forward(x, ffn, second, slot.weights, around))
 
 
 def _added(x: Tensor, y: Tensor, bias: Parameter | None) -> Tensor:

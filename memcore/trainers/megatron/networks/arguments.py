@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from memcore.limits import INTEGER_DIGITS, LAYERS
 from memcore.networks.network import Ends, Layer, Model, Network
-from memcore.networks.parts import Feed, Heads, Mixer
+from memcore.networks.parts import Ffn, Heads, Mixer
 from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Weight
@@ -123,7 +123,7 @@ class _Rows:
             rotary=self.rotary,
         )
 
-    def dense(self) -> Feed:
+    def dense(self) -> Ffn:
         """The feed-forward layer."""
         width = self.reader.symbol("f", self._width())
         return parts.dense(self.style, width, self.activation, gated=self.gated)
@@ -133,7 +133,7 @@ class _Rows:
         hidden = self.reader.sizes["h"]
         return self.reader.integer("ffn_hidden_size", 4 * hidden * 2 // 3 // 64 * 64 if self.gated else 4 * hidden)
 
-    def sparse(self) -> Feed:
+    def sparse(self) -> Ffn:
         """Routed experts."""
         reader = self.reader
         many = reader.symbol("E", reader.integer("num_experts"))
@@ -156,11 +156,11 @@ class _Rows:
         )
         return parts.sparse(self.style, routing, self.activation, gated=self.gated)
 
-    def layer(self, mixer: Mixer | None, feed: Feed | None, wiring: str = WIRING) -> Layer:
+    def layer(self, mixer: Mixer | None, ffn: Ffn | None, wiring: str = WIRING) -> Layer:
         """A layer with a norm before each part."""
-        names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if feed else [])]
+        names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
         norms = tuple(self.style.normed(name) for name in names)
-        return Layer(mixer=mixer, feed_forward=feed, residual=wiring, norms=norms, dropout=self.style.dropout)
+        return Layer(mixer=mixer, feed_forward=ffn, residual=wiring, norms=norms, dropout=self.style.dropout)
 
 
 def latent_heads(reader: Reader, heads: int, plain: int, turned: int, value: int, latent: int) -> Heads:
@@ -258,8 +258,8 @@ def _hybrid(reader: Reader, rows: _Rows) -> Runs:
     made: dict[str, Layer] = {}
     for letter in dict.fromkeys(main + "".join(depths)):
         mixer = {"M": lambda: _mamba(reader), "*": rows.attention}.get(letter)
-        feed = {"-": rows.dense, "E": rows.sparse}.get(letter)
-        made[letter] = rows.layer(mixer() if mixer else None, feed() if feed else None)
+        ffn = {"-": rows.dense, "E": rows.sparse}.get(letter)
+        made[letter] = rows.layer(mixer() if mixer else None, ffn() if ffn else None)
     order = [LETTERS.index(letter) for letter in main]
     runs = [(tuple(made[LETTERS[each]] for each in pattern), times) for pattern, times in parts.repeated(order)]
     count = reader.integer("mtp_num_layers", len(depths), least=0)
@@ -287,11 +287,11 @@ def mamba_sizes(reader: Reader, heads: int, width: int, groups: int, state: int,
 
 def _t5(reader: Reader, rows: _Rows) -> Runs:
     """An encoder, and a decoder that looks at its result."""
-    mixer, feed = rows.attention(bidirectional=True), rows.dense()
-    encoder = rows.layer(mixer, feed, ENCODER)
+    mixer, ffn = rows.attention(bidirectional=True), rows.dense()
+    encoder = rows.layer(mixer, ffn, ENCODER)
     names = ("input_layernorm", "pre_cross_attn_layernorm", "pre_mlp_layernorm")
     decoder = replace(
-        rows.layer(rows.attention(), feed),
+        rows.layer(rows.attention(), ffn),
         second_mixer=parts.cross_attention(rows.style, rows.heads(), grouped=rows.grouped(rows.heads())),
         norms=tuple(rows.style.normed(name) for name in names),
     )

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model, Network, Tower
-from memcore.networks.parts import Attention, Experts, Feed, FeedForward, LatentAttention, Mixer, SpecialMixer
+from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
 from memcore.trainers.megatron.networks import parts
 from memcore.trainers.megatron.networks.arguments import ends
@@ -108,12 +108,12 @@ def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _of_layer(layer: Layer) -> Iterator[str]:
-    mixer, feed = layer.mixer, layer.feed_forward
+    mixer, ffn = layer.mixer, layer.feed_forward
     if "parallel" in layer.residual:
         yield "attention in parallel with the feed-forward layer"
     if layer.second_mixer or layer.second_feed_forward or layer.extra:
         yield "layers of several mixers"
-    if len(layer.norms) != (mixer is not None) + (feed is not None):
+    if len(layer.norms) != (mixer is not None) + (ffn is not None):
         yield "layers with norms after their parts, or one norm for several parts"
     if isinstance(mixer, Attention):
         yield from _of_attention(mixer)
@@ -122,16 +122,16 @@ def _of_layer(layer: Layer) -> Iterator[str]:
             yield "an indexer of sparse attention"
     elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
         yield Message("{!r} mixers", mixer.variant)
-    if isinstance(feed, Experts):
-        yield from _of_experts(feed)
-    if isinstance(feed, FeedForward) and (feed.gating != "plain" or feed.borrowed or feed.activation_weights):
+    if isinstance(ffn, Experts):
+        yield from _of_experts(ffn)
+    if isinstance(ffn, FeedForward) and (ffn.gating != "plain" or ffn.borrowed or ffn.activation_weights):
         yield "feed-forward layers of another kind"
 
 
-def _of_experts(feed: Experts) -> Iterator[str]:
-    if feed.routing or feed.table:
+def _of_experts(ffn: Experts) -> Iterator[str]:
+    if ffn.routing or ffn.table:
         yield "routers with additional parameters"
-    if not any(weight.split == "inner" for weight in feed.experts):
+    if not any(weight.split == "inner" for weight in ffn.experts):
         yield "experts that are stacked in one matrix"
 
 
@@ -161,10 +161,10 @@ def _style(network: Network) -> Style:
 
 def _layer(layer: Layer, style: Style, sizes: dict[str, int]) -> Layer:
     mixer = None if layer.mixer is None else _mixer(layer.mixer, style, sizes)
-    feed = None if layer.feed_forward is None else _feed(layer.feed_forward, style)
-    names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if feed else [])]
+    ffn = None if layer.feed_forward is None else _ffn(layer.feed_forward, style)
+    names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
     norms = tuple(style.normed(name) for name in names)
-    return Layer(mixer=mixer, feed_forward=feed, residual=WIRING, norms=norms, dropout=layer.dropout)
+    return Layer(mixer=mixer, feed_forward=ffn, residual=WIRING, norms=norms, dropout=layer.dropout)
 
 
 def _turned_by_grid(layer: Layer) -> Layer:
@@ -195,26 +195,26 @@ def _rows(mixer: Attention, sizes: dict[str, int]) -> Axis:
     return name
 
 
-def _feed(feed: Feed, style: Style) -> Feed:
-    if isinstance(feed, FeedForward):
-        return _dense(feed, style)
-    activation = _ACTIVATIONS.get(feed.activation, feed.activation)
-    down = next(weight for weight in feed.experts if weight.split == "inner")
+def _ffn(ffn: Ffn, style: Style) -> Ffn:
+    if isinstance(ffn, FeedForward):
+        return _dense(ffn, style)
+    activation = _ACTIVATIONS.get(ffn.activation, ffn.activation)
+    down = next(weight for weight in ffn.experts if weight.split == "inner")
     routing = Routing(
-        experts=feed.router.outer[0],
-        chosen=feed.routed,
+        experts=ffn.router.outer[0],
+        chosen=ffn.routed,
         width=down.axes[1][-1] if down.axes[-1] == ("h",) else down.axes[-1][-1],
-        shared=None if feed.shared is None else feed.shared.down.inner[-1],
-        latent=str(feed.latent[0].outer[0]) if feed.latent else None,
-        shared_gate=feed.shared_gate is not None,
-        biased=feed.correction is not None,
-        score="sigmoid" if feed.correction is not None else "softmax",
-        groups=feed.groups,
+        shared=None if ffn.shared is None else ffn.shared.down.inner[-1],
+        latent=str(ffn.latent[0].outer[0]) if ffn.latent else None,
+        shared_gate=ffn.shared_gate is not None,
+        biased=ffn.correction is not None,
+        score="sigmoid" if ffn.correction is not None else "softmax",
+        groups=ffn.groups,
     )
-    return parts.sparse(style, routing, activation, gated=feed.gated)
+    return parts.sparse(style, routing, activation, gated=ffn.gated)
 
 
-def _dense(feed: FeedForward, style: Style) -> FeedForward:
-    activation = _ACTIVATIONS.get(feed.activation, feed.activation)
-    gated = feed.gate is not None or feed.fused
-    return parts.dense(style, feed.down.inner[-1], activation, gated=gated)
+def _dense(ffn: FeedForward, style: Style) -> FeedForward:
+    activation = _ACTIVATIONS.get(ffn.activation, ffn.activation)
+    gated = ffn.gate is not None or ffn.fused
+    return parts.dense(style, ffn.down.inner[-1], activation, gated=gated)

@@ -81,13 +81,13 @@ def _divided(tower: Tower, rows: Axis) -> Tower:
 
 
 def _layer(layer: Layer, rows: Axis) -> Layer:
-    mixer, feed = layer.mixer, layer.feed_forward
-    if not isinstance(mixer, Attention) or not isinstance(feed, FeedForward):
+    mixer, ffn = layer.mixer, layer.feed_forward
+    if not isinstance(mixer, Attention) or not isinstance(ffn, FeedForward):
         raise TypeError(layer)
     made = attention(_STYLE, mixer.heads, rows, "packed", grouped=False, bidirectional=True, hidden="ht")
     return Layer(
         mixer=made,
-        feed_forward=dense(_STYLE, feed.down.inner[-1], "gelu", gated=False, hidden="ht"),
+        feed_forward=dense(_STYLE, ffn.down.inner[-1], "gelu", gated=False, hidden="ht"),
         residual=WIRING,
         norms=tuple(_STYLE.normed(name, "ht") for name in ("input_layernorm", "pre_mlp_layernorm")),
         kind="tower",

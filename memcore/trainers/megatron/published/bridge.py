@@ -45,13 +45,13 @@ def _counts(of: MegatronArguments) -> _Counts:
     ratio = of.kv_channels * of.num_attention_heads / hidden
     attention = 2 * hidden * hidden * ((1 + (of.key_heads / of.num_attention_heads)) * ratio)
     norms = 4 * hidden
-    feed = matrices * hidden * of.ffn_hidden_size
+    ffn = matrices * hidden * of.ffn_hidden_size
     shared = matrices * hidden * of.shared_width
     source = hidden if of.moe_latent_size is None else of.moe_latent_size
     around = 0 if of.moe_latent_size is None else 2 * hidden * of.moe_latent_size
     routed = matrices * source * of.expert_width * (of.num_moe_experts or 0)
     return _Counts(
-        dense=tuple(attention + norms + (shared + around if each else feed) for each in of.routed),
+        dense=tuple(attention + norms + (shared + around if each else ffn) for each in of.routed),
         routed=tuple(routed if each else 0.0 for each in of.routed),
         final_norm=2 * hidden,
         embedding=hidden * of.vocab_size,

@@ -46,7 +46,7 @@ def _sum(of: MegatronArguments, dense: int, routed: int, *, final_norm: bool) ->
     gated = 3 / 2 if of.gated_linear_unit else 1
     norm = 1 if of.normalization == "RMSNorm" else 2
     attention, norms = _attention(of, norm), 2 * hidden * norm
-    feed = 2 * hidden * of.ffn_hidden_size * gated
+    ffn = 2 * hidden * of.ffn_hidden_size * gated
     shared = 2 * hidden * of.shared_width * gated
     experts = of.num_moe_experts or 0
     source = hidden if of.moe_latent_size is None else of.moe_latent_size
@@ -55,7 +55,7 @@ def _sum(of: MegatronArguments, dense: int, routed: int, *, final_norm: bool) ->
     router = hidden * experts + (experts if of.add_bias_linear else 0) if experts else 0
     gate = hidden if of.shared_width > 0 and of.moe_shared_expert_gate else 0
     return _Layer(
-        tensor=(attention + feed) * dense + (attention + shared) * routed,
+        tensor=(attention + ffn) * dense + (attention + shared) * routed,
         replicated=norms * dense + (norms + around + router + gate) * routed + (norm * hidden if final_norm else 0),
         experts=2 * source * width * experts * gated * routed,
     )

@@ -79,9 +79,9 @@ def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
     """Return what the formulas read of a network."""
     layers = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
     layers = layers[: len(layers) - predicting(model)]
-    feeds = [layer.feed_forward for layer in layers]
-    dense = next((feed for feed in feeds if isinstance(feed, FeedForward)), None)
-    routed = next((feed for feed in feeds if isinstance(feed, Experts)), None)
+    ffns = [layer.feed_forward for layer in layers]
+    dense = next((ffn for ffn in ffns if isinstance(ffn, FeedForward)), None)
+    routed = next((ffn for ffn in ffns if isinstance(ffn, Experts)), None)
     hidden, ends = model.sizes["h"], model.network.ends
     found: dict[str, Any] = {
         "num_layers": len(layers),
@@ -98,7 +98,7 @@ def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
     found["add_bias_linear"] = dense is not None and dense.up.bias
     width = None if dense is None else product(dense.down.inner, model.sizes)
     if routed is not None:
-        found |= _experts(model, routed, feeds)
+        found |= _experts(model, routed, ffns)
         width = width or found["moe_ffn_hidden_size"]
     stated = _config(model, source).get("intermediate_size") if dense is None else None
     return {**found, "ffn_hidden_size": (stated if isinstance(stated, int) else width) or 4 * hidden}
@@ -145,7 +145,7 @@ def _attention(model: Model, layers: list[Layer]) -> dict[str, Any]:
     }
 
 
-def _experts(model: Model, routed: Experts, feeds: list[Any]) -> dict[str, Any]:
+def _experts(model: Model, routed: Experts, ffns: list[Any]) -> dict[str, Any]:
     sizes = model.sizes
     matrices = [weight for weight in routed.experts if len(weight.axes) > 2 or len(routed.experts) == 3]
     source = product(routed.latent[0].outer, sizes) if routed.latent else sizes["h"]
@@ -154,7 +154,7 @@ def _experts(model: Model, routed: Experts, feeds: list[Any]) -> dict[str, Any]:
     shared = routed.shared
     return {
         "num_moe_experts": count,
-        "moe_layers": tuple(isinstance(feed, Experts) for feed in feeds),
+        "moe_layers": tuple(isinstance(ffn, Experts) for ffn in ffns),
         "moe_ffn_hidden_size": each // (3 if routed.gated else 2),
         "moe_router_topk": measure(routed.routed, sizes),
         "moe_shared_expert_intermediate_size": None if shared is None else product(shared.down.inner, sizes),
