@@ -5,7 +5,7 @@ import pytest
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training
-from memcore.memory import turns
+from memcore.memory import pipeline_replay
 from memcore.memory.rank import ranks_of
 from memcore.tools import imported
 from memcore.trainers.nanotron.network import placed
@@ -174,7 +174,7 @@ def test_collectives_keep_blocks_while_the_host_is_ahead(monkeypatch):
     changes = {"parallelism__tensor_parallel_size": 4, "engine__tp_mode": "REDUCE_SCATTER"}
     reserved = {}
     for ahead in (0, 1000):
-        monkeypatch.setattr(turns, "AHEAD", ahead)
+        monkeypatch.setattr(pipeline_replay, "AHEAD", ahead)
         reserved[ahead] = job(**changes, training__micro_batch_size=8).rank.reserved
     waiting = (reserved[1000] - reserved[0]) / (2 * 8 * 4096 * 2048)
     assert 8 * 4 <= waiting <= 2 * 8 * 4
@@ -191,7 +191,7 @@ def test_further_turns_find_what_earlier_ones_have_left(monkeypatch):
     """Of many alike turns three are replayed; eight need no more, or hardly where hosts do not wait in a pipeline."""
     reserved = {}
     for turns_replayed in (3, 8):
-        monkeypatch.setattr(turns, "STEADY", turns_replayed)
+        monkeypatch.setattr(pipeline_replay, "STEADY", turns_replayed)
         reserved[turns_replayed] = [
             rank.reserved
             for stages in (1, 4)
@@ -217,7 +217,7 @@ def test_a_fast_gpu_is_not_behind_its_host(monkeypatch, sequences, waiting):
     """
     reserved = {}
     for ahead in (0, 1000):
-        monkeypatch.setattr(turns, "AHEAD", ahead)
+        monkeypatch.setattr(pipeline_replay, "AHEAD", ahead)
         found = job(
             model={**LLAMA, "tie_word_embeddings": False},
             parallelism__tensor_parallel_size=16,
@@ -289,7 +289,7 @@ PIPELINES = [
 def test_hosts_that_wait_keep_less(monkeypatch, layout, published, waits):
     """What is sent, received and gathered is free at once where hosts wait; the other version keeps a queue of it."""
     tensor, stages, data, zero, sequences, count = layout
-    monkeypatch.setattr(turns, "HOSTS", ((1.0, waits),))
+    monkeypatch.setattr(pipeline_replay, "HOSTS", ((1.0, waits),))
     found = job(
         model=LLAMA_3B,
         parallelism__tensor_parallel_size=tensor,
@@ -315,7 +315,7 @@ def test_the_mean_of_both_versions_is_expected():
     with pytest.MonkeyPatch.context() as patched:
         ways = []
         for waits in (True, False):
-            patched.setattr(turns, "HOSTS", ((1.0, waits),))
+            patched.setattr(pipeline_replay, "HOSTS", ((1.0, waits),))
             ways.append(ranks_of(found.job)[0].reserved)
     first = found.ranks[0]
     assert ways[0] < ways[1] == first.most_reserved

@@ -17,7 +17,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
-from memcore.memory import turns
+from memcore.memory import pipeline_replay
 from memcore.memory.allocator import DeviceMemory, Knobs, Surroundings, reserved
 from memcore.memory.communicators import deep_ep, node
 from memcore.memory.host import host_entries
@@ -264,7 +264,7 @@ class Rank:
         """
         if self.job.recipe.sharding.limits_gathers:
             return 0
-        program, sizes, left, found = self.program, self.program.block_sizes(self.job.sizes), turns.AHEAD, 0
+        program, sizes, left, found = self.program, self.program.block_sizes(self.job.sizes), pipeline_replay.AHEAD, 0
         for segment in program.segments:
             made = [event for event in program.events[segment.start : segment.end] if event >= 0]
             if segment.phase == "forward" and made:
@@ -283,7 +283,7 @@ class Rank:
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
         around = self.persistent.surroundings()
-        if not turns.apply(self.job):  # Turns have the workspaces come with the first products.
+        if not pipeline_replay.apply(self.job):  # Turns have the workspaces come with the first products.
             workspaces = [entry.each for entry in self.persistent.workspace_entries() for _ in range(entry.copies)]
             around = replace(around, resident=[*around.resident, *workspaces])
             return ((1.0, self._holds(around)),)
@@ -292,7 +292,7 @@ class Rank:
         most = max(waiting, self._room or sys.maxsize)
         return [
             (share, waiting if hosts_wait else min(self._holds(around, hosts_wait=False), most))
-            for share, hosts_wait in turns.hosts(self.job)
+            for share, hosts_wait in pipeline_replay.hosts(self.job)
         ]
 
     @property
@@ -310,8 +310,8 @@ class Rank:
         return max(found, self.peak.peak)
 
     def _held(self, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool) -> int:
-        if turns.apply(self.job):
-            return turns.reserved(self.job, around, room, hosts_wait=hosts_wait, knobs=knobs_of(self.job))
+        if pipeline_replay.apply(self.job):
+            return pipeline_replay.reserved(self.job, around, room, hosts_wait=hosts_wait, knobs=knobs_of(self.job))
         return reserved(self.program, self.job.sizes, around, knobs=knobs_of(self.job), room=room)
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
-from memcore.memory import turns
+from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
 from memcore.memory.rank import Rank, outside
 from memcore.messages import joined
@@ -61,7 +61,7 @@ def reserved(rank: Rank) -> Reading:
         expected,
         (*([waiting] if waiting.high else []), *parts(rank, expected, held=True)),
     )
-    because = joined("; ", filter(None, (found.range_because, turns.assumed(rank.job))))
+    because = joined("; ", filter(None, (found.range_because, pipeline_replay.assumed(rank.job))))
     return replace(found, range_because=because)
 
 

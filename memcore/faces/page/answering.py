@@ -120,11 +120,11 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
 
 def practise(session: Session, message: Message) -> Iterator[Patch]:
     """Answer the job again for nobody: browsers compile code while it runs, so that a first edit finds it compiled."""
-    before, config = session.turns.get("answer"), session.config
+    before, config = session.message_counts.get("answer"), session.config
     for job in (config,) * TIMES if config is not None else ():
         for _ in page.stages(estimate(job)):
             yield {}
-            if session.turns.get("answer") != before:
+            if session.message_counts.get("answer") != before:
                 return
 
 

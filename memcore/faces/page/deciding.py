@@ -23,7 +23,7 @@ from memcore.units import format_bytes
 def suggest(session: Session, message: Message) -> Iterator[Patch]:
     """Every change of one knob, best first; an edit ends what would be said of another job."""
     yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}, "hidden": {"advice-earlier": True}}
-    edits = session.turns.get("answer")
+    edits = session.message_counts.get("answer")
     found: Advised | None = None
     try:
         config = session.drawn["advice"] = config_of(form_of(message["texts"]))
@@ -31,7 +31,7 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
             for each in found.advice:
                 _ = each.fits  # asks the allocator once for each, and the table would ask for all in one go
             yield {}
-            if session.turns.get("answer") != edits:
+            if session.message_counts.get("answer") != edits:
                 session.drawn.pop("advice", None)
                 yield {"html": {"advice": ""}}
                 return

@@ -30,14 +30,14 @@ def most(session: Session, message: Message) -> Iterator[Patch]:
         return
     before = [each for each, shown in session.fields.items() if shown.get("note") == WORKING and each != path]
     yield noted(session, {**dict.fromkeys(before, ""), path: escape(say(WORKING))}, WORKING)
-    edits = session.turns.get("answer")
+    edits = session.message_counts.get("answer")
     try:
         for found in solve_by_piece(config_of(form_of(message["texts"])), path):
             if found is not None:
                 yield noted(session, {path: solved(path, found)})
                 return
             yield {}
-            if session.turns.get("answer") != edits:
+            if session.message_counts.get("answer") != edits:
                 yield noted(session, {path: ""})
                 return
     except MemcoreError as error:
@@ -84,7 +84,7 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
     config = config_of(form_of(message["texts"]))
     session.drawn["curve"] = config
     yield {"hidden": {"curve-earlier": True}}
-    edits = session.turns.get("answer")
+    edits = session.message_counts.get("answer")
     points: list[Point] = []
     title = label(path, SETTINGS[path].label)
     for value in values_around(session, config, path):
@@ -95,7 +95,7 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
         points.append(Point(value, found.device.low, found.device.expected, found.device.high, found.fits))
         points.sort(key=lambda point: point.value)
         yield {"html": {"curve": curve_html(title, points, found.capacity, now(session, config, path))}}
-        if session.turns.get("answer") != edits:
+        if session.message_counts.get("answer") != edits:
             session.drawn["curve"] = None
             yield {"hidden": session.earlier}
             return

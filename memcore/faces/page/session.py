@@ -104,7 +104,7 @@ class Session:
     """The parts of the page with plans or free room, by language and fragment, the newest last."""
     adopted: dict[str, str] = field(default_factory=dict)
     """The fragment of the plan that was adopted last, and what the plan changed in words."""
-    turns: dict[str, int] = field(default_factory=dict)
+    message_counts: dict[str, int] = field(default_factory=dict)
     """How many messages each channel has had."""
     fills: list[tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
     """What the form held before Python filled it, and what with, as text by path; each time."""
@@ -145,11 +145,11 @@ class Session:
 
     def steps(self, channel: str, action: Action, message: Message) -> Iterator[Patch]:
         """The patches of an action, until a newer one takes over its channel."""
-        self.turns[channel] = turn = self.turns.get(channel, 0) + 1
+        self.message_counts[channel] = turn = self.message_counts.get(channel, 0) + 1
         # The language is set around every step, because another stream may run between two of them.
         yield {}  # an edit that comes right behind replaces this one before anything is computed
         steps = action(self, self._caught_up(message))
-        while self.turns[channel] == turn:
+        while self.message_counts[channel] == turn:
             with speaking(self.language):
                 try:
                     patch = next(steps, None)

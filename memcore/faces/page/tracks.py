@@ -24,7 +24,7 @@ def paint(session: Session, message: Message) -> Iterator[Patch]:
 
     An edit ends it. What does not depend on the edit, as the track of the number that was edited, is not found again.
     """
-    config, edits = session.config, session.turns.get("answer")
+    config, edits = session.config, session.message_counts.get("answer")
     if config is None or session.found is None or session.found.capacity is None:
         yield {"tracks": {}}
         return
@@ -33,7 +33,7 @@ def paint(session: Session, message: Message) -> Iterator[Patch]:
         for path in paths:
             for patch in find(session, config, path):
                 yield patch
-                if session.turns.get("answer") != edits:
+                if session.message_counts.get("answer") != edits:
                     return
 
 

@@ -40,11 +40,11 @@ def ways(session: Session, message: Message) -> Iterator[Patch]:
     if parts:
         yield _shown(session, parts)
         return
-    edits = session.turns.get("answer")
+    edits = session.message_counts.get("answer")
     for piece in _pieces(config, found, level):
         parts = {**parts, **piece}
         yield _shown(session, parts) if piece else {}
-        if session.turns.get("answer") != edits:
+        if session.message_counts.get("answer") != edits:
             return
     session.ways[session.language, fragment] = parts
     for oldest in list(session.ways)[:-RECENT]:

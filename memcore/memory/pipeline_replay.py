@@ -94,7 +94,7 @@ class _Pass:
     """Its kernels have been timed."""
 
 
-class _Flights:
+class _InFlight:
     """The micro-batches of a rank."""
 
     def __init__(
@@ -310,7 +310,7 @@ def reserved(
     workspaces = [size for _, size in matmul_workspaces(job.accelerator) if size > SMALL]
     receives = plan is not None and not recipe.network.ends.reads_tokens
     program = program_of(replace(recipe, pipeline=alone))
-    flights = _Flights(program, job.sizes, pool, workspaces, receives=receives, hosts_wait=hosts_wait)
+    flights = _InFlight(program, job.sizes, pool, workspaces, receives=receives, hosts_wait=hosts_wait)
     seconds = None if plan is None or not hosts_wait else _products(job)
     if seconds is not None:
         flights.pace(seconds)
