@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from validation.models import TORCH, replaced
 from validation.plan import Plan, Refused
 
-Surroundings = Callable[..., AbstractContextManager[Any]]
+UnitContext = Callable[..., AbstractContextManager[Any]]
 _EMBEDDINGS = ("embed_tokens", "wte", "embed_in")
 _NORMS = ("norm", "ln_f", "final_layer_norm")
 
@@ -72,7 +72,7 @@ class Scheduled:
     """Runs the micro-batches of one stage through torch.distributed.pipelining, with its own buffers."""
 
     def __init__(
-        self, plan: Plan, net: Any, stage: int, device: str, recorder: Any, around: Surroundings, group: Any
+        self, plan: Plan, net: Any, stage: int, device: str, recorder: Any, around: UnitContext, group: Any
     ) -> None:
         self._plan, self._stage, self._device = plan, stage, device
         self._recorder, self._around = recorder, around
@@ -163,7 +163,7 @@ def received(plan: Plan) -> tuple[int, int, int]:
 class Runner:
     """Runs the micro-batches of one stage, as a schedule orders them."""
 
-    def __init__(self, plan: Plan, net: Any, stage: int, device: str, recorder: Any, around: Surroundings) -> None:
+    def __init__(self, plan: Plan, net: Any, stage: int, device: str, recorder: Any, around: UnitContext) -> None:
         self._plan, self._net, self._stage, self._device = plan, net, stage, device
         self._recorder, self._around = recorder, around
         self._first, self._last = stage == 0, stage == plan.layout.stages - 1

@@ -316,7 +316,7 @@ def _segment(wanted: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class BlocksAroundStep:
     """The blocks around the step, in bytes and in the order in which they come."""
 
     resident: Sequence[int]
@@ -331,7 +331,7 @@ class Surroundings:
 def reserved(
     program: Program,
     values: Mapping[str, int],
-    around: Surroundings,
+    around: BlocksAroundStep,
     *,
     knobs: Knobs = USUAL,
     room: DeviceMemory | None = None,

@@ -8,7 +8,7 @@ from functools import partial
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
-from memcore.memory.allocator import Surroundings
+from memcore.memory.allocator import BlocksAroundStep
 from memcore.memory.ledger import Entry, entry_of
 from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.networks.adapters import frozen_beside, frozen_rows, learns, shared_matrices
@@ -218,14 +218,14 @@ class Persistent:
             for each in max(found, key=lambda group: sum(each.learning * each.size for each in group)):
                 yield from self._like(each, "optimizer_temporary", _OPTIMIZING)
 
-    def surroundings(self) -> Surroundings:
+    def blocks_around_step(self) -> BlocksAroundStep:
         """Return sizes of the persistent tensors as the allocator's replay needs them."""
         each = [stored.size for stored in self._in_order() if stored.size]
         learning = list(self._in_order(learning=True))
         states = {id(stored): _state_sizes(self.job, stored) for stored in self.stored if stored.learning}
         buffers = self._blocks(self.tensors)
         received = [entry.each for entry in self.receive_buffers() for _ in range(entry.copies)]
-        return Surroundings(
+        return BlocksAroundStep(
             resident=[*each, *buffers, *received],
             states=[size for stored in learning for size in states[id(stored)]],
             temporaries=list(self._passing(learning)),

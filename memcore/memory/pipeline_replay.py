@@ -20,12 +20,12 @@ from memcore.hardware import TERA, matmul_workspaces
 from memcore.memory.allocator import (
     SMALL,
     USUAL,
+    BlocksAroundStep,
     DeviceMemory,
     Knobs,
     Move,
     Place,
     Pool,
-    Surroundings,
     alike,
     comes,
     end_step,
@@ -297,7 +297,7 @@ def assumed(job: Job) -> str | None:
 
 
 def reserved(
-    job: Job, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool = True, knobs: Knobs = USUAL
+    job: Job, around: BlocksAroundStep, room: DeviceMemory, *, hosts_wait: bool = True, knobs: Knobs = USUAL
 ) -> int:
     """The most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline

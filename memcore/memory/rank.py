@@ -18,7 +18,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import pipeline_replay
-from memcore.memory.allocator import DeviceMemory, Knobs, Surroundings, reserved
+from memcore.memory.allocator import BlocksAroundStep, DeviceMemory, Knobs, reserved
 from memcore.memory.communicators import deep_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
@@ -84,12 +84,12 @@ class Keeps(Protocol):
     def step_entries(self) -> Iterator[Entry]:
         """Temporaries of the optimizer's step."""
 
-    def surroundings(self) -> Surroundings:
+    def blocks_around_step(self) -> BlocksAroundStep:
         """Return sizes of the persistent tensors as the allocator's replay needs them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class OutsideAllocator:
     """Memory of the GPU that is not in the allocator."""
 
     name: str
@@ -282,7 +282,7 @@ class Rank:
 
         Where the GPU has not as much, it gives segments that are free as a whole back, and asks again.
         """
-        around = self.persistent.surroundings()
+        around = self.persistent.blocks_around_step()
         if not pipeline_replay.apply(self.job):  # Turns have the workspaces come with the first products.
             workspaces = [entry.each for entry in self.persistent.workspace_entries() for _ in range(entry.copies)]
             around = replace(around, resident=[*around.resident, *workspaces])
@@ -299,9 +299,9 @@ class Rank:
     def _room(self) -> int | None:
         """Return what the GPU has for the allocator."""
         capacity = None if self.job.recipe.fake else self.job.capacity
-        return None if capacity is None else capacity - sum(each.overhead.expected for each in outside(self))
+        return None if capacity is None else capacity - sum(each.overhead.expected for each in outside_allocator(self))
 
-    def _holds(self, around: Surroundings, *, hosts_wait: bool = True) -> int:
+    def _holds(self, around: BlocksAroundStep, *, hosts_wait: bool = True) -> int:
         """Return what it holds in the room that the GPU has."""
         room = DeviceMemory(self._room, knobs_of(self.job).collects)
         found = self._held(around, room, hosts_wait=hosts_wait)
@@ -309,7 +309,7 @@ class Rank:
             found = self._held(around, DeviceMemory(), hosts_wait=hosts_wait)  # what it gave back was in vain
         return max(found, self.peak.peak)
 
-    def _held(self, around: Surroundings, room: DeviceMemory, *, hosts_wait: bool) -> int:
+    def _held(self, around: BlocksAroundStep, room: DeviceMemory, *, hosts_wait: bool) -> int:
         if pipeline_replay.apply(self.job):
             return pipeline_replay.reserved(self.job, around, room, hosts_wait=hosts_wait, knobs=knobs_of(self.job))
         return reserved(self.program, self.job.sizes, around, knobs=knobs_of(self.job), room=room)
@@ -342,29 +342,29 @@ def knobs_of(job: Job) -> Knobs:
     )
 
 
-def outside(rank: Rank) -> tuple[Outside, ...]:
+def outside_allocator(rank: Rank) -> tuple[OutsideAllocator, ...]:
     """Return what the driver shows beyond the allocator."""
     job, paged = rank.job, rank.persistent.paged
     given = job.config[Hardware.outside_gb]
     if given is not None:
         size = round(given * GiB)
-        return (Outside("memory outside the allocator", Overhead(size, size, size, Hardware.outside_gb)),)
-    found = [Outside("CUDA context and kernels", context(job.accelerator))]
+        return (OutsideAllocator("memory outside the allocator", Overhead(size, size, size, Hardware.outside_gb)),)
+    found = [OutsideAllocator("CUDA context and kernels", context(job.accelerator))]
     if job.num_gpus > 1:
-        found.append(Outside("NCCL buffers", job.nccl))
+        found.append(OutsideAllocator("NCCL buffers", job.nccl))
     if job.recipe.dispatcher == "deepep":
-        found.append(Outside("DeepEP buffers", _deep_ep(job)))
+        found.append(OutsideAllocator("DeepEP buffers", _deep_ep(job)))
     share = job.config[Training.method.rollout_share]
     if share and job.capacity is not None:
         size = round(share * job.capacity)
         source = "vllm, config/cache.py: gpu_memory_utilization"
-        found.append(Outside("inference engine", Overhead(0, size, size, source)))
+        found.append(OutsideAllocator("inference engine", Overhead(0, size, size, source)))
     if job.config[Training.method.critic]:
         kept = rank.persistent.parameters + rank.persistent.states
-        found.append(Outside("critic", Overhead(0, kept, kept, "verl, workers/fsdp_workers.py: CriticWorker")))
+        found.append(OutsideAllocator("critic", Overhead(0, kept, kept, "verl, workers/fsdp_workers.py: CriticWorker")))
     if paged:
         source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
-        found.append(Outside("paged optimizer states", Overhead(0, paged, paged, source)))
+        found.append(OutsideAllocator("paged optimizer states", Overhead(0, paged, paged, source)))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
-from memcore.memory.rank import Rank, outside
+from memcore.memory.rank import Rank, outside_allocator
 from memcore.messages import joined
 from memcore.units import MiB
 
@@ -67,7 +67,7 @@ def reserved(rank: Rank) -> Reading:
 
 def device(rank: Rank, held: Reading) -> Reading:
     """Return what nvidia-smi shows for the GPU."""
-    found = [each.overhead for each in outside(rank)]
+    found = [each.overhead for each in outside_allocator(rank)]
     beyond = sum(each.expected for each in found)
     told = rank.job.recipe.fake or rank.job.config[Hardware.outside_gb] is not None
     more = sum(each.high for each in found) - beyond + (0 if told else OTHERS)

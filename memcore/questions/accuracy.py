@@ -17,7 +17,7 @@ from memcore.columns import table
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
-from memcore.memory.rank import outside
+from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.messages import Message
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
@@ -38,7 +38,7 @@ _PREDICTIONS: Mapping[tuple[str, str], Callable[[Estimate], int]] = {
     ("max_reserved", "peak"): lambda found: found.reserved.expected,
     ("device_used", "peak"): lambda found: found.device.expected,
     ("device_used", "after_init"): lambda found: (
-        found.rank.after_init + sum(each.overhead.expected for each in outside(found.rank))
+        found.rank.after_init + sum(each.overhead.expected for each in outside_allocator(found.rank))
     ),
     ("fits", "peak"): lambda found: int(bool(found.fits)),
     ("weights", "after_init"): lambda found: found.rank.persistent.parameters,

@@ -10,7 +10,7 @@ from memcore.servers.vllm.paging import Paging
 from memcore.serving.budget import Pool, RankBudget
 from memcore.serving.entries import ledger, spread, tensor
 from memcore.serving.job import ServingJob
-from memcore.serving.surroundings import uncertainty
+from memcore.serving.outside_allocator import uncertainty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from memcore.faces.render.markup import exact
 from memcore.faces.render.svg import TITLES, slug
 from memcore.i18n.page import language, named, say, translated
 from memcore.memory.estimate import Estimate
-from memcore.memory.rank import outside
+from memcore.memory.rank import outside_allocator
 from memcore.questions.describe import symbols, why
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
@@ -90,6 +90,6 @@ def _beyond(found: Estimate, part: str) -> str:
         f"<li><h3>{escape(translated(each.name))}</h3><p>{exact(each.overhead.expected)} "
         f"({format_bytes(each.overhead.low)} – {format_bytes(each.overhead.high)})</p>"
         f'<p class="note">{escape(say("explain-source"))}: {escape(named(each.overhead.source))}</p></li>'
-        for each in outside(found.rank)
+        for each in outside_allocator(found.rank)
     )
     return f'<ol class="cards">{"".join(rows)}</ol>'

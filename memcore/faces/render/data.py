@@ -12,7 +12,7 @@ from memcore.memory.host_phases import host_phases
 from memcore.memory.ledger import Entry
 from memcore.memory.phases import phases
 from memcore.memory.places import PHASES, place
-from memcore.memory.rank import outside
+from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.questions.describe import Verdict, symbols, verdict, when
 from memcore.trace.program import Moment
@@ -88,7 +88,7 @@ def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
                 "high_bytes": each.overhead.high,
                 "source": each.overhead.source,
             }
-            for each in outside(estimate.rank)
+            for each in outside_allocator(estimate.rank)
         ],
     }
 

@@ -20,7 +20,7 @@ from memcore.i18n.page import named, say, translated
 from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger
-from memcore.memory.rank import Rank, outside
+from memcore.memory.rank import Rank, outside_allocator
 from memcore.questions.describe import reason, spelled, symbols, verdict, when, why
 from memcore.units import format_bytes, format_count
 
@@ -141,7 +141,7 @@ def readings(estimate: Estimate) -> str:
             translated("part of device"),
             escape(named(each.overhead.source)),
         )
-        for each in outside(estimate.rank)
+        for each in outside_allocator(estimate.rank)
     ]
     head = ("Reading", "Expected", "Range", "Shown by", "Why this range")
     return html_table("Three readings of one peak", head, rows)

@@ -12,7 +12,7 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
 from memcore.memory.places import PHASES, place
-from memcore.memory.rank import outside
+from memcore.memory.rank import outside_allocator
 from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.rules.table import RULES
 from memcore.trace.job import Job
@@ -163,7 +163,7 @@ def explanation(estimate: Estimate, moment: Moment) -> str:
             ]
         lines.append("")
     lines.append("Outside the allocator")
-    for each in outside(estimate.rank):
+    for each in outside_allocator(estimate.rank):
         over = each.overhead
         lines += [
             f"  {format_bytes(over.expected)}  {each.name}, {format_bytes(over.low)} to {format_bytes(over.high)}",

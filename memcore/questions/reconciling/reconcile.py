@@ -15,7 +15,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
-from memcore.memory.rank import outside
+from memcore.memory.rank import outside_allocator
 from memcore.messages import Message, joined
 from memcore.questions.accuracy import Beside, beside
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
@@ -260,7 +260,7 @@ def _outside(found: Estimate | ServingEstimate) -> Beside:
     """Return what is not in PyTorch's allocator."""
     if isinstance(found, ServingEstimate):
         return beside(found, "non_torch", "steady")
-    parts = [each.overhead for each in outside(found.rank)]
+    parts = [each.overhead for each in outside_allocator(found.rank)]
     low, expected, high = (sum(getattr(part, name) for part in parts) for name in ("low", "expected", "high"))
     return Beside(predicted=expected, range=(low, high))
 

@@ -25,8 +25,8 @@ from memcore.serving.entries import ledger, spread, tensor
 from memcore.serving.formats import BYTES, MATRICES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
 from memcore.serving.weights import Storage, unsplit, weight_entries
 from memcore.symbols import Shape, Total, product
 
@@ -133,7 +133,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _always(job: ServingJob) -> list[Entry]:
-    found = surroundings(job.accelerator, 1)
+    found = context_and_nccl(job.accelerator, 1)
     for name, size in matmul_workspaces(job.accelerator):
         source = "pytorch, aten/src/ATen/cuda/CublasHandlePool.cpp"
         found.append(

@@ -31,7 +31,7 @@ from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
-from memcore.serving.surroundings import surroundings
+from memcore.serving.outside_allocator import context_and_nccl
 from memcore.units import GiB
 
 _CATEGORIES = {
@@ -171,7 +171,7 @@ def budget(job: ServingJob) -> Budget:
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
     ranks = []
     for number, device in enumerate(devices):
-        entries = [*_entries(buffers, device), *surroundings(job.accelerator, 1)]
+        entries = [*_entries(buffers, device), *context_and_nccl(job.accelerator, 1)]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
@@ -191,7 +191,7 @@ def least(job: ServingJob) -> int:
     for each in _kept(_plan(job.model, chosen), chosen):
         totals[each.device] += each.bytes
     del totals[HOST]
-    return max(totals.values(), default=0) + ledger(surroundings(job.accelerator, 1)).total
+    return max(totals.values(), default=0) + ledger(context_and_nccl(job.accelerator, 1)).total
 
 
 def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:

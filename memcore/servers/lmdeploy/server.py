@@ -22,11 +22,11 @@ from memcore.serving.budget import Budget, of_stages
 from memcore.serving.entries import observed, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
 from memcore.units import GiB
 
 _ENGINE = "lmdeploy, src/turbomind/turbomind.cc, CreateEngine"
@@ -89,7 +89,7 @@ def budget(job: ServingJob) -> Budget:
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> Held:
     """What is there when free memory is read: weights; the engine in PyTorch sets logits of a step apart as well."""
-    entries = [*rank_weights(job, stage), *surroundings(job.accelerator, job.num_gpus)]
+    entries = [*rank_weights(job, stage), *context_and_nccl(job.accelerator, job.num_gpus)]
     line = job.capacity or 0
     if not chosen.turbomind:
         reserved = (chosen.tokens + 2 * chosen.sequences) * job.basics.sizes["V"] * 2  # _get_runtime_size

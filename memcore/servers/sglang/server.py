@@ -21,11 +21,11 @@ from memcore.serving.cache import Kept
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import MiB
 
 NEWEST = "0.5.23"
@@ -184,7 +184,7 @@ def _startup(job: ServingJob, found: list[_Rank], tokens: int | None) -> Iterato
 
 def _free(job: ServingJob) -> int:
     """Free memory before loading."""
-    return (job.capacity or 0) - sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
+    return (job.capacity or 0) - sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +214,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
-    before = [*weights, *surroundings(job.accelerator, job.num_gpus)]
+    before = [*weights, *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     return _Rank(
         stage=stage,
@@ -245,7 +245,7 @@ def _windows(parts: Sequence[Kept]) -> int:
 
 
 def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
-    entries = [*rank.weights, *_running(job, chosen, rank.stage), *surroundings(job.accelerator, job.num_gpus)]
+    entries = [*rank.weights, *_running(job, chosen, rank.stage), *context_and_nccl(job.accelerator, job.num_gpus)]
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
             cell = _cell(rank.parts, windowed=windowed)

@@ -17,11 +17,11 @@ from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
 from memcore.units import GiB
 
 _SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
@@ -94,7 +94,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         *expert_workspace(step, stage),
         *peak,
         kernels,
-        *surroundings(job.accelerator, job.num_gpus),
+        *context_and_nccl(job.accelerator, job.num_gpus),
     ]
     room = None
     if job.capacity is not None:
@@ -120,7 +120,7 @@ def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:
         ledger=ledger(entries),
         available=rank.available,
         uncertain=rank.uncertain,
-        spread=spread(surroundings(job.accelerator, job.num_gpus)),
+        spread=spread(context_and_nccl(job.accelerator, job.num_gpus)),
     )
 
 

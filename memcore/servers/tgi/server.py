@@ -23,10 +23,10 @@ from memcore.serving.budget import Budget, of_stages
 from memcore.serving.entries import observed, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings
 from memcore.units import GiB, MiB
 
 _WARMUP = "text-generation-inference, models/flash_causal_lm.py, warmup"
@@ -127,7 +127,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> Held:
         *expert_workspace(step, stage),
         *peak,
         *_workspaces(chosen),
-        *surroundings(job.accelerator, job.num_gpus),
+        *context_and_nccl(job.accelerator, job.num_gpus),
     ]
     pages = Pages(
         block_size=chosen.block, max_model_len=job.basics.max_model_len, in_flight=chosen.prefill, hybrid=False

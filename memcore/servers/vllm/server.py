@@ -33,11 +33,11 @@ from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.serving.surroundings import surroundings, uncertainty
 from memcore.units import GiB
 
 _VIDEO = 32 * (70 + 2 + 6)
@@ -192,7 +192,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
     libraries = _libraries(job, chosen)
     recorded = [] if chosen.eager else graphs(job, chosen, stage)
-    outside = surroundings(job.accelerator, job.num_gpus)
+    outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
     if chosen.facts.buffers_inside:
         profiled += counts
@@ -568,7 +568,7 @@ def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if paging.needed(middle) <= blocks else (low, middle - 1)
-    outside = sum(entry.bytes for entry in surroundings(job.accelerator, job.num_gpus))
+    outside = sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
     return Start(
         capacity=job.capacity,
         item=chosen.item,

@@ -11,7 +11,7 @@ from math import lcm, prod
 
 from memcore import registry
 from memcore.dtypes import ITEMSIZE
-from memcore.memory.allocator import Surroundings
+from memcore.memory.allocator import BlocksAroundStep
 from memcore.memory.ledger import Entry
 from memcore.symbols import Quotient, Shape, Smaller, product
 from memcore.trace.code import code_of
@@ -352,10 +352,10 @@ class MegatronPersistent(Workspaces):
         if self.job.states.copied:
             yield from self._sharded("gradient_copy", "fp32", _UNTIL_NEXT)
 
-    def surroundings(self) -> Surroundings:
+    def blocks_around_step(self) -> BlocksAroundStep:
         """Return sizes of the persistent tensors as the allocator's replay needs them."""
         around = [*self.resident(), *self.workspace_entries(), *self.receive_buffers()]
-        return Surroundings(
+        return BlocksAroundStep(
             resident=[entry.each for entry in around for _ in range(entry.copies)],
             states=[entry.each for entry in self.optimizer_states() for _ in range(entry.copies)],
             temporaries=[entry.each for entry in self.step_entries() for _ in range(entry.copies)],

@@ -360,7 +360,7 @@ class MegatronRank(Rank):
         if not isinstance(peak, StageMoment):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
         chunk = self._pass(peak.chunk, peak.live)
-        around = self.persistent.surroundings()
+        around = self.persistent.blocks_around_step()
         flying = [entry.each for entry in self.flying(peak.live, peak.front) for _ in range(entry.copies)]
         around = replace(around, resident=[*around.resident, *flying])
         return max(reserved(chunk.program, chunk.job.sizes, around, knobs=knobs_of(self.job)), self.peak.peak)

@@ -27,7 +27,7 @@ def uncertainty(entries: Iterable[Entry], capacity: int | None) -> tuple[int, in
     return int(below), int(above)
 
 
-def surroundings(accelerator: Accelerator | None, gpus: int) -> list[Entry]:
+def context_and_nccl(accelerator: Accelerator | None, gpus: int) -> list[Entry]:
     """There before anything is loaded; observed, not derived."""
     over = context(accelerator)
     bounds = Range(over.low, over.expected, over.high)
