@@ -308,7 +308,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     """In either language, with names as people write them; nothing of the job before stays."""
     visit = Visit().do("ask", value=text, texts={**Visit().texts, "model": text}, entry=1)
     assert {path: visit.session.config.get(path) for path in wanted} == wanted
-    assert visit.session.lent == {}
+    assert visit.session.from_example == {}
 
 
 def test_a_question_leaves_names_alone():
@@ -787,7 +787,7 @@ def test_where_values_come_from():
     visit = Visit()
     text = "base_model: gpt2\nsequence_len: 512\nmicro_batch_size: 2\nlearning_rate: 2e-5\neot_tokens: [x]\n"
     visit.do("import", name="job.yaml", names=["job.yaml"], files=[text], entry=1)
-    assert "From job.yaml." in visit.html["lent"]
+    assert "From job.yaml." in visit.html["example-note"]
     visit.do("origins")
     shown = visit.html["drawer-body"]
     order = [shown.index(each) for each in ("eot_tokens", "job.yaml:1<", "job.yaml:2<", "job.yaml:3<", "learning_rate")]
@@ -797,7 +797,7 @@ def test_where_values_come_from():
     visit.do("origins")
     assert "axolotl 的默认值" in visit.html["drawer-body"]
     visit.do("preset", name="8b-8xh100", entry=2)
-    assert "job.yaml" not in visit.html["lent"]
+    assert "job.yaml" not in visit.html["example-note"]
 
 
 @pytest.mark.parametrize(
@@ -978,7 +978,7 @@ def test_the_same_question_has_the_same_answer():
     for way, steps in WAYS.items():
         visit = done(steps)
         assert visit.html["problems"] == "", way
-        assert "Still from" not in visit.html["lent"], way
+        assert "Still from" not in visit.html["example-note"], way
         answers[way] = visit.session.config, visit.do("solve", path=LARGEST).fields[LARGEST]["note"]
     wanted = answers["from the opening example"]
     assert wanted[0].get("training.adapter.type") == "lora"
@@ -1006,9 +1006,9 @@ def test_two_quick_edits_are_the_same_job_as_two_slow_ones(steps):
 def test_what_the_user_has_set_stays():
     """Another model takes back what the example lent, and nothing else; what stays of it is said and can be dropped."""
     visit = Visit().do("preset", name="405b-16k", entry=1)
-    assert "Example: 405B on 16k GPUs. It sets: " in visit.html["lent"]
+    assert "Example: 405B on 16k GPUs. It sets: " in visit.html["example-note"]
     visit.do("edit", path="training.micro_batch_size", texts={**visit.texts, "training.micro_batch_size": "2"}, entry=2)
-    assert visit.html["lent"].startswith("Still from the example: ")
+    assert visit.html["example-note"].startswith("Still from the example: ")
     assert visit.fields["training.micro_batch_size"]["origin"] == "yours"
     assert visit.fields["parallelism.pipeline_parallel_size"]["origin"] == "example"
     other = Visit().do("preset", name="405b-16k", entry=1)
@@ -1019,16 +1019,16 @@ def test_what_the_user_has_set_stays():
         assert each.texts.get("hardware.num_gpus", "") == gpus
         assert "parallelism.pipeline_parallel_size" not in each.texts
         assert each.html["problems"] == ""
-    assert "Remove them" in visit.html["lent"]
-    assert other.html["lent"] == ""
+    assert "Remove them" in visit.html["example-note"]
+    assert other.html["example-note"] == ""
 
 
 def test_a_link_of_an_example_is_that_example():
     """A reload, or going back to it, knows again what the example set."""
     link = f"#{Visit().do('preset', name='long-context', entry=1).session.fragment}"
     visit = Visit(link)
-    assert "Example: 8B at 128k" in visit.html["lent"]
-    assert "Example" not in Visit(f"{link}&micro-batch=2").html["lent"]
+    assert "Example: 8B at 128k" in visit.html["example-note"]
+    assert "Example" not in Visit(f"{link}&micro-batch=2").html["example-note"]
 
 
 def test_layouts_that_fit():

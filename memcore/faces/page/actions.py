@@ -22,7 +22,7 @@ from memcore.faces.page import (
     tracks,
     ways,
 )
-from memcore.faces.page.lending import lend
+from memcore.faces.page.examples import record_example
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Action, Message, Patch, Session
 from memcore.faces.render import page
@@ -40,7 +40,7 @@ def load_preset(session: Session, message: Message) -> Iterator[Patch]:
     chosen = presets().get(str(message.get("name")))
     if chosen is not None:
         form = page.fill(Config.from_dict(chosen.config))
-        lend(session, form, chosen.name)
+        record_example(session, form, chosen.name)
         yield from answering.load(session, form, message)
 
 

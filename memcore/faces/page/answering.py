@@ -14,9 +14,17 @@ from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
 from memcore.faces.page.comparing import comparison
+from memcore.faces.page.examples import (
+    after_edit,
+    example_note,
+    example_of,
+    origin,
+    record_example,
+    restarted,
+    without_example,
+)
 from memcore.faces.page.explaining import explained
 from memcore.faces.page.fixing import repaired
-from memcore.faces.page.lending import dropped, example_note, lend, lent_by, origin, restarted, took_over
 from memcore.faces.page.names import meanings, written
 from memcore.faces.page.origins import origins_note
 from memcore.faces.page.reconciling import against
@@ -86,7 +94,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
     yield {
         "stale": False,
         "answered": False,
-        "html": {"problems": "", "lent": _from_whom(session), "subject": escape(subject(found)), **first},
+        "html": {"problems": "", "example-note": _from_whom(session), "subject": escape(subject(found)), **first},
         "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
@@ -219,9 +227,9 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
 
 
 def edit(session: Session, message: Message) -> Iterator[Patch]:
-    """A field was edited; if the job is another now, what an example had lent is taken back."""
+    """A field was edited; if the job is another now, what came from an example is taken back."""
     given, path = form_of(message["texts"]), str(message.get("path") or "")
-    form = took_over(session, given, path)
+    form = after_edit(session, given, path)
     if form != given or form.pasted != str(message["texts"].get(PASTED) or ""):
         typed = {path: str(message["texts"][path])} if path in form.texts else {}
         yield fill_form(session, form, message, typed)
@@ -238,14 +246,14 @@ def open_link(session: Session, message: Message) -> Iterator[Patch]:
     """A link was opened: whatever of it cannot be understood is said, and the rest applies."""
     link = str(message.get("link") or "")
     if not link.strip("#"):
-        lend(session, page.fill(page.example()), "opening")
+        record_example(session, page.fill(page.example()), "opening")
         yield from load(session, page.fill(page.example()), message)
         return
     found = read_fragment(link)
     if found.config is None:
         yield _link_patch(session, found, link)
         return
-    lend(session, page.fill(found.config), lent_by(found.config))
+    record_example(session, page.fill(found.config), example_of(found.config))
     yield from load(session, page.fill(found.config), message)
     if found.problems:
         patch = _link_patch(session, found, link)
@@ -276,14 +284,14 @@ def reset(session: Session, message: Message) -> Iterator[Patch]:
     texts = {path: text for path, text in form.texts.items() if path in ("model", Hardware.accelerator)}
     texts[Hardware.num_gpus] = "1"
     fresh = with_task(texts, task_of(form.texts))
-    lend(session, Form({}), "")
-    session.tasked = {path: text for path, text in fresh.items() if path not in texts}
+    record_example(session, Form({}), "")
+    session.from_task = {path: text for path, text in fresh.items() if path not in texts}
     yield from load(session, Form(fresh, form.pasted), message, say("reset-done"))
 
 
 def drop(session: Session, message: Message) -> Iterator[Patch]:
     """Take what is left of an example out of the form."""
-    yield from load(session, dropped(session, form_of(message["texts"])), message)
+    yield from load(session, without_example(session, form_of(message["texts"])), message)
 
 
 def set_field(session: Session, message: Message) -> Iterator[Patch]:
@@ -292,7 +300,7 @@ def set_field(session: Session, message: Message) -> Iterator[Patch]:
     if message.get("path") in SETTINGS:
         texts = {**form.texts, str(message["path"]): str(message.get("value") or "")}
         form = Form({path: text for path, text in texts.items() if text}, form.pasted)
-        form = took_over(session, form, str(message["path"]))
+        form = after_edit(session, form, str(message["path"]))
     yield from load(session, form, message)
 
 
@@ -300,5 +308,5 @@ def propose(session: Session, message: Message) -> Iterator[Patch]:
     """A button loads a whole config: a suggestion, a layout that was found, or a pinned one."""
     config = session.proposals.get(str(message.get("key")))
     if config is not None:
-        lend(session, Form({}), "")
+        record_example(session, Form({}), "")
         yield from load(session, page.fill(config), message, say("applied"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.faces.page.answering import edit, form_of, load
-from memcore.faces.page.lending import lend
+from memcore.faces.page.examples import record_example
 from memcore.faces.page.names import meanings
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.page.tasks import task_of, with_task
@@ -108,6 +108,6 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
         kept[Hardware.num_gpus] = form.texts.get(Hardware.num_gpus, "1")
     texts = {path: text for path, text in {**kept, **found}.items() if text}
     fresh = with_task(texts, task, frozenset(texts))
-    lend(session, Form({}), "")
-    session.tasked = {path: text for path, text in fresh.items() if path not in texts}
+    record_example(session, Form({}), "")
+    session.from_task = {path: text for path, text in fresh.items() if path not in texts}
     yield from load(session, Form(fresh), message)

@@ -21,7 +21,7 @@ from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
 from memcore.faces.page.answering import form_of, load, problem_patch
-from memcore.faces.page.lending import lend
+from memcore.faces.page.examples import record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import page
 from memcore.faces.render.data import summary
@@ -57,10 +57,10 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
         patch["html"]["import-error"] = escape(complaint(error))
         yield patch
         return
-    lend(session, form, "")
+    record_example(session, form, "")
     names = [str(each) for each in message.get("names") or [name]]
     session.sources = tuple(Source(*each) for each in zip(names, message["files"], strict=False))
-    session.filed = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
+    session.from_file = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
 

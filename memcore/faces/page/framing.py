@@ -10,7 +10,7 @@ from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.page.answering import answer_form, fill_form, form_of, load, open_link
-from memcore.faces.page.lending import lend, origin, took_over
+from memcore.faces.page.examples import after_edit, origin, record_example
 from memcore.faces.page.presets import presets
 from memcore.faces.page.reconciling import reading_options
 from memcore.faces.page.session import Message, Patch, Session
@@ -78,12 +78,12 @@ def _opened(session: Session, message: Message) -> Iterator[Patch]:
     if session.language != "en":
         yield from in_language(session, form_of(texts) if texts else fill(example()), message)
     if texts and not link:
-        lend(session, fill(example()), "opening")
-        yield from load(session, took_over(session, form_of(texts)), message)
+        record_example(session, fill(example()), "opening")
+        yield from load(session, after_edit(session, form_of(texts)), message)
         return
     yield from open_link(session, {**message, "entry": None})
     if texts:
-        lend(session, fill(example()), "")
+        record_example(session, fill(example()), "")
         yield from load(session, form_of(texts), {**message, "entry": None})
 
 

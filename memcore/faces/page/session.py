@@ -84,15 +84,15 @@ class Session:
     """Configs that a button on the page may load, by key."""
     drawn: dict[str, Config | None] = field(default_factory=dict)
     """The job that a curve or suggestions are about, by their element's id; None if an edit came in between."""
-    filed: Mapping[str, str] = field(default_factory=dict)
+    from_file: Mapping[str, str] = field(default_factory=dict)
     """What the last file said, as text by path."""
     sources: tuple[Source, ...] = ()
     """The files of the last import."""
-    lender: str = ""
+    example: str = ""
     """The name of the example that filled the form last."""
-    lent: dict[str, str] = field(default_factory=dict)
+    from_example: dict[str, str] = field(default_factory=dict)
     """What of the form is still as that example has it, as text by path."""
-    tasked: dict[str, str] = field(default_factory=dict)
+    from_task: dict[str, str] = field(default_factory=dict)
     """What of the form came with the task that was chosen, as text by path."""
     searched: object = None
     """How far the last search came."""
@@ -114,7 +114,7 @@ class Session:
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
         self.recent, self.ways, self.fills = dict(other.recent), dict(other.ways), list(other.fills)
-        self.lender, self.lent, self.tasked = other.lender, dict(other.lent), dict(other.tasked)
+        self.example, self.from_example, self.from_task = other.example, dict(other.from_example), dict(other.from_task)
 
     def remember(self, fragment: str, found: Found) -> None:
         """Keep an answer, as long as there are not many newer ones."""

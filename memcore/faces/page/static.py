@@ -10,8 +10,8 @@ from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
+from memcore.faces.page.examples import example_note, record_example
 from memcore.faces.page.framing import frame
-from memcore.faces.page.lending import example_note, lend
 from memcore.faces.page.session import Session
 from memcore.faces.page.tasks import task_of, titles
 from memcore.faces.page.ways import ways_of
@@ -36,7 +36,7 @@ def parts() -> dict[str, Any]:
     texts = to_texts(config)
     engine = found.job.engine.name
     session = Session()
-    lend(session, fill(config), "opening")
+    record_example(session, fill(config), "opening")
     session.form = fill(config)
     origins = dict.fromkeys(texts, "example")
     called = shown_names(config, engine)
@@ -55,7 +55,7 @@ def parts() -> dict[str, Any]:
             "curve-settings": curve_options(engine),
             "verdict-attributes": attributes,
             "form": form(values, whole=False),
-            "lent": example_note(session),
+            "example-note": example_note(session),
             "subject": escape(subject(found)),
             "version": __version__,
             "rules": escape("; ".join(f"{name} {version}" for name, version in AS_OF.items())),

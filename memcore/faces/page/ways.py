@@ -8,7 +8,7 @@ from html import escape
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment
 from memcore.faces.page.answering import form_of, load
-from memcore.faces.page.lending import lend, took_over
+from memcore.faces.page.examples import after_edit, record_example
 from memcore.faces.page.session import RECENT, Found, Message, Patch, Session
 from memcore.faces.render import page
 from memcore.faces.render.cards import heading, looking, plan_cards, room_buttons
@@ -113,14 +113,14 @@ def crowd(session: Session, message: Message) -> Iterator[Patch]:
     """A cell of users against their length sets both."""
     form = form_of(message["texts"])
     for path, key in ((Inference.batch_size, "users"), (Inference.max_model_len, "length")):
-        form = took_over(session, Form({**form.texts, path: str(message.get(key) or "")}, form.pasted), path)
+        form = after_edit(session, Form({**form.texts, path: str(message.get(key) or "")}, form.pasted), path)
     yield from load(session, form, message)
 
 
 def adopt(session: Session, message: Message) -> Iterator[Patch]:
     """A plan becomes the job; undo takes it back."""
     config = decode_fragment(str(message.get("job") or ""))
-    lend(session, Form({}), "")
+    record_example(session, Form({}), "")
     for patch in load(session, page.fill(config), message, say("applied")):
         session.adopted = {session.fragment: str(message.get("said") or "")[:LONGEST]}
         yield patch

@@ -1,6 +1,6 @@
 """What an example or a task has put into the form, apart from what the user has set.
 
-Another task, another model or a single GPU is another job: what was lent is dropped, what the user has set stays, and
+Another task, another model or a single GPU is another job: what came from the example is dropped, what the user has set stays, and
 the rest starts from the task's own values. What stays of an example is listed next to the verdict.
 """
 
@@ -31,22 +31,22 @@ def _titles() -> Mapping[str, str]:
     return {encode_fragment(Config.from_dict(each.config)): each.name for each in presets().values()}
 
 
-def lent_by(config: Config) -> str:
+def example_of(config: Config) -> str:
     """The name of the example that a config is, or an empty text."""
     if config == Config.from_dict(EXAMPLE):
         return "opening"
     return _titles().get(encode_fragment(config), "")
 
 
-def lend(session: Session, form: Form, name: str) -> None:
+def record_example(session: Session, form: Form, name: str) -> None:
     """An example fills the form; without a name, the whole form is the user's."""
-    session.lender, session.tasked = name, {}
-    session.lent = dict(form.texts) if name else {}
+    session.example, session.from_task = name, {}
+    session.from_example = dict(form.texts) if name else {}
 
 
-def took_over(session: Session, form: Form, touched: str = "") -> Form:
-    """The form after an edit: what the user changed is the user's, and what was lent goes if the job is another."""
-    before = dict(session.lent)
+def after_edit(session: Session, form: Form, touched: str = "") -> Form:
+    """The form after an edit: what the user changed is the user's, and what came from an example goes if the job is another."""
+    before = dict(session.from_example)
     _own(session, form, touched)
     is_another = any(path in before and _is_another(path, before[path], form.texts.get(path, "")) for path in _DECIDE)
     return restarted(session, form, task_of(form.texts)) if is_another or (before and form.pasted) else form
@@ -63,7 +63,7 @@ def _is_another(path: str, before: str, now: str) -> bool:
 
 
 def _own(session: Session, form: Form, touched: str) -> None:
-    for given in (session.lent, session.tasked):
+    for given in (session.from_example, session.from_task):
         for path in [path for path, text in given.items() if path == touched or form.texts.get(path, "") != text]:
             del given[path]
 
@@ -75,20 +75,22 @@ def restarted(session: Session, form: Form, task: str) -> Form:
     own = {
         path: text
         for path, text in form.texts.items()
-        if path not in session.tasked and (path not in session.lent or path in stays)
+        if path not in session.from_task and (path not in session.from_example or path in stays)
     }
     texts = with_task(own, task, frozenset(own))
-    session.lent = {path: text for path, text in session.lent.items() if path in stays and texts.get(path) == text}
-    session.tasked = {path: text for path, text in texts.items() if path not in own}
+    session.from_example = {
+        path: text for path, text in session.from_example.items() if path in stays and texts.get(path) == text
+    }
+    session.from_task = {path: text for path, text in texts.items() if path not in own}
     return Form(texts, form.pasted)
 
 
-def dropped(session: Session, form: Form) -> Form:
+def without_example(session: Session, form: Form) -> Form:
     """The form without what is left of an example."""
     _own(session, form, "")
-    texts = {path: text for path, text in form.texts.items() if path in KEPT or path not in session.lent}
+    texts = {path: text for path, text in form.texts.items() if path in KEPT or path not in session.from_example}
     kept = Form(texts, form.pasted)
-    session.lent = {path: session.lent[path] for path in KEPT if path in session.lent}
+    session.from_example = {path: session.from_example[path] for path in KEPT if path in session.from_example}
     return restarted(session, kept, task_of(form.texts))
 
 
@@ -97,7 +99,7 @@ def origin(session: Session, path: str) -> str:
     text = session.form.texts.get(path, "")
     if not text:
         return "default"
-    for name, given in (("example", session.lent), ("file", session.filed), ("task", session.tasked)):
+    for name, given in (("example", session.from_example), ("file", session.from_file), ("task", session.from_task)):
         if given.get(path) == text:
             return name
     return "yours"
@@ -110,7 +112,7 @@ def left(session: Session) -> dict[str, str]:
     usual = {**task.begins, **task.values}
     return {
         path: text
-        for path, text in session.lent.items()
+        for path, text in session.from_example.items()
         if path in SETTINGS and path not in KEPT and texts.get(path) == text and usual.get(path) != text and text != "1"
     }
 
@@ -118,10 +120,10 @@ def left(session: Session) -> dict[str, str]:
 def example_note(session: Session) -> str:
     """Return what the page says about an example next to the verdict, with a button that drops what is left of it."""
     found, texts = left(session), session.form.texts
-    is_whole = bool(session.lent) and session.lent.items() == texts.items()
+    is_whole = bool(session.from_example) and session.from_example.items() == texts.items()
     if not is_whole and not found:
         return ""
-    named = f"{escape(say('example-is', title=_title(session.lender)))} " if is_whole else ""
+    named = f"{escape(say('example-is', title=_title(session.example)))} " if is_whole else ""
     if not found:
         return named.strip()
     key = "example-sets" if is_whole else "example-left"
