@@ -128,7 +128,7 @@ def test_what_a_checkpoint_says(config, name, groups):
     found = own_format({"model_type": "llama", "quantization_config": config})
     assert found.format.name == name
     if groups:
-        assert {each.columns for each in found.format.beside if each.grouped} == {groups}
+        assert {each.columns for each in found.format.qparams if each.grouped} == {groups}
 
 
 def test_an_unknown_method_is_refused():

@@ -350,7 +350,7 @@ def _result(case: object) -> Result:
         speed = _speed(estimated, shared["quantity"])
         if speed is not None:
             return Result(**shared, predicted=speed[1], range=(speed[0], speed[2]))
-        known = beside(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
+        known = prediction(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))
     return Result(
@@ -383,7 +383,7 @@ def _logged(case: Mapping[str, Any], shared: Mapping[str, Any]) -> Mapping[str, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class Prediction:
     """What is predicted for a quantity that somebody has measured."""
 
     predicted: int | None = None
@@ -393,7 +393,7 @@ class Beside:
     """Why there is no prediction."""
 
 
-def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Beside:
+def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Prediction:
     """The prediction for a quantity at a moment; that something fits is 1, that it does not is 0.
 
     Raises UnsupportedError where a quantity of the job is not supported.
@@ -401,19 +401,21 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     if isinstance(found, ServingEstimate):
         served = predicted(found, quantity, total=rank == "total")
         if served is None:
-            return Beside(reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, found.job.engine.name))
+            return Prediction(
+                reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, found.job.engine.name)
+            )
         bounds = (served.low, served.high) if served.low < served.high else None
-        return Beside(predicted=served.expected, range=bounds)
+        return Prediction(predicted=served.expected, range=bounds)
     if quantity == "parameters":
-        return Beside(predicted=found.job.model.parameters)
+        return Prediction(predicted=found.job.model.parameters)
     predict = _PREDICTIONS.get((quantity, moment))
     if predict is None or rank == "total":
-        return Beside(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
+        return Prediction(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
     if quantity == "fits" and found.capacity is None:
-        return Beside(reason="hardware.accelerator is needed to decide whether the job fits")
+        return Prediction(reason="hardware.accelerator is needed to decide whether the job fits")
     if not _is_rank(found, rank):
         several = "all the same" if len(found.ranks) == 1 else Message("one of {} stages", len(found.ranks))
-        return Beside(
+        return Prediction(
             reason=Message(
                 "measured.rank: found {!r:.80}; allowed: 'max', 'min' or the number of a rank, {}", rank, several
             )
@@ -421,7 +423,7 @@ def beside(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: 
     staged = of_stage(found, rank)
     if rank == "min":
         staged = min((replace(found, ranks=(each,)) for each in found.ranks), key=predict)
-    return Beside(
+    return Prediction(
         predicted=predict(staged),
         range=_stated(staged, quantity, moment),
         phase=staged.peak.phase if moment == "peak" else None,

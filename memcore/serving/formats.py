@@ -25,7 +25,7 @@ EXPERTS = frozenset({"routed-expert"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class QuantizationParameter:
     """Numbers stored with the elements: one for each block, given by its rows and columns."""
 
     title: str
@@ -55,7 +55,7 @@ class Format:
     title: str
     itemsize: Fraction
     source: str
-    beside: tuple[Beside, ...] = ()
+    qparams: tuple[QuantizationParameter, ...] = ()
     covers: frozenset[str] = MATRICES
     """Kinds of parameters."""
     activations: Fraction | None = None
@@ -65,13 +65,13 @@ class Format:
         """Return the format with another group size; one that is not positive means a whole row."""
         columns = size if size > 0 else None
         return replace(
-            self, beside=tuple(replace(each, columns=columns) if each.grouped else each for each in self.beside)
+            self, qparams=tuple(replace(each, columns=columns) if each.grouped else each for each in self.qparams)
         )
 
     def stored(self, rows: int, columns: int) -> Iterator[tuple[str, int, Fraction]]:
         """Yield what a matrix becomes: titles, numbers of elements, and bytes of each."""
         yield "weight", rows * columns, self.itemsize
-        yield from ((each.title, each.count(rows, columns), each.itemsize) for each in self.beside)
+        yield from ((each.title, each.count(rows, columns), each.itemsize) for each in self.qparams)
 
 
 _FP32, _FP16, _E8M0 = Fraction(4), Fraction(2), Fraction(1)
@@ -79,8 +79,8 @@ _COMPRESSED = "vllm, model_executor/layers/quantization/compressed_tensors"
 _BNB = "bitsandbytes, functional.py, quantize_4bit (block 64, nested block 256)"
 
 
-def _group(title: str, itemsize: Fraction, size: int) -> Beside:
-    return Beside(title=title, itemsize=itemsize, columns=size, grouped=True)
+def _group(title: str, itemsize: Fraction, size: int) -> QuantizationParameter:
+    return QuantizationParameter(title=title, itemsize=itemsize, columns=size, grouped=True)
 
 
 FORMATS: Mapping[str, Format] = {
@@ -90,7 +90,7 @@ FORMATS: Mapping[str, Format] = {
             name="fp8",
             title="fp8, one scale for each matrix",
             itemsize=Fraction(1),
-            beside=(Beside(title="scale", itemsize=_FP32, rows=None),),
+            qparams=(QuantizationParameter(title="scale", itemsize=_FP32, rows=None),),
             activations=Fraction(1),
             source="vllm, model_executor/layers/quantization/fp8.py",
         ),
@@ -98,7 +98,7 @@ FORMATS: Mapping[str, Format] = {
             name="fp8-channel",
             title="fp8, one scale for each output channel",
             itemsize=Fraction(1),
-            beside=(Beside(title="scales", itemsize=_FP32),),
+            qparams=(QuantizationParameter(title="scales", itemsize=_FP32),),
             activations=Fraction(1),
             source=f"{_COMPRESSED}/schemes/compressed_tensors_w8a8_fp8.py",
         ),
@@ -106,7 +106,7 @@ FORMATS: Mapping[str, Format] = {
             name="fp8-block",
             title="fp8 in blocks of 128 × 128",
             itemsize=Fraction(1),
-            beside=(Beside(title="scales", itemsize=_FP32, rows=128, columns=128),),
+            qparams=(QuantizationParameter(title="scales", itemsize=_FP32, rows=128, columns=128),),
             activations=Fraction(1),
             source="the checkpoints of DeepSeek-V3 (weight_scale_inv); vllm, quantization/fp8.py",
         ),
@@ -114,7 +114,7 @@ FORMATS: Mapping[str, Format] = {
             name="int8",
             title="int8, one scale for each output channel",
             itemsize=Fraction(1),
-            beside=(Beside(title="scales", itemsize=_FP32),),
+            qparams=(QuantizationParameter(title="scales", itemsize=_FP32),),
             activations=Fraction(1),
             source=f"{_COMPRESSED}/schemes/compressed_tensors_w8a8_int8.py; bitsandbytes, nn/modules.py, Int8Params",
         ),
@@ -122,44 +122,44 @@ FORMATS: Mapping[str, Format] = {
             name="w8a16",
             title="int8 weights in groups of 128",
             itemsize=Fraction(1),
-            beside=(_group("scales", _FP16, 128),),
+            qparams=(_group("scales", _FP16, 128),),
             source=f"{_COMPRESSED}/schemes/compressed_tensors_wNa16.py",
         ),
         Format(
             name="int4",
             title="int4 in groups of 128, symmetric",
             itemsize=Fraction(1, 2),
-            beside=(_group("scales", _FP16, 128),),
+            qparams=(_group("scales", _FP16, 128),),
             source=f"{_COMPRESSED}/schemes/compressed_tensors_wNa16.py",
         ),
         Format(
             name="awq",
             title="AWQ: int4 in groups of 128 with zero points",
             itemsize=Fraction(1, 2),
-            beside=(_group("scales", _FP16, 128), _group("zero points", Fraction(1, 2), 128)),
+            qparams=(_group("scales", _FP16, 128), _group("zero points", Fraction(1, 2), 128)),
             source="vllm, model_executor/layers/quantization/awq_marlin.py: qweight, qzeros, scales",
         ),
         Format(
             name="gptq",
             title="GPTQ: int4 in groups of 128 with zero points",
             itemsize=Fraction(1, 2),
-            beside=(_group("scales", _FP16, 128), _group("zero points", Fraction(1, 2), 128)),
+            qparams=(_group("scales", _FP16, 128), _group("zero points", Fraction(1, 2), 128)),
             source="vllm, model_executor/layers/quantization/gptq_marlin.py: qweight, qzeros, scales",
         ),
         Format(
             name="nf4",
             title="NF4 in blocks of 64",
             itemsize=Fraction(1, 2),
-            beside=(Beside(title="absmax", itemsize=_FP32, run=64),),
+            qparams=(QuantizationParameter(title="absmax", itemsize=_FP32, run=64),),
             source=_BNB,
         ),
         Format(
             name="nf4-double",
             title="NF4 in blocks of 64, scales quantized again",
             itemsize=Fraction(1, 2),
-            beside=(
-                Beside(title="absmax", itemsize=Fraction(1), run=64),
-                Beside(title="nested absmax", itemsize=_FP32, run=64 * 256),
+            qparams=(
+                QuantizationParameter(title="absmax", itemsize=Fraction(1), run=64),
+                QuantizationParameter(title="nested absmax", itemsize=_FP32, run=64 * 256),
             ),
             source=_BNB,
         ),
@@ -167,7 +167,7 @@ FORMATS: Mapping[str, Format] = {
             name="mxfp4",
             title="MXFP4: fp4 in blocks of 32, scales are powers of two",
             itemsize=Fraction(1, 2),
-            beside=(Beside(title="scales", itemsize=_E8M0, columns=32),),
+            qparams=(QuantizationParameter(title="scales", itemsize=_E8M0, columns=32),),
             covers=EXPERTS,
             source="OCP microscaling formats 1.0; vllm, model_executor/layers/quantization/mxfp4.py",
         ),
@@ -175,7 +175,7 @@ FORMATS: Mapping[str, Format] = {
             name="mxfp8",
             title="MXFP8: fp8 in blocks of 32, scales are powers of two",
             itemsize=Fraction(1),
-            beside=(Beside(title="scales", itemsize=_E8M0, columns=32),),
+            qparams=(QuantizationParameter(title="scales", itemsize=_E8M0, columns=32),),
             activations=Fraction(1),
             source="OCP microscaling formats 1.0; vllm, model_executor/layers/quantization/mxfp8.py",
         ),
@@ -183,9 +183,9 @@ FORMATS: Mapping[str, Format] = {
             name="nvfp4",
             title="NVFP4: fp4 in blocks of 16 with fp8 scales",
             itemsize=Fraction(1, 2),
-            beside=(
-                Beside(title="scales", itemsize=Fraction(1), columns=16),
-                Beside(title="global scales", itemsize=_FP32, rows=None),
+            qparams=(
+                QuantizationParameter(title="scales", itemsize=Fraction(1), columns=16),
+                QuantizationParameter(title="global scales", itemsize=_FP32, rows=None),
             ),
             activations=Fraction(1, 2),
             source="vllm, model_executor/layers/quantization/modelopt.py (NVFP4)",

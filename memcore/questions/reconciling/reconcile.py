@@ -17,7 +17,7 @@ from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside_allocator
 from memcore.messages import Message, joined
-from memcore.questions.accuracy import Beside, beside
+from memcore.questions.accuracy import Prediction, prediction
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import MiB
@@ -224,9 +224,9 @@ def _row(found: Estimate | ServingEstimate, seen: Sighting, quantity: str, momen
     if quantity == "request":
         return Row(seen=seen, quantity=quantity, matches=tuple(_requested(found, seen))[:_SHOWN])
     try:
-        known = _beside(found, quantity, moment, seen.rank)
+        known = _predicted(found, quantity, moment, seen.rank)
     except MemcoreError as error:
-        known = Beside(reason=str(error))
+        known = Prediction(reason=str(error))
     matches: Iterator[Match] = iter(())
     if known.predicted is not None and quantity in BYTES:
         matches = _matches(found.ledger.entries, abs(known.predicted - seen.value), seen.rounding)
@@ -241,32 +241,32 @@ def _row(found: Estimate | ServingEstimate, seen: Sighting, quantity: str, momen
     )
 
 
-def _beside(found: Estimate | ServingEstimate, quantity: str, moment: str | None, rank: object) -> Beside:
+def _predicted(found: Estimate | ServingEstimate, quantity: str, moment: str | None, rank: object) -> Prediction:
     """Return what is predicted, with its range where it is a reading."""
     if quantity in _FURTHER:
         return _FURTHER[quantity](found)
     if isinstance(found, ServingEstimate) and quantity in OF_SERVERS:
-        return beside(found, quantity, "steady", rank)
+        return prediction(found, quantity, "steady", rank)
     if moment is None or moment == "out_of_memory" or quantity not in CASES:
-        return Beside()
-    return beside(found, quantity, moment, rank)
+        return Prediction()
+    return prediction(found, quantity, moment, rank)
 
 
-def _needed(found: Estimate | ServingEstimate) -> Beside:
-    return Beside(predicted=found.allocated.expected, range=(found.allocated.low, found.allocated.high))
+def _needed(found: Estimate | ServingEstimate) -> Prediction:
+    return Prediction(predicted=found.allocated.expected, range=(found.allocated.low, found.allocated.high))
 
 
-def _outside(found: Estimate | ServingEstimate) -> Beside:
+def _outside(found: Estimate | ServingEstimate) -> Prediction:
     """Return what is not in PyTorch's allocator."""
     if isinstance(found, ServingEstimate):
-        return beside(found, "non_torch", "steady")
+        return prediction(found, "non_torch", "steady")
     parts = [each.overhead for each in outside_allocator(found.rank)]
     low, expected, high = (sum(getattr(part, name) for part in parts) for name in ("low", "expected", "high"))
-    return Beside(predicted=expected, range=(low, high))
+    return Prediction(predicted=expected, range=(low, high))
 
 
-_FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Beside]] = {
-    "capacity": lambda found: Beside(predicted=found.capacity),
+_FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Prediction]] = {
+    "capacity": lambda found: Prediction(predicted=found.capacity),
     "needed": _needed,
     "non_torch": _outside,
 }
