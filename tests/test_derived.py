@@ -206,7 +206,7 @@ def test_the_class_that_a_file_names_decides_the_head(model_type, architecture, 
     whole = {"model_type": model_type, **LABELLED}
     found = read_model({**whole, "architectures": [architecture]})
     assert found.parameters - read_model(whole).parameters == others
-    assert not found.network.ends.predicts
+    assert not found.network.embedding_and_head.predicts
 
 
 def test_a_t5_that_says_so_has_a_head_of_its_own():

@@ -725,9 +725,9 @@ def test_a_layout_that_predicts_a_further_token():
     found = estimate(job)
     assert found.rank is found.ranks[2]
     last = found.ranks[7].job.chunks[-1].share.network
-    assert last.ends.predicts
+    assert last.embedding_and_head.predicts
     assert last.runs[-1][0].residual == "megatron-mtp"
-    assert any(weight.name.startswith("mtp.embedding") for weight in last.ends.others)
+    assert any(weight.name.startswith("mtp.embedding") for weight in last.embedding_and_head.others)
 
 
 def test_buffers_are_built_beside_the_model():

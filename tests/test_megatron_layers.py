@@ -76,7 +76,9 @@ def recorded(config, plan=PLAN, kernel="cudnn", ranks=1, dropout=0.0, implementa
         tuple(replace(layer, dropout=dropout, mixer=replace(layer.mixer, dropout=dropout)) for layer in run)
         for run in network.runs
     )
-    network = replace(network, runs=layers, ends=replace(network.ends, embedding_dropout=dropout))
+    network = replace(
+        network, runs=layers, embedding_and_head=replace(network.embedding_and_head, embedding_dropout=dropout)
+    )
     sizes = {**model.sizes, "b": batch, "s": model.sizes["P"], "cp": 1, "tp": ranks, "ep": 1, "etp": ranks}
     sizes["V"] = padded(sizes["V"], sizes["vd"], ranks)
     sizes["nr"] = batch * sizes["s"] * sizes.get("e", 0)
@@ -307,7 +309,7 @@ def _last_stage(model, plan, kernel, ranks):
     model = shared(model)
     sizes = {**model.sizes, "b": 4, "s": 1024, "cp": 1, "tp": ranks, "ep": 1, "etp": ranks, "mb": 1, "mu": 0}
     sizes["V"] = padded(sizes["V"], sizes["vd"], ranks)
-    network = replace(model.network, ends=replace(model.network.ends, tied=False))
+    network = replace(model.network, embedding_and_head=replace(model.network.embedding_and_head, tied=False))
     recipe = Recipe(
         network=network,
         repeats=(5,),

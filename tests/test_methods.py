@@ -78,8 +78,8 @@ def test_an_adapter_needs_no_copy():
 def test_pairs_are_two_sequences():
     """The activations of the model are those of a micro-batch twice as large."""
     pairs, plain = answer("simpo").ranks[0], answer("sft", micro_batch_size=8).ranks[0]
-    ends = [next(moment.end for moment in rank.moments if moment.place == "final norm") for rank in (pairs, plain)]
-    assert ends[0] == ends[1]
+    peaks = [next(moment.end for moment in rank.moments if moment.place == "final norm") for rank in (pairs, plain)]
+    assert peaks[0] == peaks[1]
 
 
 def test_both_models_logits_are_there_when_the_loss_is():
@@ -103,7 +103,7 @@ def test_logits_are_fp32_where_accelerate_prepares_the_model():
 def test_a_reward_model_has_no_logits():
     """One number for each token."""
     found = answer("reward")
-    assert found.ranks[0].job.model.network.ends.head.outer == (1,)
+    assert found.ranks[0].job.model.network.embedding_and_head.head.outer == (1,)
     assert found.ranks[0].peak_of("loss") < answer("simpo").ranks[0].peak_of("loss") - 2 * logits(8)
 
 
@@ -118,7 +118,7 @@ def test_grpo_has_logits_of_completions_alone():
 def test_a_value_head_sits_on_a_whole_model():
     """LLaMA-Factory computes logits for rewards, casts them to fp32 and drops them (trl 0.9, `AutoModelForCausalLM`)."""
     found = answer("reward", {"type": "none", "framework": "llama-factory"}).ranks[0]
-    assert found.job.model.network.ends.head.outer == ("V",)
+    assert found.job.model.network.embedding_and_head.head.outer == ("V",)
     assert found.peak_of("loss") - answer("reward").ranks[0].peak_of("loss") > logits(8) + logits(8, size=4)
 
 

@@ -56,7 +56,9 @@ def test_who_says_that_a_head_is_tied(family, whole, text, tied):
     """The whole configuration does, and its class if it does not; that of the language model in few families."""
     config = {"model_type": family, "text_config": {"tie_word_embeddings": text} if text is not None else {}}
     assert (
-        read_model({**config, **({"tie_word_embeddings": whole} if whole is not None else {})}).network.ends.tied
+        read_model(
+            {**config, **({"tie_word_embeddings": whole} if whole is not None else {})}
+        ).network.embedding_and_head.tied
         is tied
     )
 

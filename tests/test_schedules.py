@@ -75,7 +75,8 @@ def test_ranks_hold_all_layers(name):
     copies = 2 if name == BOTH_WAYS else 1
     assert sum(rank.job.share.parameters for rank in found.ranks) == copies * found.job.model.parameters
     reads, predicts = (
-        [getattr(rank.job.share.network.ends, end) for rank in found.ranks] for end in ("reads_tokens", "predicts")
+        [getattr(rank.job.share.network.embedding_and_head, end) for rank in found.ranks]
+        for end in ("reads_tokens", "predicts")
     )
     assert reads == [True, name == BOTH_WAYS]
     assert predicts == [name in {*V_SHAPED, BOTH_WAYS}, name not in V_SHAPED]

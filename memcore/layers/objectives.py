@@ -63,7 +63,7 @@ def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> 
     """
     hidden = _forward(step, batch, outputs, objective)
     kept = _hidden_of_reference(step, batch, outputs, objective)
-    weight = step.weights[f"{step.recipe.network.ends.head.name}.weight"]
+    weight = step.weights[f"{step.recipe.network.embedding_and_head.head.name}.weight"]
     tape, length = hidden.tape, _COMPLETION if objective.completes else hidden.shape[1]
     step.tape.enter("loss", "objective")
     with tape.at("loss"):

@@ -288,15 +288,15 @@ def _made(model: Model, most: int | None) -> Iterator[_Made]:
     """Every parameter in the order in which modules are made."""
     network = model.network
     for tower, repeats in zip(network.towers, model.tower_repeats, strict=True):
-        projector = [weight for weight in tower.ends if weight.kind == "projector"]
-        yield [(weight.name, weight) for weight in tower.ends if weight not in projector], 1
+        projector = [weight for weight in tower.outer_weights if weight.kind == "projector"]
+        yield [(weight.name, weight) for weight in tower.outer_weights if weight not in projector], 1
         yield from _made_layers(tower.path, tower.runs, repeats, most)
         yield [(weight.name, weight) for weight in projector], 1
-    ends = network.ends.weights()
-    first = [weight for weight in ends if weight.kind in ("embedding", "position")]
+    embedding_and_head = network.embedding_and_head.weights()
+    first = [weight for weight in embedding_and_head if weight.kind in ("embedding", "position")]
     yield [(weight.name, weight) for weight in first], 1
     yield from _made_layers(network.path, network.runs, model.repeats, most)
-    yield [(weight.name, weight) for weight in ends if weight not in first], 1
+    yield [(weight.name, weight) for weight in embedding_and_head if weight not in first], 1
 
 
 def _made_layers(
@@ -391,7 +391,7 @@ def _beside_quantized(model: Model) -> Iterator[Buffer]:
         yield Buffer(rule="frozen_adapter", module=name, shape=shape, dtype=dtype)
     for name, shape, dtype in shared_matrices(model) if network.adapted else ():
         yield Buffer(rule="shared_adapter", module=name, shape=shape, dtype=dtype)
-    for weight in network.ends.weights():
+    for weight in network.embedding_and_head.weights():
         for each in quantization_states(weight):
             yield Buffer(rule=each.rule, module=weight.name, shape=each.shape, dtype=each.dtype)
 
@@ -403,8 +403,8 @@ def _received(job: Job) -> tuple[Shape, ...]:
         return ()
     tensor = job.recipe.tensor
     tokens = split_over("s") if tensor is not None and tensor.sequence else "s"
-    ends = [recipe.network.ends for recipe in (job.recipe, *plan.others)]
-    return (("b", tokens, "h"),) * sum((not each.reads_tokens) + (not each.predicts) for each in ends)
+    embedding_and_head = [recipe.network.embedding_and_head for recipe in (job.recipe, *plan.others)]
+    return (("b", tokens, "h"),) * sum((not each.reads_tokens) + (not each.predicts) for each in embedding_and_head)
 
 
 def _stored(job: Job, weight: Weight, path: str, count: int, idle: int) -> Stored:

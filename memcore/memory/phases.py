@@ -107,7 +107,7 @@ def _units(job: Job) -> Iterator[int]:
     """Elements of each flat parameter."""
     for layer, _ in job.share.layers:
         yield sum(product(weight.stored_shape, job.sizes) for weight in layer.weights())
-    yield sum(product(weight.stored_shape, job.sizes) for weight in job.share.network.ends.weights())
+    yield sum(product(weight.stored_shape, job.sizes) for weight in job.share.network.embedding_and_head.weights())
 
 
 def _largest(job: Job, *, quantized: bool) -> int:

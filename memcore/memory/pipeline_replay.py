@@ -308,7 +308,7 @@ def reserved(
         if size > SMALL:
             pool.allocate(size)
     workspaces = [size for _, size in matmul_workspaces(job.accelerator) if size > SMALL]
-    receives = plan is not None and not recipe.network.ends.reads_tokens
+    receives = plan is not None and not recipe.network.embedding_and_head.reads_tokens
     program = program_of(replace(recipe, pipeline=alone))
     flights = _InFlight(program, job.sizes, pool, workspaces, receives=receives, hosts_wait=hosts_wait)
     seconds = None if plan is None or not hosts_wait else _products(job)

@@ -75,16 +75,22 @@ def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
 
 def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
     """Return the model with `tokens` trainable rows of its embedding, and everything else frozen."""
-    ends = model.network.ends
-    axes: tuple[Shape, ...] = ((tokens,), ends.embedding.inner)
-    name = f"{ends.embedding.name.removesuffix('.weight')}.{TRAINED_ROWS}"
-    others = (*ends.others, Weight(name, axes, "adapter", dtype=dtype))
-    return replace(model, network=replace(model.network, ends=replace(ends, others=others), adapted=True))
+    embedding_and_head = model.network.embedding_and_head
+    axes: tuple[Shape, ...] = ((tokens,), embedding_and_head.embedding.inner)
+    name = f"{embedding_and_head.embedding.name.removesuffix('.weight')}.{TRAINED_ROWS}"
+    others = (*embedding_and_head.others, Weight(name, axes, "adapter", dtype=dtype))
+    return replace(
+        model,
+        network=replace(model.network, embedding_and_head=replace(embedding_and_head, others=others), adapted=True),
+    )
 
 
 def around(network: Network) -> tuple[str, str]:
     """The embedding's and the head's modules, by the last parts of their names."""
-    embedding, head = network.ends.embedding.name.removesuffix(".weight"), network.ends.head.name
+    embedding, head = (
+        network.embedding_and_head.embedding.name.removesuffix(".weight"),
+        network.embedding_and_head.head.name,
+    )
     return embedding.rpartition(".")[2], head.rpartition(".")[2]
 
 
@@ -95,15 +101,17 @@ def with_saved(model: Model, names: Collection[str]) -> Model:
     Source: peft/utils/other.py, `ModulesToSaveWrapper.update`.
     """
     network = model.network
-    ends, (embedding, head) = network.ends, around(network)
-    originals = [ends.embedding] if embedding in names else []
-    if head in names and not (ends.tied and originals):
-        originals += [weight for weight in ends.head.weights("head") if weight.kind != "adapter"]
-    if ends.tied and len(set(names)) == 1:
+    embedding_and_head, (embedding, head) = network.embedding_and_head, around(network)
+    originals = [embedding_and_head.embedding] if embedding in names else []
+    if head in names and not (embedding_and_head.tied and originals):
+        originals += [weight for weight in embedding_and_head.head.weights("head") if weight.kind != "adapter"]
+    if embedding_and_head.tied and len(set(names)) == 1:
         originals = []
     kept = (replace(each, name=_original(each.name), trainable=False) for each in originals)
-    ends = replace(ends, tied=False, others=(*ends.others, *kept))
-    return replace(model, network=replace(network, ends=ends, trainable=("adapter", *names)))
+    embedding_and_head = replace(embedding_and_head, tied=False, others=(*embedding_and_head.others, *kept))
+    return replace(
+        model, network=replace(network, embedding_and_head=embedding_and_head, trainable=("adapter", *names))
+    )
 
 
 def _original(name: str) -> str:
@@ -141,7 +149,12 @@ def adapted(model: Model, adapter: Adapter) -> Model:
     runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
     changed = replace(network, runs=runs, adapted=True)
     if around(network)[1] in adapter.targets:
-        changed = replace(changed, ends=replace(network.ends, head=_adapted(network.ends.head, adapter, model.sizes)))
+        changed = replace(
+            changed,
+            embedding_and_head=replace(
+                network.embedding_and_head, head=_adapted(network.embedding_and_head.head, adapter, model.sizes)
+            ),
+        )
     return replace(model, network=changed, sizes={**model.sizes, "ra": adapter.rank})
 
 
@@ -158,7 +171,7 @@ def targeted(network: Network, targets: Collection[str]) -> list[Linear]:
     """Linear layers of these names, or all of them."""
     every = [each for layer in network.kinds for each in _linears(layer)]
     if around(network)[1] in targets:
-        every.append(network.ends.head)
+        every.append(network.embedding_and_head.head)
     return [each for each in every if ALL in targets or each.name.rpartition(".")[2] in targets]
 
 
@@ -174,7 +187,7 @@ def _linears(part: Any) -> list[Linear]:
 
 def frozen_rows(model: Model) -> tuple[tuple[str, Shape, str], ...]:
     """The rows as they were before (`trainable_tokens_original`): names, shapes and dtypes."""
-    found = [each for each in model.network.ends.weights() if each.name.endswith(TRAINED_ROWS)]
+    found = [each for each in model.network.embedding_and_head.weights() if each.name.endswith(TRAINED_ROWS)]
     return tuple((each.name.replace("delta", "original"), each.shape, each.dtype or "fp32") for each in found)
 
 

@@ -12,7 +12,7 @@ from memcore.errors import ConfigError
 from memcore.limits import of_model
 from memcore.messages import Message, joined
 from memcore.networks.derived import PUBLISHED, Keys, Tensor, derived, tensors
-from memcore.networks.network import Ends, Layer, Model, Network, Tower
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
 from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, kind_of, plain, recognize
 from memcore.networks.weights import Linear, Weight
@@ -88,9 +88,9 @@ def derived_model(
             "model.model_type", "found {!r}, a family of transformers that is not supported yet", model_type
         )
     stacks: dict[str, dict[int, dict[str, tuple[int, ...]]]] = {}
-    ends: dict[str, tuple[int, ...]] = {}
+    embedding_and_head: dict[str, tuple[int, ...]] = {}
     for each in tensors(config, name):
-        _put(each, stacks, ends)
+        _put(each, stacks, embedding_and_head)
     row = derived()["classes"][name]
     keys = Keys(config, row)
     known = row.get("cache") if caches is None else caches
@@ -100,7 +100,7 @@ def derived_model(
     order = {path: [layers.get(number, {}) for number in range(max(layers) + 1)] for path, layers in stacks.items()}
     layers = order.pop(main, [])
     window = _window(keys)
-    rotary = "none" if any(kind_of(each) == "position" for each in ends) else "full"
+    rotary = "none" if any(kind_of(each) == "position" for each in embedding_and_head) else "full"
     # Where its cache is another one, its attention is not what its tensors look like.
     heads = None if known is False else _integer(keys, HEADS)
     facts = Facts(heads, _integer(keys, CHOSEN), cached, rotary=rotary, latent=_turned(keys))
@@ -113,7 +113,13 @@ def derived_model(
         read = [replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(beside, layers, symbol) for beside, layers in order.items()]
-    network = Network(model_type, main, runs, _ends(ends, keys, symbol, name), towers=tuple(each for each, _ in found))
+    network = Network(
+        model_type,
+        main,
+        runs,
+        _embedding_and_head(embedding_and_head, keys, symbol, name),
+        towers=tuple(each for each, _ in found),
+    )
     symbol("P", _integer(keys, LENGTHS) or 4096)
     said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
     return Model(
@@ -218,12 +224,14 @@ def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _put(
-    tensor: Tensor, stacks: dict[str, dict[int, dict[str, tuple[int, ...]]]], ends: dict[str, tuple[int, ...]]
+    tensor: Tensor,
+    stacks: dict[str, dict[int, dict[str, tuple[int, ...]]]],
+    embedding_and_head: dict[str, tuple[int, ...]],
 ) -> None:
     if tensor.stack:
         stacks.setdefault(tensor.stack, {}).setdefault(tensor.layer, {})[tensor.name] = tensor.shape
     else:
-        ends[tensor.name] = tensor.shape
+        embedding_and_head[tensor.name] = tensor.shape
 
 
 def _integer(keys: Keys, names: Sequence[str]) -> int | None:
@@ -271,34 +279,36 @@ _HEADLESS = re.compile(r"(?<!LMHead)(?<!Decoder)Model$|Encoder$|Classification$|
 """Classes whose results are no words."""
 
 
-def _ends(ends: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str) -> Ends:
+def _embedding_and_head(
+    embedding_and_head: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str
+) -> EmbeddingAndHead:
     """What is outside of layers: the embedding, the head, and the rest."""
     rows = _integer(keys, VOCABULARY)
-    tables = [name for name, shape in ends.items() if len(shape) == 2 and name.endswith("weight")]
+    tables = [name for name, shape in embedding_and_head.items() if len(shape) == 2 and name.endswith("weight")]
     embeds = [name for name in tables if re.search(r"embed|wte|shared|tok", name) and "position" not in name]
-    wide = [name for name in (*embeds, *tables) if ends[name][0] == rows]
+    wide = [name for name in (*embeds, *tables) if embedding_and_head[name][0] == rows]
     first = next(iter(wide or embeds or tables), None)
     if first is None:
         raise ConfigError.at("model.model_type", "the network has no token embedding")
-    shape = ends.pop(first)
+    shape = embedding_and_head.pop(first)
     if 0 in shape:
         raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)
     v, h = symbol("V", shape[0]), symbol("h", shape[1])
     predicts = _HEADLESS.search(cls.partition("@")[0]) is None
     heads = [
         name
-        for name in ends
+        for name in embedding_and_head
         if predicts and re.search(r"lm_head|head|decoder|generator|predictions", name) and name in tables
     ]
-    head = next((name for name in heads if ends[name] == shape), None)
+    head = next((name for name in heads if embedding_and_head[name] == shape), None)
     linear = Linear("lm_head", (v,), (h,))
     if head is not None:
         module = head.removesuffix(".weight")
-        del ends[head]
-        linear = replace(linear, name=module, bias=ends.pop(f"{module}.bias", None) is not None)
+        del embedding_and_head[head]
+        linear = replace(linear, name=module, bias=embedding_and_head.pop(f"{module}.bias", None) is not None)
     # T5's class ties the head whatever a file says; checkpoints of T5 1.1 that say otherwise have one of their own.
     apart = predicts and keys.row.get("unties") and keys.stated("tie_word_embeddings") is False
-    return Ends(
+    return EmbeddingAndHead(
         embedding=Weight(first, ((v,), (h,)), "embedding"),
         final_norm=None,
         head=linear,
@@ -308,6 +318,6 @@ def _ends(ends: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: st
             replace(plain(name, size), kind="tower")
             if _BESIDE.search(name) and kind_of(name) != "projector"
             else plain(name, size)
-            for name, size in ends.items()
+            for name, size in embedding_and_head.items()
         ),
     )

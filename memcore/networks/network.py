@@ -62,7 +62,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class EmbeddingAndHead:
     """What stands around the layers: embeddings, final norm and head."""
 
     embedding: Weight
@@ -128,7 +128,7 @@ class Tower:
     """Its layers from first to last: in each run a pattern repeats."""
     taps: tuple[int, ...]
     """The runs after which its hidden states go on to the decoder; layers after the last of them learn nothing."""
-    ends: tuple[Weight, ...] = ()
+    outer_weights: tuple[Weight, ...] = ()
     """Its parameters outside the layers, by full name, those of the projector last."""
     idle: frozenset[str] = frozenset()
     """Those of them whose results are not used, so that no gradient reaches them."""
@@ -159,7 +159,7 @@ class Network:
     """Where the layers are: `model.layers`."""
     runs: tuple[tuple[Layer, ...], ...]
     """The decoder from first to last: in each run a pattern of layers repeats."""
-    ends: Ends
+    embedding_and_head: EmbeddingAndHead
     towers: tuple[Tower, ...] = ()
     adapted: bool = False
     """Everything is frozen but its adapters."""
@@ -255,12 +255,12 @@ class Model:
             for layer, count in _counted(tower.runs, repeats).items():
                 for weight in layer.weights():
                     yield weight, f"{tower.path}.*.{weight.name}", count
-            for weight in tower.ends:
+            for weight in tower.outer_weights:
                 yield weight, weight.name, 1
         for layer, count in self.layers:
             for weight in layer.weights():
                 yield weight, f"{self.network.path}.*.{weight.name}", count
-        for weight in self.network.ends.weights():
+        for weight in self.network.embedding_and_head.weights():
             yield weight, weight.name, 1
 
     def idle(self, *, images: bool) -> Counter[str]:
@@ -270,7 +270,7 @@ class Model:
             last = max(tower.taps, default=-1) + 1 if images else 0
             for layer, count in _counted(tower.runs[last:], repeats[last:]).items():
                 found.update({f"{tower.path}.*.{weight.name}": count for weight in layer.weights()})
-            found.update(weight.name for weight in tower.ends if weight.name in tower.idle or not images)
+            found.update(weight.name for weight in tower.outer_weights if weight.name in tower.idle or not images)
         for layer, count in self.layers:
             indexers = (weight for mixer in layer.mixers for weight in mixer.weights() if ".indexer." in weight.name)
             found.update({f"{self.network.path}.*.{weight.name}": count for weight in indexers})

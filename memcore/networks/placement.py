@@ -42,9 +42,13 @@ def _tensor_axis(weight: Weight) -> int | None:
 
 
 def _stage(name: str, network: Network) -> str:
-    ends = network.ends
+    embedding_and_head = network.embedding_and_head
     if name.startswith(f"{network.path}.*."):
         return "layer"
-    if name.startswith((f"{ends.final_norm.name}.", f"{ends.head.name}.") if ends.final_norm else ends.head.name):
+    if name.startswith(
+        (f"{embedding_and_head.final_norm.name}.", f"{embedding_and_head.head.name}.")
+        if embedding_and_head.final_norm
+        else embedding_and_head.head.name
+    ):
         return "last"
-    return "first and last" if ends.tied and name == ends.embedding.name else "first"
+    return "first and last" if embedding_and_head.tied and name == embedding_and_head.embedding.name else "first"

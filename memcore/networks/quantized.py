@@ -80,14 +80,14 @@ def quantized(
     """
     network, how = model.network, _How(storage, dtype, values, experts)
     runs = tuple(tuple(_quantized(layer, how) for layer in run) for run in network.runs)
-    ends = network.ends
-    if head and not ends.tied:
-        ends = replace(ends, head=_quantized(ends.head, how))
+    embedding_and_head = network.embedding_and_head
+    if head and not embedding_and_head.tied:
+        embedding_and_head = replace(embedding_and_head, head=_quantized(embedding_and_head.head, how))
     towers = tuple(
         replace(tower, runs=tuple(tuple(_quantized(layer, how) for layer in run) for run in tower.runs))
         for tower in network.towers
     )
-    return replace(model, network=replace(network, runs=runs, ends=ends, towers=towers))
+    return replace(model, network=replace(network, runs=runs, embedding_and_head=embedding_and_head, towers=towers))
 
 
 class _How(NamedTuple):

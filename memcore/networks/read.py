@@ -23,7 +23,7 @@ from memcore.networks.families import (
     published,
     renamed,
 )
-from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress
 from memcore.networks.published import published_extras
@@ -61,9 +61,15 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     else:
         model = _unknown(config)
     if more:
-        ends = replace(model.network.ends, others=(*model.network.ends.others, *more))
+        embedding_and_head = replace(
+            model.network.embedding_and_head, others=(*model.network.embedding_and_head.others, *more)
+        )
         said = (TOWERS,) if any(each.kind == "tower" for each in more) and TOWERS not in model.warnings else ()
-        model = replace(model, network=replace(model.network, ends=ends), warnings=(*model.warnings, *said))
+        model = replace(
+            model,
+            network=replace(model.network, embedding_and_head=embedding_and_head),
+            warnings=(*model.warnings, *said),
+        )
     model = replace(model, published_extras={**model.published_extras, **extras}, warnings=(*added, *model.warnings))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
@@ -137,17 +143,23 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     name = _class_name(config)
     labelled = _LABELLED.search(name)
     if name in _REWARDS:
-        ends = replace(model.network.ends, predicts=False, others=(*model.network.ends.others, *_REWARDS[name]))
-        return replace(model, network=replace(model.network, ends=ends))
+        embedding_and_head = replace(
+            model.network.embedding_and_head,
+            predicts=False,
+            others=(*model.network.embedding_and_head.others, *_REWARDS[name]),
+        )
+        return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
     if not labelled and (own or not _BARE.search(name)):
         return model
-    labels, ends = config.get("id2label"), model.network.ends
+    labels, embedding_and_head = config.get("id2label"), model.network.embedding_and_head
     count = len(labels) if isinstance(labels, Mapping) and labels else 2
     score: tuple[Weight, ...] = (Weight("score.weight", ((count,), ("h",)), "head"),)
     if "Token" in name:
         score += (Weight("score.bias", ((count,),), "head"),)
-    ends = replace(ends, predicts=False, others=(*ends.others, *(score if labelled else ())))
-    return replace(model, network=replace(model.network, ends=ends))
+    embedding_and_head = replace(
+        embedding_and_head, predicts=False, others=(*embedding_and_head.others, *(score if labelled else ()))
+    )
+    return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
 
 
 def _short(config: Mapping[str, object]) -> Model:
@@ -220,15 +232,17 @@ def _beside(text: Model, found: Model) -> Model | None:
         text.network.path.rpartition("layers"),
         found.network.path.rpartition("layers"),
     )
-    ends = found.network.ends
-    row = Composite(text="", towers=lambda whole, text: (), moved=(before, after), head=ends.head.name)
+    embedding_and_head = found.network.embedding_and_head
+    row = Composite(text="", towers=lambda whole, text: (), moved=(before, after), head=embedding_and_head.head.name)
     moved = _moved(text.network, row)
-    own = {weight.name for weight in moved.ends.weights()}
-    rest = tuple(weight for weight in ends.others if weight.name not in own)
+    own = {weight.name for weight in moved.embedding_and_head.weights()}
+    rest = tuple(weight for weight in embedding_and_head.others if weight.name not in own)
     network = replace(
         moved,
         family=found.network.family,
-        ends=replace(moved.ends, tied=ends.tied, others=(*moved.ends.others, *rest)),
+        embedding_and_head=replace(
+            moved.embedding_and_head, tied=embedding_and_head.tied, others=(*moved.embedding_and_head.others, *rest)
+        ),
         towers=found.network.towers,
     )
     warnings = (*text.warnings, *(each for each in found.warnings if each not in ASSUMED), TOWERS)
@@ -239,7 +253,7 @@ def _beside(text: Model, found: Model) -> Model | None:
         tower_repeats=found.tower_repeats,
         warnings=warnings if network.towers or rest else text.warnings,
     )
-    fits = last == same and ends.embedding.name == network.ends.embedding.name
+    fits = last == same and embedding_and_head.embedding.name == network.embedding_and_head.embedding.name
     return whole if fits and whole.parameters == found.parameters else None
 
 
@@ -311,17 +325,17 @@ def _moved(network: Network, row: Composite) -> Network:
     def weight(one: Weight) -> Weight:
         return replace(one, name=renamed(one.name))
 
-    ends, last = network.ends, network.ends.final_norm
+    embedding_and_head, last = network.embedding_and_head, network.embedding_and_head.final_norm
     return replace(
         network,
         path=renamed(network.path),
-        ends=replace(
-            ends,
-            embedding=weight(ends.embedding),
-            positions=None if ends.positions is None else weight(ends.positions),
+        embedding_and_head=replace(
+            embedding_and_head,
+            embedding=weight(embedding_and_head.embedding),
+            positions=None if embedding_and_head.positions is None else weight(embedding_and_head.positions),
             final_norm=None if last is None else replace(last, name=renamed(last.name)),
-            head=replace(ends.head, name=row.head),
-            others=tuple(weight(each) for each in ends.others),
+            head=replace(embedding_and_head.head, name=row.head),
+            others=tuple(weight(each) for each in embedding_and_head.others),
         ),
     )
 
@@ -356,7 +370,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
             different,
             DIFFERENT,
         )
-    network = Network(model_type, family.path, runs, _ends(reader, family), sdpa=family.sdpa)
+    network = Network(model_type, family.path, runs, _embedding_and_head(reader, family), sdpa=family.sdpa)
     reader.check()
     window = reader.value("sliding_window")
     return Model(
@@ -449,7 +463,7 @@ def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Lay
     )
 
 
-def _ends(reader: Reader, family: Family) -> Ends:
+def _embedding_and_head(reader: Reader, family: Family) -> EmbeddingAndHead:
     rows = reader.symbol("V", family.embedding_rows(reader)) if family.embedding_rows else "V"
     bias = reader.flag(family.norm_bias)
 
@@ -461,7 +475,7 @@ def _ends(reader: Reader, family: Family) -> Ends:
     if reader.has("word_embed_proj_dim"):
         width = reader.symbol("h", reader.integer("word_embed_proj_dim"))
     projections = family.projections(reader) if family.projections else ()
-    return Ends(
+    return EmbeddingAndHead(
         embedding=Weight(f"{family.embedding}.weight", ((rows,), (width,)), "embedding"),
         positions=Weight(f"{family.positions}.weight", (("P",), ("h",)), "position") if family.positions else None,
         embedding_norm=norm(family.embedding_norm) if family.embedding_norm else None,

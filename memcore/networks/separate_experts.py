@@ -33,10 +33,12 @@ def separated(model: Model) -> Model:
 
 def spelled_out(model: Model) -> Model:
     """Spell norms out as several operations, as PyTorch ran them before it had a kernel."""
-    network, ends = model.network, model.network.ends
-    final = None if ends.final_norm is None else replace(ends.final_norm, fused=False)
+    network, embedding_and_head = model.network, model.network.embedding_and_head
+    final = None if embedding_and_head.final_norm is None else replace(embedding_and_head.final_norm, fused=False)
     runs = tuple(tuple(_spelled_out(layer) for layer in run) for run in network.runs)
-    return replace(model, network=replace(network, runs=runs, ends=replace(ends, final_norm=final)))
+    return replace(
+        model, network=replace(network, runs=runs, embedding_and_head=replace(embedding_and_head, final_norm=final))
+    )
 
 
 def _spelled_out(layer: Layer) -> Layer:

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.networks.network import Ends, Layer, Model, Network, Tower
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Shape, split_over
@@ -38,22 +38,24 @@ def _network(network: Network) -> Network:
     made = {name: _layer(layer) for name, layer in layers.items()}
     runs = tuple(tuple(made[id(layer)] for layer in run) for run in network.runs)
     towers = tuple(_tower(tower) for tower in network.towers)
-    return replace(network, runs=runs, ends=_ends(network.ends), towers=towers)
+    return replace(
+        network, runs=runs, embedding_and_head=_embedding_and_head(network.embedding_and_head), towers=towers
+    )
 
 
 def _tower(tower: Tower) -> Tower:
     if not tower.divided:
         return tower
     runs = tuple(tuple(map(_layer, run)) for run in tower.runs)
-    return replace(tower, runs=runs, ends=tuple(_weight(weight, TENSOR) for weight in tower.ends))
+    return replace(tower, runs=runs, outer_weights=tuple(_weight(weight, TENSOR) for weight in tower.outer_weights))
 
 
-def _ends(ends: Ends) -> Ends:
+def _embedding_and_head(embedding_and_head: EmbeddingAndHead) -> EmbeddingAndHead:
     return replace(
-        ends,
-        embedding=_weight(ends.embedding, TENSOR),
-        head=_linear(ends.head),
-        others=tuple(_weight(weight, TENSOR) for weight in ends.others),
+        embedding_and_head,
+        embedding=_weight(embedding_and_head.embedding, TENSOR),
+        head=_linear(embedding_and_head.head),
+        others=tuple(_weight(weight, TENSOR) for weight in embedding_and_head.others),
     )
 
 

@@ -81,20 +81,28 @@ def stage_of(model: Model, number: int, stages: int, partition: Partition = laye
     start = sum(shares[:number])
     found = list(cut(model, start, start + shares[number]))
     first, last = number == 0, number == stages - 1
-    ends = model.network.ends
-    ends = replace(ends, reads_tokens=first, predicts=last, final_norm=ends.final_norm if last else None)
-    network = replace(model.network, ends=ends, runs=tuple(pattern for pattern, _ in found))
+    embedding_and_head = model.network.embedding_and_head
+    embedding_and_head = replace(
+        embedding_and_head,
+        reads_tokens=first,
+        predicts=last,
+        final_norm=embedding_and_head.final_norm if last else None,
+    )
+    network = replace(model.network, embedding_and_head=embedding_and_head, runs=tuple(pattern for pattern, _ in found))
     return replace(model, network=network, repeats=tuple(repeats for _, repeats in found), first_layer=start)
 
 
 def joined(stages: Sequence[Model]) -> Model:
     """Several stages of one rank as a model: the layers of one after those of the other."""
-    ends = [stage.network.ends for stage in stages]
-    norm = next((each.final_norm for each in ends if each.final_norm is not None), None)
-    reads, predicts = any(each.reads_tokens for each in ends), any(each.predicts for each in ends)
+    embedding_and_head = [stage.network.embedding_and_head for stage in stages]
+    norm = next((each.final_norm for each in embedding_and_head if each.final_norm is not None), None)
+    reads, predicts = (
+        any(each.reads_tokens for each in embedding_and_head),
+        any(each.predicts for each in embedding_and_head),
+    )
     network = replace(
         stages[0].network,
-        ends=replace(ends[0], reads_tokens=reads, predicts=predicts, final_norm=norm),
+        embedding_and_head=replace(embedding_and_head[0], reads_tokens=reads, predicts=predicts, final_norm=norm),
         runs=tuple(pattern for stage in stages for pattern in stage.network.runs),
     )
     repeats = tuple(times for stage in stages for times in stage.repeats)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from memcore.messages import Message
-from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Axis, Shape, measure, split_over
@@ -30,7 +30,7 @@ def parallelized(model: Model) -> Model:
 def obstacles(network: Network, *, titan: bool) -> list[str]:
     """Name what a network has that is not supported with tensor parallelism; `titan`: with torchtitan's layers."""
     found = dict.fromkeys(each for layer in network.kinds for each in _of_layer(layer, titan=titan))
-    return [*found, *_of_ends(network)]
+    return [*found, *_of_embedding_and_head(network)]
 
 
 def _of_layer(layer: Layer, *, titan: bool) -> Iterator[str]:
@@ -66,11 +66,23 @@ def _of_ffn(ffn: FeedForward) -> Iterator[str]:
         yield "a bias that all ranks add to a sum over them"
 
 
-def _of_ends(network: Network) -> Iterator[str]:
-    ends = network.ends
-    if ends.start != "decoder" or ends.positions or ends.embedding_norm or ends.others or ends.embedding_scaled:
+def _of_embedding_and_head(network: Network) -> Iterator[str]:
+    embedding_and_head = network.embedding_and_head
+    if (
+        embedding_and_head.start != "decoder"
+        or embedding_and_head.positions
+        or embedding_and_head.embedding_norm
+        or embedding_and_head.others
+        or embedding_and_head.embedding_scaled
+    ):
         yield "embeddings other than token embeddings"
-    if ends.project_in or ends.project_out or ends.head.bias or ends.head_upcast or ends.head_softcap:
+    if (
+        embedding_and_head.project_in
+        or embedding_and_head.project_out
+        or embedding_and_head.head.bias
+        or embedding_and_head.head_upcast
+        or embedding_and_head.head_softcap
+    ):
         yield "output heads other than a single matrix"
     if network.towers:
         yield "vision towers"
@@ -89,7 +101,7 @@ def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[A
 
 def _network(network: Network) -> Network:
     runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
-    return replace(network, runs=runs, ends=_ends(network.ends))
+    return replace(network, runs=runs, embedding_and_head=_embedding_and_head(network.embedding_and_head))
 
 
 def _layer(layer: Layer) -> Layer:
@@ -118,13 +130,13 @@ def _fed(ffn: FeedForward) -> FeedForward:
     return replace(ffn, gate=_columns(ffn.gate), up=_columns(ffn.up), down=_rows(ffn.down))
 
 
-def _ends(ends: Ends) -> Ends:
-    (rows, *columns) = ends.embedding.axes
+def _embedding_and_head(embedding_and_head: EmbeddingAndHead) -> EmbeddingAndHead:
+    (rows, *columns) = embedding_and_head.embedding.axes
     return replace(
-        ends,
-        embedding=replace(ends.embedding, axes=(_first(rows), *columns)),
-        final_norm=None if ends.final_norm is None else _whole(ends.final_norm),
-        head=_columns(ends.head),
+        embedding_and_head,
+        embedding=replace(embedding_and_head.embedding, axes=(_first(rows), *columns)),
+        final_norm=None if embedding_and_head.final_norm is None else _whole(embedding_and_head.final_norm),
+        head=_columns(embedding_and_head.head),
         tied=False,
     )
 

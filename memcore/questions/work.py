@@ -77,9 +77,9 @@ class _Known:
 @lru_cache(maxsize=64)
 def _work(known: _Known, sequence: int) -> Work:
     model = known.model
-    sizes, ends = {**model.sizes, "tp": 1}, model.network.ends
-    looked_up = 0 if ends.tied else model.size(ends.embedding.shape)
-    positions = model.size(ends.positions.shape) if ends.positions is not None else 0
+    sizes, embedding_and_head = {**model.sizes, "tp": 1}, model.network.embedding_and_head
+    looked_up = 0 if embedding_and_head.tied else model.size(embedding_and_head.embedding.shape)
+    positions = model.size(embedding_and_head.positions.shape) if embedding_and_head.positions is not None else 0
     operations = keys = 0.0
     routed = chosen = sparse = 0
     active = 0.0

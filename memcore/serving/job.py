@@ -417,6 +417,6 @@ def _longest(read: Defaults, model: Model, usual: int | None) -> int:
         return longest
     if prompt is not None and prompt + (output or 0) > given:
         read.refuse(Inference.max_model_len, "found {}; prompt and output are {} tokens", given, prompt + (output or 0))
-    if model.network.ends.positions is not None and given > most:
+    if model.network.embedding_and_head.positions is not None and given > most:
         read.refuse(Inference.max_model_len, "found {}; {} has {} learned positions", given, model.name, most)
     return given

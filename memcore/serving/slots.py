@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memcore.networks.network import Ends, Layer
+from memcore.networks.network import EmbeddingAndHead, Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, SpecialMixer
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Rounded, Shape
@@ -232,20 +232,22 @@ def _padded(rows: Shape) -> Shape:
     return tuple(Rounded(axis, 64) for axis in rows)
 
 
-def first_slots(ends: Ends, *, padded: bool) -> Iterator[Slot]:
+def first_slots(embedding_and_head: EmbeddingAndHead, *, padded: bool) -> Iterator[Slot]:
     """Yield what the first stage holds besides its layers."""
-    yield vocabulary(ends.embedding, padded=padded)
-    if ends.positions is not None:
-        yield _plain(ends.positions)
-    yield from _norm(ends.embedding_norm)
-    yield from (_plain(weight) for weight in ends.others)
+    yield vocabulary(embedding_and_head.embedding, padded=padded)
+    if embedding_and_head.positions is not None:
+        yield _plain(embedding_and_head.positions)
+    yield from _norm(embedding_and_head.embedding_norm)
+    yield from (_plain(weight) for weight in embedding_and_head.others)
 
 
-def last_slots(ends: Ends, *, shares_embedding: bool, padded: bool) -> Iterator[Slot]:
+def last_slots(embedding_and_head: EmbeddingAndHead, *, shares_embedding: bool, padded: bool) -> Iterator[Slot]:
     """Yield what the last stage holds besides its layers; a tied head is there once on a rank that also embeds."""
-    yield from _norm(ends.final_norm)
-    if not (ends.tied and shares_embedding):
-        yield vocabulary(ends.embedding if ends.tied else ends.head, padded=padded)
-    if ends.head.bias:
-        rows = _padded(ends.head.outer) if padded else ends.head.outer
-        yield Slot(name=f"{ends.head.name}.bias", kind="head", rows=(sharded(rows, TENSOR),))
+    yield from _norm(embedding_and_head.final_norm)
+    if not (embedding_and_head.tied and shares_embedding):
+        yield vocabulary(
+            embedding_and_head.embedding if embedding_and_head.tied else embedding_and_head.head, padded=padded
+        )
+    if embedding_and_head.head.bias:
+        rows = _padded(embedding_and_head.head.outer) if padded else embedding_and_head.head.outer
+        yield Slot(name=f"{embedding_and_head.head.name}.bias", kind="head", rows=(sharded(rows, TENSOR),))

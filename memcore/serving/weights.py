@@ -42,13 +42,15 @@ def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool
     if stage.embeds:
         for slot, name, count in tower_slots(model) if towers else ():
             yield from _entries(slot, {name: count}, storage)
-        for slot in first_slots(model.network.ends, padded=not storage.as_stored):
+        for slot in first_slots(model.network.embedding_and_head, padded=not storage.as_stored):
             yield from _entries(slot, {"": 1}, storage)
     for layer, numbers in stage.kinds.items():
         for slot in layer_slots(layer, merged=not storage.as_stored):
             yield from _layered(slot, path, numbers, storage)
     if stage.samples:
-        for slot in last_slots(model.network.ends, shares_embedding=stage.embeds, padded=not storage.as_stored):
+        for slot in last_slots(
+            model.network.embedding_and_head, shares_embedding=stage.embeds, padded=not storage.as_stored
+        ):
             yield from _entries(slot, {"": 1}, storage)
 
 

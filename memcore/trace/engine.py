@@ -29,9 +29,11 @@ class Runtime:
         self.tape = tape
         self.recipe = recipe
 
-    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
-        """The parameters outside the layers as the model sees them, and those `beside` the language model."""
-        return {weight.name: self.parameter(weight) for weight in (*weights, *beside)}
+    def outer_parameters(
+        self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
+    ) -> Mapping[str, Parameter]:
+        """The parameters outside the layers as the model sees them, and those of towers."""
+        return {weight.name: self.parameter(weight) for weight in (*weights, *tower_weights)}
 
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
@@ -93,9 +95,11 @@ class Holding(Runtime):
         self.held: list[tuple[str | None, list[Parameter]]] = []
         """Parameters by unit, and the name of how many units each stands for."""
 
-    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+    def outer_parameters(
+        self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
+    ) -> Mapping[str, Parameter]:
         """The parameters outside the layers."""
-        found = super().ends(weights, beside)
+        found = super().outer_parameters(weights, tower_weights)
         self.held.append((None, list(found.values())))
         return found
 

@@ -46,8 +46,8 @@ class Runtime:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        ends = step.recipe.network.ends
-        self.first, self.last = ends.reads_tokens, ends.predicts
+        embedding_and_head = step.recipe.network.embedding_and_head
+        self.first, self.last = embedding_and_head.reads_tokens, embedding_and_head.predicts
         self.dtype = step.recipe.precision.compute
         divided = step.recipe.tensor is not None and step.recipe.tensor.sequence
         self.shape: Shape = ("b", split_over("s") if divided else "s", "h")

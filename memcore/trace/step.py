@@ -64,13 +64,17 @@ class Step:
         self.runtime = runtime(self.tape, recipe)
         self.tape.tiles = recipe.tiles
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
-        self.weights = dict(self.runtime.ends(recipe.network.ends.weights(), self._beside()))
+        self.weights = dict(
+            self.runtime.outer_parameters(recipe.network.embedding_and_head.weights(), self._tower_weights())
+        )
         for tower in recipe.network.towers if recipe.pictures else ():
             for unit in tower.units:
-                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.ends))
-        ends = recipe.network.ends
-        if ends.tied and ends.embedding.name in self.weights:  # not where a stage has only layers, or only the loss
-            self.weights[f"{ends.head.name}.weight"] = self.weights[ends.embedding.name]
+                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.outer_weights))
+        embedding_and_head = recipe.network.embedding_and_head
+        if (
+            embedding_and_head.tied and embedding_and_head.embedding.name in self.weights
+        ):  # not where a stage has only layers, or only the loss
+            self.weights[f"{embedding_and_head.head.name}.weight"] = self.weights[embedding_and_head.embedding.name]
         self.slots = [slot for run in self._stack(None) for slot in run]
         towers = range(len(recipe.network.towers) if recipe.pictures else 0)
         self.towers = [list(self._stack(tower)) for tower in towers]
@@ -82,11 +86,11 @@ class Step:
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
-    def _beside(self) -> list[Weight]:
+    def _tower_weights(self) -> list[Weight]:
         """The towers' parameters outside their layers and units."""
         towers = self.recipe.network.towers
-        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.ends)]
-        return [weight for tower in towers for weight in tower.ends if weight not in own]
+        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.outer_weights)]
+        return [weight for tower in towers for weight in tower.outer_weights if weight not in own]
 
     def _stack(self, tower: int | None) -> Iterator[list[Slot]]:
         """The layers of each run of the decoder, or of a tower."""

@@ -84,8 +84,8 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The loss of one micro-batch; the loop's `logits` live until the next forward pass has returned."""
     network, tape = step.recipe.network, batch.tokens.tape
     tokens = step.enter("root", batch.tokens)
-    with tape.at(network.ends.embedding.name.removesuffix(".weight")):
-        x = embedding(tokens, step.weights[network.ends.embedding.name])
+    with tape.at(network.embedding_and_head.embedding.name.removesuffix(".weight")):
+        x = embedding(tokens, step.weights[network.embedding_and_head.embedding.name])
     step.embedded(x)
     tables = _tables(step)
 
@@ -96,8 +96,8 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
         x = step.layer(slot, run, x)
     step.after_layers()
     x = step.enter("head", x)
-    if network.ends.final_norm is not None:
-        x = _norm(x, step.weights, network.ends.final_norm)
+    if network.embedding_and_head.final_norm is not None:
+        x = _norm(x, step.weights, network.embedding_and_head.final_norm)
     step.loss_begins(x)
     outputs = _head(step, x)
     del x
@@ -117,7 +117,7 @@ def _tables(step: Step) -> tuple[Tensor, Tensor]:
 
 def _head(step: Step, x: Tensor) -> list[Tensor]:
     """The logits, in chunks of the sequence if there are several."""
-    head, count = step.recipe.network.ends.head, step.recipe.loss.chunks
+    head, count = step.recipe.network.embedding_and_head.head, step.recipe.loss.chunks
     batch, length, *rest = x.shape
     parts = split(x, (batch, Quotient((length,), count), *rest), count, cut=1) if count > 1 else [x]
     return [project(part, step.weights, head) for part in parts]

@@ -27,7 +27,9 @@ def litgpt(model: Model, targets: Collection[str]) -> Model:
     """
     network = model.network
     runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
-    return replace(model, network=replace(network, runs=runs, ends=replace(network.ends, tied=False)))
+    return replace(
+        model, network=replace(network, runs=runs, embedding_and_head=replace(network.embedding_and_head, tied=False))
+    )
 
 
 def _fused(layer: Layer, targets: Collection[str]) -> Layer:
@@ -65,11 +67,15 @@ def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:
     names = {"adapter_wte.weight": (("va",), ("h",)), "gating_factor": ((1,), (1,), (part.heads.query,), (1,))}
     beside = tuple(Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items())
     later = replace(layer, mixer=replace(part, beside=beside))
-    head = replace(network.ends.head, adapter_dtype=dtype, adapter_kind="scale") if second else network.ends.head
+    head = (
+        replace(network.embedding_and_head.head, adapter_dtype=dtype, adapter_kind="scale")
+        if second
+        else network.embedding_and_head.head
+    )
     changed = replace(
         network,
         runs=((layer,), (later,)),
-        ends=replace(network.ends, head=head),
+        embedding_and_head=replace(network.embedding_and_head, head=head),
         adapted=True,
         trainable=("adapter", "norm") if second else None,
     )

@@ -19,7 +19,7 @@ from memcore.layers.torchtitan.experts import SCORES, mixture
 from memcore.layers.torchtitan.parts import Weights, dense, norm, project
 from memcore.layers.transformers import support
 from memcore.messages import joined
-from memcore.networks.network import Ends, Layer, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.separate_experts import experts_of
 from memcore.networks.weights import Norm
@@ -63,7 +63,7 @@ def _wanted(network: Network) -> dict[str, bool]:
         "latent attention without an indexer": not any(part.indexer for part in latent),
         "a gated feed-forward layer": all(part.gate is not None for part in ffns),
         "the experts of DeepSeek or Qwen3": all(_expressible(part) for part in sparse),
-        "a final norm": network.ends.final_norm is not None,
+        "a final norm": network.embedding_and_head.final_norm is not None,
         "no towers": not network.towers,
     }
 
@@ -100,16 +100,16 @@ def _buffers(network: Network) -> Iterator[Buffer]:
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
-    ends, loss = step.recipe.network.ends, step.recipe.loss
+    embedding_and_head, loss = step.recipe.network.embedding_and_head, step.recipe.loss
     h = _decoder(step, batch.tokens)
-    if not ends.predicts:
+    if not embedding_and_head.predicts:
         return step.leave("root", h), None
-    head = partial(headed, lambda x: project(x, step.weights, ends.head))
+    head = partial(headed, lambda x: project(x, step.weights, embedding_and_head.head))
     if loss.kind == "chunked":
         # Every tensor-parallel rank is given all hidden states, once for all parts.
         hidden_states = step.leave("root", step.leave("head", prepared(h)))
         del h
-        part = partial(headed, lambda x: project(x, step.weights, ends.head), given=True)
+        part = partial(headed, lambda x: project(x, step.weights, embedding_and_head.head), given=True)
         return chunked_loss(step, hidden_states, batch.labels, part), None
     pred = step.leave("head", head(h))
     if loss.model_upcasts:
@@ -121,10 +121,10 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
 def _decoder(step: Step, tokens: Tensor) -> Tensor:
     """Up to the final norm."""
-    ends = step.recipe.network.ends
+    embedding_and_head = step.recipe.network.embedding_and_head
     h = step.enter("root", tokens)
-    if ends.reads_tokens:
-        h = _embed(step, h, ends)
+    if embedding_and_head.reads_tokens:
+        h = _embed(step, h, embedding_and_head)
 
     def run_block(slot: Slot, x: Tensor) -> Tensor:
         return _block(x, slot.weights, slot.layer, step)
@@ -132,24 +132,24 @@ def _decoder(step: Step, tokens: Tensor) -> Tensor:
     for slot in step.slots:
         h = step.layer(slot, run_block, h)
     step.after_layers()
-    if not ends.predicts:
+    if not embedding_and_head.predicts:
         return h
     h = step.enter("head", h)
-    h = norm(h, step.weights, _final(ends))
+    h = norm(h, step.weights, _final(embedding_and_head))
     step.loss_begins(h)
     return h
 
 
-def _final(ends: Ends) -> Norm:
-    if ends.final_norm is None:
-        raise TypeError(ends)
-    return ends.final_norm
+def _final(embedding_and_head: EmbeddingAndHead) -> Norm:
+    if embedding_and_head.final_norm is None:
+        raise TypeError(embedding_and_head)
+    return embedding_and_head.final_norm
 
 
-def _embed(step: Step, tokens: Tensor, ends: Ends) -> Tensor:
-    with tokens.tape.at(ends.embedding.name.removesuffix(".weight")):
+def _embed(step: Step, tokens: Tensor, embedding_and_head: EmbeddingAndHead) -> Tensor:
+    with tokens.tape.at(embedding_and_head.embedding.name.removesuffix(".weight")):
         tokens = step.enter("embedding", tokens)
-        h = step.leave("embedding", embedded(tokens, step.weights[ends.embedding.name]))
+        h = step.leave("embedding", embedded(tokens, step.weights[embedding_and_head.embedding.name]))
         step.embedded(h)
         return h
 

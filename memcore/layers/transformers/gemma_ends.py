@@ -39,12 +39,14 @@ def gemma4(step: Step, batch: Batch) -> tuple[Tensor, Start]:
 
 
 def _has(step: Step, module: str) -> bool:
-    return any(leaf(each.name.removesuffix(".weight")) == module for each in step.recipe.network.ends.others)
+    return any(
+        leaf(each.name.removesuffix(".weight")) == module for each in step.recipe.network.embedding_and_head.others
+    )
 
 
 def _weight(step: Step, module: str) -> Parameter:
     """The matrix of a module outside the layers, whatever its path."""
-    names = (each.name for each in step.recipe.network.ends.others)
+    names = (each.name for each in step.recipe.network.embedding_and_head.others)
     return step.weights[next(name for name in names if name.endswith(f"{module}.weight"))]
 
 
@@ -124,7 +126,7 @@ def _magnitude(x: Tensor) -> Tensor:
 
 def _projections(step: Step, module: str) -> Iterator[str]:
     """The matrices of a list of modules."""
-    for each in step.recipe.network.ends.others:
+    for each in step.recipe.network.embedding_and_head.others:
         if f"{module}." in each.name:
             yield each.name
 

@@ -34,7 +34,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     loss = step.recipe.loss
     if step.recipe.objective is not None:
         return objective_loss(step, batch, _outputs)
-    if not step.recipe.network.ends.predicts:
+    if not step.recipe.network.embedding_and_head.predicts:
         return _stage(step, batch)
     if loss.shifts_labels:
         return _model_with_loss(step, batch)
@@ -76,7 +76,7 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
 
 def _words(step: Step) -> Parameter:
     """The head's matrix."""
-    return step.weights[f"{step.recipe.network.ends.head.name}.weight"]
+    return step.weights[f"{step.recipe.network.embedding_and_head.head.name}.weight"]
 
 
 def _stage(step: Step, batch: Batch) -> tuple[Tensor, object]:
@@ -126,22 +126,22 @@ def _cast(step: Step, batch: Batch) -> Batch:
 
 
 def _head(step: Step, hidden_states: Tensor) -> Tensor:
-    ends = step.recipe.network.ends
-    if ends.head_upcast:
-        hidden_states = to(hidden_states, step.weights[f"{ends.head.name}.weight"].dtype)
-    rows = trained_rows(step) if ends.tied else None
+    embedding_and_head = step.recipe.network.embedding_and_head
+    if embedding_and_head.head_upcast:
+        hidden_states = to(hidden_states, step.weights[f"{embedding_and_head.head.name}.weight"].dtype)
+    rows = trained_rows(step) if embedding_and_head.tied else None
     if rows is None:
-        logits = headed(lambda x: project(x, step.weights, ends.head), hidden_states)
+        logits = headed(lambda x: project(x, step.weights, embedding_and_head.head), hidden_states)
     else:
         logits = linear(hidden_states, merged(step, rows))
     logits = step.leave("head", logits)
-    if ends.head_upcast or step.recipe.loss.model_upcasts:
+    if embedding_and_head.head_upcast or step.recipe.loss.model_upcasts:
         logits = to(logits, "fp32")
-    if ends.head_scaled:
+    if embedding_and_head.head_scaled:
         logits = scale(logits)
-    if ends.head_softcap and ends.start == "recurrent_gemma":
+    if embedding_and_head.head_softcap and embedding_and_head.start == "recurrent_gemma":
         return scale(tanh(scale(logits, "div")))
-    if ends.head_softcap:
+    if embedding_and_head.head_softcap:
         logits = scale(logits, "div")
         logits = tanh(logits)
         logits = scale(logits)
@@ -154,11 +154,11 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
     Also what its output object holds besides, and what is held around it until the model with a head returns.
     """
     network, tape = step.recipe.network, step.tape
-    ends = network.ends
+    embedding_and_head = network.embedding_and_head
     outputs: list[Tensor] = []
     shared: dict[str, tuple[Tensor, Tensor]] = {}
     with tape.at(network.path.rpartition(".")[0]):
-        hidden_states, start = STARTS[ends.start](step, batch)
+        hidden_states, start = STARTS[embedding_and_head.start](step, batch)
         cache = step.cache if step.recipe.use_cache else None
         contexts = {
             layer: Context(
@@ -195,14 +195,14 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 hidden_states = start.seen.after_layer(index, hidden_states)
             del context, arguments, run, outputs[:-1]
         step.after_layers()
-        if ends.predicts:
-            if ends.start in FINISHES:
-                hidden_states = FINISHES[ends.start](step, hidden_states, start)
+        if embedding_and_head.predicts:
+            if embedding_and_head.start in FINISHES:
+                hidden_states = FINISHES[embedding_and_head.start](step, hidden_states, start)
             hidden_states = step.enter("head", hidden_states)
-        if ends.final_norm is not None:
-            hidden_states = norm(hidden_states, step.weights, ends.final_norm)
-        if ends.project_out is not None:
-            hidden_states = project(hidden_states, step.weights, ends.project_out)
+        if embedding_and_head.final_norm is not None:
+            hidden_states = norm(hidden_states, step.weights, embedding_and_head.final_norm)
+        if embedding_and_head.project_out is not None:
+            hidden_states = project(hidden_states, step.weights, embedding_and_head.project_out)
         outputs.clear()
         return hidden_states, *((start.seen.returned, start.seen.around) if start.seen else ((), ()))
 

@@ -44,17 +44,17 @@ def scaled_by_buffer(embedded: Tensor, dtype: str) -> Tensor:
 
 def embed(step: Step, tokens: Tensor, *, scales: bool = True) -> Tensor:
     """The embedding module, which `scales` in Gemma; a later stage of a pipeline is given hidden states instead."""
-    ends = step.recipe.network.ends
-    if not ends.reads_tokens:
+    embedding_and_head = step.recipe.network.embedding_and_head
+    if not embedding_and_head.reads_tokens:
         return tokens
-    with tokens.tape.module(leaf(ends.embedding.name.removesuffix(".weight"))):
+    with tokens.tape.module(leaf(embedding_and_head.embedding.name.removesuffix(".weight"))):
         tokens = step.enter("embedding", tokens)
         rows = trained_rows(step)
         if rows is None:
-            embedded = parallel.embedded(tokens, step.weights[ends.embedding.name])
+            embedded = parallel.embedded(tokens, step.weights[embedding_and_head.embedding.name])
         else:
             embedded = looked_up(tokens, merged(step, rows))
-        if ends.embedding_scaled and scales:
+        if embedding_and_head.embedding_scaled and scales:
             embedded = scaled_by_buffer(embedded, step.recipe.precision.parameter)
         embedded = step.leave("embedding", embedded)
         step.embedded(embedded)

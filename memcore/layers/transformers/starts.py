@@ -31,21 +31,21 @@ def _embed_positions(step: Step, positions: Tensor, table: Weight) -> Tensor:
 
 def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     """Llama and most others; learned positions are added before the mask is made (GPT-2)."""
-    ends = step.recipe.network.ends
+    embedding_and_head = step.recipe.network.embedding_and_head
     seen = see(step, batch, lambda: embed(step, batch.tokens))
     inputs_embeds = seen.embeds
-    if ends.embedding_multiplied:
+    if embedding_and_head.embedding_multiplied:
         inputs_embeds = seen.embeds = scale(inputs_embeds)
     position_ids = arange(step) if batch.positions is None else batch.positions
     hidden_states, kept = inputs_embeds, []
-    if ends.positions is not None:
-        kept.append(_embed_positions(step, position_ids, ends.positions))
+    if embedding_and_head.positions is not None:
+        kept.append(_embed_positions(step, position_ids, embedding_and_head.positions))
         hidden_states = add(inputs_embeds, kept[-1])
     masks = seen.masks or attention_masks(step, batch, inputs_embeds.dtype)
-    if ends.start == "qwen2_moe":
+    if embedding_and_head.start == "qwen2_moe":
         masks = {**unused_masks(step, batch, inputs_embeds.dtype, masks), **masks}
-    hidden_states = dropout(hidden_states, ends.embedding_dropout)
-    if ends.start == "phi":
+    hidden_states = dropout(hidden_states, embedding_and_head.embedding_dropout)
+    if embedding_and_head.start == "phi":
         # What was dropped goes by the name of the embeddings from here on.
         inputs_embeds = seen.embeds = hidden_states
     tables = rotary_tables(step, hidden_states.dtype)
@@ -54,31 +54,31 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Start]:
 
 def _masks_first(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     """GPT-Neo and GPT-BigCode: positions come after the mask."""
-    ends = step.recipe.network.ends
+    embedding_and_head = step.recipe.network.embedding_and_head
     inputs_embeds = embed(step, batch.tokens)
     position_ids = arange(step)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     kept = [inputs_embeds]
     hidden_states = inputs_embeds
-    if ends.positions is not None:
-        kept.append(_embed_positions(step, position_ids, ends.positions))
+    if embedding_and_head.positions is not None:
+        kept.append(_embed_positions(step, position_ids, embedding_and_head.positions))
         hidden_states = add(inputs_embeds, kept[-1])
-    hidden_states = dropout(hidden_states, ends.embedding_dropout)
+    hidden_states = dropout(hidden_states, embedding_and_head.embedding_dropout)
     return hidden_states, Start(position_ids, masks, {}, kept=tuple(kept))
 
 
 def _opt(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     """Positions are counted along a mask, which is made if there is none."""
-    tape, ends = step.tape, step.recipe.network.ends
+    tape, embedding_and_head = step.tape, step.recipe.network.embedding_and_head
     inputs_embeds = embed(step, batch.tokens)
     position_mask = new(tape, ("b", "s"), "fp32", "position_ids") if batch.mask is None else batch.mask
     position_ids = _positions_along(position_mask)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
-    if ends.positions is None:
-        raise TypeError(ends)
-    pos_embeds = _opt_positions(step, position_ids, ends.positions)
-    if ends.project_in is not None:
-        inputs_embeds = project(inputs_embeds, step.weights, ends.project_in)
+    if embedding_and_head.positions is None:
+        raise TypeError(embedding_and_head)
+    pos_embeds = _opt_positions(step, position_ids, embedding_and_head.positions)
+    if embedding_and_head.project_in is not None:
+        inputs_embeds = project(inputs_embeds, step.weights, embedding_and_head.project_in)
     hidden_states = add(inputs_embeds, pos_embeds)
     return hidden_states, Start(position_ids, masks, {}, kept=(inputs_embeds, position_mask, pos_embeds))
 
@@ -94,11 +94,11 @@ def _opt_positions(step: Step, position_ids: Tensor, table: Weight) -> Tensor:
 
 
 def _bloom(step: Step, batch: Batch) -> tuple[Tensor, Start]:
-    ends = step.recipe.network.ends
+    embedding_and_head = step.recipe.network.embedding_and_head
     inputs_embeds = embed(step, batch.tokens)
-    if ends.embedding_norm is None:
-        raise TypeError(ends)
-    hidden_states = norm(inputs_embeds, step.weights, ends.embedding_norm)
+    if embedding_and_head.embedding_norm is None:
+        raise TypeError(embedding_and_head)
+    hidden_states = norm(inputs_embeds, step.weights, embedding_and_head.embedding_norm)
     alibi, *kept = bloom_alibi(step, batch, hidden_states.dtype)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     return hidden_states, Start(None, masks, {}, alibi, (inputs_embeds, *kept))
@@ -132,7 +132,7 @@ def _recurrent_gemma(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     position_ids = arange(step)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     hidden_states = inputs_embeds
-    if step.recipe.network.ends.reads_tokens:
+    if step.recipe.network.embedding_and_head.reads_tokens:
         hidden_states = scaled_by_buffer(hidden_states, "bf16")
     return hidden_states, Start(position_ids, masks, {}, kept=(inputs_embeds,))
 
@@ -163,7 +163,7 @@ STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, Start]]] = {
     "gemma3n": gemma3n,
     "gemma4": gemma4,
 }
-"""By `Ends.start`: hidden states, and what the layers are given."""
+"""By `EmbeddingAndHead.start`: hidden states, and what the layers are given."""
 
 FINISHES: Mapping[str, Callable[[Step, Tensor, Start], Tensor]] = {"deepseek_v4": end_streams, **GEMMA_FINISHES}
-"""What comes between the layers and the final norm, by `Ends.start`."""
+"""What comes between the layers and the final norm, by `EmbeddingAndHead.start`."""

@@ -19,14 +19,14 @@ _SQUARE: Shape = ("P", "P")
 def buffers(network: Network) -> Sequence[Buffer]:
     """Everything that is no parameter."""
     found = [*_frequencies(network), *tower_buffers(network)]
-    if network.ends.embedding_scaled:
-        module = f"{network.ends.embedding.name.removesuffix('.weight')}.embed_scale"
+    if network.embedding_and_head.embedding_scaled:
+        module = f"{network.embedding_and_head.embedding.name.removesuffix('.weight')}.embed_scale"
         found.append(Buffer(rule="embedding_scale", module=module, shape=(), dtype="fp32"))
-    for each in network.ends.others:
+    for each in network.embedding_and_head.others:
         if each.name.endswith("embed_tokens_per_layer.weight"):
             module = f"{each.name.removesuffix('.weight')}.embed_scale"
             found.append(Buffer(rule="embedding_scale", module=module, shape=(), dtype="fp32"))
-    if network.ends.start == "gemma3n":
+    if network.embedding_and_head.start == "gemma3n":
         path = network.path.rpartition(".")[0]
         names = ("per_layer_projection_scale", "per_layer_input_scale")
         found += [Buffer(rule="embedding_scale", module=f"{path}.{each}", shape=(), dtype="fp32") for each in names]

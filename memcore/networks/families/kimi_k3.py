@@ -43,7 +43,7 @@ def _blocks(reader: Reader) -> int:
     return reader.integer("attn_res_block_size", 0, least=0)
 
 
-def _ends(reader: Reader) -> tuple[Weight, ...]:
+def _outer_weights(reader: Reader) -> tuple[Weight, ...]:
     return tuple(replace(each, name=f"model.{each.name}") for each in _looks_back("output_attn_res") if _blocks(reader))
 
 
@@ -71,7 +71,7 @@ KIMI_K3 = replace(
     },
     residual="kimi-k3",
     more=_more,
-    others=_ends,
+    others=_outer_weights,
     only={
         "hidden_act": "situ", "latent_moe_use_norm": True, "mla_use_output_gate": True,
         "linear_attn_config.use_full_rank_gate": True,

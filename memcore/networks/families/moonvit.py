@@ -45,14 +45,14 @@ def moonvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
         ffn("gelu_pytorch_tanh", "mlp", "fc0 fc1"),
         norms("norm0", "norm1"),
     )
-    ends = [
+    outer_weights = [
         tensor(f"{prefix}patch_embed.proj.weight", "ht", *PATCH),
         tensor(f"{prefix}patch_embed.proj.bias", "ht"),
         tensor(f"{prefix}patch_embed.pos_emb.weight", "nt", "ht"),
         *affine(f"{prefix}encoder.final_layernorm", "ht"),
     ]
     path = f"{prefix}encoder.blocks"
-    return (equal(reader, layer, taps, variant="moonvit", path=path, ends=tuple(ends)),)
+    return (equal(reader, layer, taps, variant="moonvit", path=path, outer_weights=tuple(outer_weights)),)
 
 
 def kimi_projector(whole: Reader, vision: Reader) -> Tensors:

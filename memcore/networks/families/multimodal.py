@@ -31,11 +31,11 @@ def _towers(
             vision.refuse("model_type", "found {!r}; known towers: {}", kind, joined(", ", TOWERS))
             kind = default
         *before, (tower, repeats) = TOWERS[kind](vision, prefix, _taps(whole))
-        ends = projector(whole, vision) if projector else []
+        outer_weights = projector(whole, vision) if projector else []
         activation = whole.value("projector_hidden_act")
         last = replace(
             tower,
-            ends=(*tower.ends, *ends),
+            outer_weights=(*tower.outer_weights, *outer_weights),
             units=(*tower.units, *units),
             options=tower.options | _strategy(whole),
             activation=str(activation) if activation is not None else tower.activation,

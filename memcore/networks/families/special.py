@@ -77,7 +77,7 @@ def _per_layer(reader: Reader) -> list[Weight]:
     ]
 
 
-def _per_layer_ends(reader: Reader) -> tuple[Weight, ...]:
+def _per_layer_weights(reader: Reader) -> tuple[Weight, ...]:
     width = reader.integer("hidden_size_per_layer_input", 0, least=0)
     if not width:
         return ()
@@ -149,7 +149,7 @@ def _gemma3n_ends(reader: Reader) -> tuple[Weight, ...]:
     copies = reader.integer("altup_num_inputs") - 1
     names = ("altup_projections", "altup_unembed_projections")
     altup = [_other(f"model.{name}.{i}.weight", ("h",), ("h",)) for name in names for i in range(copies)]
-    return (*_per_layer_ends(reader), *altup)
+    return (*_per_layer_weights(reader), *altup)
 
 
 _ROTATED_SHARE = 64 / 512
@@ -352,7 +352,7 @@ SPECIAL: Mapping[str, Family] = {
         residual="gemma4",
         start="gemma4",
         more=_gemma4_extra,
-        others=_per_layer_ends,
+        others=_per_layer_weights,
     ),
     "deepseek_v4": Family(
         only={"mlp_bias": False, "n_shared_experts": 1},

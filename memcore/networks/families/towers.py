@@ -43,7 +43,7 @@ def clip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
         ffn(activation_of(reader, "hidden_act")),
         norms("layer_norm1", "layer_norm2"),
     )
-    ends = [
+    outer_weights = [
         tensor(f"{p}patch_embedding.weight", "ht", *PATCH),
         tensor(f"{p}position_embedding.weight", "nt", "ht"),
         tensor(f"{p}class_embedding", "ht"),
@@ -53,8 +53,8 @@ def clip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
     idle = frozenset(weight.name for weight in last)
     return (
         equal(
-            reader, layer, taps, variant="clip", path=f"{prefix}encoder.layers", ends=tuple(ends), idle=idle,
-            units=(f"{prefix}embeddings",),
+            reader, layer, taps, variant="clip", path=f"{prefix}encoder.layers", outer_weights=tuple(outer_weights),
+            idle=idle, units=(f"{prefix}embeddings",),
         ),
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ def siglip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
         ffn(activation_of(reader, "hidden_act")),
         norms("layer_norm1", "layer_norm2"),
     )
-    ends = [
+    outer_weights = [
         tensor(f"{p}patch_embedding.weight", "ht", *PATCH),
         tensor(f"{p}patch_embedding.bias", "ht"),
         tensor(f"{p}position_embedding.weight", "nt", "ht"),
@@ -89,7 +89,7 @@ def siglip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     fields = {
         "variant": "siglip",
         "path": f"{prefix}encoder.layers",
-        "ends": (*ends, *(pooling if pooled else ())),
+        "outer_weights": (*outer_weights, *(pooling if pooled else ())),
         "idle": frozenset(weight.name for weight in pooling) if pooled else frozenset(),
         "units": (f"{prefix}embeddings", *((f"{prefix}head",) if pooled else ())),
         "options": frozenset({"pooled"} if pooled else ()),
@@ -109,12 +109,12 @@ def pixtral(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
         norms("attention_norm", "ffn_norm", "rms"),
     )  # fmt: skip
     layer = replace(layer, order=("attention_norm", "feed_forward", "attention", "ffn_norm"))
-    ends = [
+    outer_weights = [
         tensor(f"{prefix}patch_conv.weight", "ht", *PATCH),
         *affine(f"{prefix}ln_pre", "ht", bias=False),
     ]
     path = f"{prefix}transformer.layers"
-    return (equal(reader, layer, taps, variant="pixtral", path=path, ends=tuple(ends)),)
+    return (equal(reader, layer, taps, variant="pixtral", path=path, outer_weights=tuple(outer_weights)),)
 
 
 def internvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
@@ -141,7 +141,7 @@ def internvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, 
     masked = [tensor(f"{p}mask_token", 1, 1, "ht")] if reader.flag("use_mask_token") else []
     placed = reader.flag("use_absolute_position_embeddings")
     last = [] if reader.flag("use_mean_pooling") else affine(f"{prefix}layernorm", "ht")
-    ends = [
+    outer_weights = [
         tensor(f"{p}patch_embeddings.projection.weight", "ht", *PATCH),
         tensor(f"{p}patch_embeddings.projection.bias", "ht"),
         tensor(f"{p}cls_token", 1, 1, "ht"),
@@ -153,7 +153,7 @@ def internvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, 
     fields = {
         "variant": "internvl",
         "path": f"{prefix}encoder.layer",
-        "ends": tuple(ends),
+        "outer_weights": tuple(outer_weights),
         "idle": frozenset(weight.name for weight in idle),
         "options": frozenset() if -1 in taps else frozenset({"inner"}),
     }
@@ -172,7 +172,7 @@ def llama4(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
         ffn("gelu"),
         norms("input_layernorm", "post_attention_layernorm"),
     )
-    ends = [
+    outer_weights = [
         tensor(f"{prefix}patch_embedding.linear.weight", "ht", ("ct", "pt", "pt")),
         *affine(f"{prefix}layernorm_pre", "ht"),
         *affine(f"{prefix}layernorm_post", "ht"),
@@ -183,7 +183,9 @@ def llama4(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     ]
     dropout = reader.number("projector_dropout", 0.0)
     path = f"{prefix}model.layers"
-    return (equal(reader, layer, taps, variant="llama4", path=path, ends=tuple(ends), dropout=dropout),)
+    return (
+        equal(reader, layer, taps, variant="llama4", path=path, outer_weights=tuple(outer_weights), dropout=dropout),
+    )
 
 
 def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
@@ -206,7 +208,7 @@ def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
     gates = tensor("gate_attn", 1), tensor("gate_ffn", 1)
     gated = replace(layer, residual="mllama-vision-gated", extra=Extra("mllama-vision-gated", gates))
     places, tiles = f"{prefix}gated_positional_embedding.", f"{prefix}%s_tile_positional_embedding."
-    ends = [
+    outer_weights = [
         tensor(f"{prefix}patch_embedding.weight", "ht", *PATCH),
         tensor(f"{places}tile_embedding.weight", "rt", ("zt", "nt", "ht")),
         tensor(f"{places}gate", 1),
@@ -226,7 +228,7 @@ def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
         tapped,
         variant="mllama",
         path=f"{prefix}transformer.layers",
-        ends=tuple(ends),
+        outer_weights=tuple(outer_weights),
         checkpointed=False,
         options=frozenset({"last-too"} if {-1, reader.integer("num_hidden_layers") - 1} & set(inner) else ()),
     )
@@ -262,13 +264,15 @@ def qwen2(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
     reader.symbol("ft", int(reader.number("mlp_ratio") * reader.sizes["ht"]))
     out = reader.symbol("ot", reader.integer("hidden_size"))
     layer = layer_of(_packed(reader), ffn(activation_of(reader, "hidden_act")), norms("norm1", "norm2"), "qwen-vision")
-    ends = [
+    outer_weights = [
         *_patches(prefix),
         *affine(f"{prefix}merger.ln_q", "ht", "projector"),
         *linear(f"{prefix}merger.mlp.0", "mt", "mt", "projector"),
         *linear(f"{prefix}merger.mlp.2", out, "mt", "projector"),
     ]
-    return (equal(reader, layer, (-1,), variant="qwen2_vl", path=f"{prefix}blocks", ends=tuple(ends)),)
+    return (
+        equal(reader, layer, (-1,), variant="qwen2_vl", path=f"{prefix}blocks", outer_weights=tuple(outer_weights)),
+    )
 
 
 def qwen2_5(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
@@ -285,7 +289,7 @@ def qwen2_5(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
         )
         for mask in ("full", "window")
     )
-    ends = [
+    outer_weights = [
         *_patches(prefix),
         *affine(f"{prefix}merger.ln_q", "ht", "projector", bias=False),
         *linear(f"{prefix}merger.mlp.0", "mt", "mt", "projector"),
@@ -293,7 +297,9 @@ def qwen2_5(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
     ]
     count, full = reader.integer("num_hidden_layers"), reader.listed("fullatt_block_indexes") or ()
     layers = [whole if index in full else windowed for index in range(count)]
-    return (stack(layers, (count - 1,), variant="qwen2_5_vl", path=f"{prefix}blocks", ends=tuple(ends)),)
+    return (
+        stack(layers, (count - 1,), variant="qwen2_5_vl", path=f"{prefix}blocks", outer_weights=tuple(outer_weights)),
+    )
 
 
 def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
@@ -319,13 +325,17 @@ def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
     deep = reader.places("deepstack_visual_indexes") or ()
     if len(set(deep)) < len(deep) or any(each < 0 for each in deep):
         reader.refuse("deepstack_visual_indexes", "expected layer numbers without repeats, found {!r:.80}", list(deep))
-    ends = [
+    outer_weights = [
         *_patches(prefix, bias=True),
         tensor(f"{prefix}pos_embed.weight", "nt", "ht"),
         *merger("merger", "ht"),
         *(each for tap in range(len(deep)) for each in merger(f"deepstack_merger_list.{tap}", "mt")),
     ]
-    return (equal(reader, layer, (*deep, -1), variant="qwen3_vl", path=f"{prefix}blocks", ends=tuple(ends)),)
+    return (
+        equal(
+            reader, layer, (*deep, -1), variant="qwen3_vl", path=f"{prefix}blocks", outer_weights=tuple(outer_weights)
+        ),
+    )
 
 
 TOWERS: Mapping[str, Callable[[Reader, str, Sequence[int]], tuple[Stack, ...]]] = {

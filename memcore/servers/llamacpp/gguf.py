@@ -84,7 +84,7 @@ def _file(
         if place is None:
             kind = _stored(tensor, file_type)
         elif kind is None:
-            kind = _type(tensor, place, file_type, pure=pure, tied=model.network.ends.tied)
+            kind = _type(tensor, place, file_type, pure=pure, tied=model.network.embedding_and_head.tied)
         found.append(FileTensor(tensor.name, tensor.shape, _fitting(tensor.row, kind) if place else kind))
     return tuple(found)
 

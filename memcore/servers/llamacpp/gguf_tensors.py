@@ -67,20 +67,20 @@ def layers_in_order(model: Model) -> Iterator[Layer]:
 
 
 def _tensors(model: Model) -> Tensors:
-    ends = model.network.ends
-    yield _matrix(model, "token_embd.weight", ends.embedding.axes)
-    if ends.positions is not None:
-        yield replace(_matrix(model, "position_embd.weight", ends.positions.axes), fixed="F32")
-    if ends.embedding_norm is not None:
-        yield from _norm(model, ends.embedding_norm, "token_embd_norm")
-    if ends.final_norm is not None:
+    embedding_and_head = model.network.embedding_and_head
+    yield _matrix(model, "token_embd.weight", embedding_and_head.embedding.axes)
+    if embedding_and_head.positions is not None:
+        yield replace(_matrix(model, "position_embd.weight", embedding_and_head.positions.axes), fixed="F32")
+    if embedding_and_head.embedding_norm is not None:
+        yield from _norm(model, embedding_and_head.embedding_norm, "token_embd_norm")
+    if embedding_and_head.final_norm is not None:
         # LFM2 calls its last norm that of the embedding
-        last = "token_embd_norm" if ends.final_norm.name.endswith("embedding_norm") else "output_norm"
-        yield from _norm(model, ends.final_norm, last)
-    if not ends.tied:
-        yield _matrix(model, "output.weight", (ends.head.outer, ends.head.inner))
-    if ends.head.bias:
-        yield GgufTensor("output.bias", (model.size(ends.head.outer),), "F32")
+        last = "token_embd_norm" if embedding_and_head.final_norm.name.endswith("embedding_norm") else "output_norm"
+        yield from _norm(model, embedding_and_head.final_norm, last)
+    if not embedding_and_head.tied:
+        yield _matrix(model, "output.weight", (embedding_and_head.head.outer, embedding_and_head.head.inner))
+    if embedding_and_head.head.bias:
+        yield GgufTensor("output.bias", (model.size(embedding_and_head.head.outer),), "F32")
     yield from _others(model)
     yield from rope_tensors(model)
     for index, layer in enumerate(layers_in_order(model)):
@@ -281,8 +281,8 @@ def _native(model: Model) -> str | None:
 
 def _named(model: Model, weight: Weight, names: Mapping[str, str | Parts]) -> Tensors:
     """A parameter of a part that is described by its parameters alone."""
-    ends = [weight.name.split(".", count)[-1] for count in range(weight.name.count(".") + 1)]
-    found = next((names[end] for end in ends if end in names), weight.name)
+    suffixes = [weight.name.split(".", count)[-1] for count in range(weight.name.count(".") + 1)]
+    found = next((names[end] for end in suffixes if end in names), weight.name)
     shape = tuple(model.size(axis) for axis in weight.axes)
     parts: Parts = ((found, None),) if isinstance(found, str) else found
     rest = shape[0] - sum(model.size(rows) for _, rows in parts if rows is not None)
@@ -303,7 +303,7 @@ def _fixed(name: str, shape: tuple[int, ...]) -> str | None:
 
 def _others(model: Model) -> Tensors:
     """Parameters outside the layers that only some families have; towers have files of their own (mmproj)."""
-    others = [weight for weight in model.network.ends.others if weight.kind != "tower"]
+    others = [weight for weight in model.network.embedding_and_head.others if weight.kind != "tower"]
     stems = [weight.name.split(".", 1)[-1].split(".")[0] for weight in others]
     for place, (weight, stem) in enumerate(zip(others, stems, strict=True)):
         if stem in stems[:place]:
@@ -312,6 +312,6 @@ def _others(model: Model) -> Tensors:
         shape = tuple(model.size(axis) for axis in weight.axes)
         if name == "per_layer_token_embd.weight":
             # padded to the rows of the embedding (Gemma 3n)
-            shape = (max(shape[0], model.size(model.network.ends.embedding.outer)), *shape[1:])
+            shape = (max(shape[0], model.size(model.network.embedding_and_head.embedding.outer)), *shape[1:])
         count = stems.count(stem)
         yield GgufTensor(name, (count, *shape) if count > 1 else shape, _fixed(name, shape))

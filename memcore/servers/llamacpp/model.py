@@ -16,18 +16,18 @@ from memcore.servers.llamacpp.layers import layer_of
 
 def build(to: Builder, layers: Sequence[int]) -> Graph:
     """The graph of the embedding, of layers by number, and of the head."""
-    ends = to.model.network.ends
+    embedding_and_head = to.model.network.embedding_and_head
     current = _embedded(to)
-    if ends.positions is not None:
+    if embedding_and_head.positions is not None:
         current = apply("ADD", current, get_rows(to.weights["position_embd.weight"], to.positions()))
-    current = to.norm(ends.embedding_norm, "token_embd_norm", current)
+    current = to.norm(embedding_and_head.embedding_norm, "token_embd_norm", current)
     whole = list(layers_in_order(to.model))
     for index in layers:
         to.block = f"blk.{index}."
         current = layer_of(to, whole[index], index, current, last=index == len(whole) - 1)
     to.block = ""
     last = "output_norm" if "output_norm.weight" in to.weights else "token_embd_norm"
-    current = to.norm(ends.final_norm, last, current)
+    current = to.norm(embedding_and_head.final_norm, last, current)
     if to.model.network.family in SELECTS_LATE:
         current.output = True  # a draft head may read it
         current = to.selected(current)
@@ -37,28 +37,28 @@ def build(to: Builder, layers: Sequence[int]) -> Graph:
 
 def _embedded(to: Builder) -> Tensor:
     """Rows of the embedding; an input for embeddings instead of tokens is there as well."""
-    ends = to.model.network.ends
+    embedding_and_head = to.model.network.embedding_and_head
     tokens = to.input("inp_tokens", "I32", to.batch.tokens)
     current = get_rows(to.weights["token_embd.weight"], tokens)
     to.graph.expand(current)
     if to.batch.release.takes_embeddings:
         to.graph.expand(to.input("inp_embd", "F32", to.size("h"), to.batch.tokens))
-    if ends.embedding_multiplied:
+    if embedding_and_head.embedding_multiplied:
         current = apply("SCALE", current)
         to.graph.expand(current)
-    return apply("SCALE", current) if ends.embedding_scaled else current
+    return apply("SCALE", current) if embedding_and_head.embedding_scaled else current
 
 
 def _logits(to: Builder, tensor: Tensor) -> Tensor:
     """The head; what llama.cpp reads is never overwritten."""
-    ends = to.model.network.ends
+    embedding_and_head = to.model.network.embedding_and_head
     found = mul_mat(to.weights["output.weight"], tensor)
     bias = to.weights.get("output.bias")
     if bias is not None:
         found = apply("ADD", found, bias)
-    if ends.head_scaled:
+    if embedding_and_head.head_scaled:
         found = apply("SCALE", found)
-    if ends.head_softcap:
+    if embedding_and_head.head_softcap:
         found = apply("SCALE", apply("TANH", apply("SCALE", found)))
     tensor.output = found.output = True
     return found

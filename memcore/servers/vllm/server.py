@@ -97,7 +97,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 def _largest_item(basics: Basics) -> int:
     """Tokens of a video, where images and videos see themselves whole."""
     network = basics.model.network
-    shown = network.towers or any(weight.kind == "tower" for weight in network.ends.others)
+    shown = network.towers or any(weight.kind == "tower" for weight in network.embedding_and_head.others)
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 

@@ -88,5 +88,5 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
         read.refuse(path, "CUDA graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity")
     if plan is not None and plan.offload is not None:
         read.refuse(_IMPL, "found {!r} with fine-grained activation offloading, which is not supported yet", impl)
-    if recipe.network.ends.start not in ("megatron-gpt", "megatron-hybrid"):
+    if recipe.network.embedding_and_head.start not in ("megatron-gpt", "megatron-hybrid"):
         read.refuse(_IMPL, "found {!r}; supported only for Megatron-Core's GPT and hybrid models", impl)

@@ -275,7 +275,7 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
     _refuse_unequal(read, model, ranks)
     most = model.sizes["P"]
     sequence = read.take(Training.sequence_length, min(most, 4096), "the model's maximum, at most 4096")
-    if model.network.ends.positions is not None and sequence > most:
+    if model.network.embedding_and_head.positions is not None and sequence > most:
         read.refuse(Training.sequence_length, "found {}; {} has {} learned positions", sequence, model.name, most)
     parts = 2 * ranks.context if ranks.context > 1 else 1
     if sequence % (parts * (ranks.tensor if ranks.sequence else 1)):
@@ -341,7 +341,11 @@ def _recipe(
     windowed = model.window is not None and sizes["s"] * sizes["cp"] >= model.window
     given = read.given(Hardware.accelerator)
     accelerator = find_accelerator(given) if given is not None else None
-    major = accelerator.major if accelerator is not None and model.network.ends.start != "megatron-t5" else None
+    major = (
+        accelerator.major
+        if accelerator is not None and model.network.embedding_and_head.start != "megatron-t5"
+        else None
+    )
     kernel = str(read.take(Training.attention, *usual_kernel(read, major, local=local, windowed=windowed)))
     kernels = ("math",) if local else tuple(KERNELS)
     if kernel not in kernels:

@@ -162,8 +162,8 @@ class Workspaces:
         dtype = recipe.precision.compute
         network = self.job.chunks[-1].share.network
         # A frozen head gathers for itself (`linear_with_frozen_weight`).
-        frozen = not any(learns(each, network) for each in network.ends.head.weights("head"))
-        gathers = (local or network.ends.predicts) and not frozen
+        frozen = not any(learns(each, network) for each in network.embedding_and_head.head.weights("head"))
+        gathers = (local or network.embedding_and_head.predicts) and not frozen
         if plan is not None and plan.sequence and gathers:
             uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
         scored = recipe.network.kinds if local and recipe.attention == "math" else ()
@@ -245,7 +245,7 @@ class Workspaces:
     @cached_property
     def _receiving(self) -> int:
         """Chunks that read other stages' results."""
-        return sum(not chunk.share.network.ends.reads_tokens for chunk in self.job.chunks)
+        return sum(not chunk.share.network.embedding_and_head.reads_tokens for chunk in self.job.chunks)
 
     def _last_inputs(self, copies: int, lifetime: str) -> Iterator[Entry]:
         plan = self.job.recipe.plan(MegatronPlan)
@@ -257,7 +257,11 @@ class Workspaces:
     def deferred_entries(self) -> Iterator[Entry]:
         """Yield what earlier micro-batches have left for the head's weight gradient, when the last one runs."""
         plan = self.job.recipe.plan(MegatronPlan)
-        if plan is None or not plan.defers_head_gradient or not self.job.chunks[-1].share.network.ends.predicts:
+        if (
+            plan is None
+            or not plan.defers_head_gradient
+            or not self.job.chunks[-1].share.network.embedding_and_head.predicts
+        ):
             return
         limit = self.job.config[MegatronSettings.wgrad_deferral_limit] or self.job.micro_batches
         count, dtype = min(limit, self.job.micro_batches - 1), self.job.recipe.precision.compute
@@ -297,7 +301,7 @@ class Workspaces:
         ]
         others = [each for each in self.stored if not each.path.startswith(f"{PATH}.")]
         if phase == "loss":
-            tied = self.job.chunks[-1].share.network.ends.tied
+            tied = self.job.chunks[-1].share.network.embedding_and_head.tied
             others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
         beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
         states, largest = self.job.states, max(layers, default=0)
@@ -364,8 +368,12 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
 
 def _heads(network: Network) -> Iterator[Weight]:
     """The output head's matrix, where there is one."""
-    if network.ends.predicts:
-        yield network.ends.embedding if network.ends.tied else next(network.ends.head.weights("head"))
+    if network.embedding_and_head.predicts:
+        yield (
+            network.embedding_and_head.embedding
+            if network.embedding_and_head.tied
+            else next(network.embedding_and_head.head.weights("head"))
+        )
 
 
 def _of_experts(weight: Weight) -> bool:

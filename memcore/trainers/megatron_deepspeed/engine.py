@@ -29,13 +29,16 @@ def _buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
 
 def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
     """Yield what a stage receives in, and the mask that all micro-batches share, whether attention takes it or not."""
-    plan, ends = recipe.plan(MegatronPlan), recipe.network.ends
+    plan, embedding_and_head = recipe.plan(MegatronPlan), recipe.network.embedding_and_head
     if recipe.pipeline is None or plan is None:
         return
     tokens: Axis = split_over("s") if plan.tensor else "s"
     if plan.sequence:
         tokens = split_over(tokens)
-    for rule, there in (("received_activation", not ends.reads_tokens), ("received_gradient", not ends.predicts)):
+    for rule, there in (
+        ("received_activation", not embedding_and_head.reads_tokens),
+        ("received_gradient", not embedding_and_head.predicts),
+    ):
         if there:
             yield Buffer(rule=rule, module="pipeline", shape=(tokens, "b", "h"), dtype=recipe.precision.compute)
     yield Buffer(rule="causal_mask", module="attn_mask", shape=("sq", "sq"), dtype="bool")

@@ -28,7 +28,7 @@ from memcore.trace.step import Batch, Slot, Step
 from memcore.trace.ulysses import Ulysses
 from memcore.trainers.megatron.layers.attention import heads_of, rotated_half
 from memcore.trainers.megatron.layers.core_attention import Core, local
-from memcore.trainers.megatron.layers.ends import embedded
+from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.fused import bias_dropout_add, bias_gelu, norm, spelled_out
 from memcore.trainers.megatron.layers.heads import mean_of, plan
 from memcore.trainers.megatron.layers.linear import Weights, local_linear, local_row_linear
@@ -87,18 +87,20 @@ def buffers(network: Network) -> Sequence[Buffer]:
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch, or on an earlier stage its hidden states."""
     recipe, tape, how = step.recipe, step.tape, plan(step)
-    ends = recipe.network.ends
-    loss_mask = new(tape, ("b" if ends.predicts else 0, WHOLE), "fp32", "inputs")
-    positions = new(tape, ("b" if ends.reads_tokens else 0, WHOLE), "int64", "inputs")
+    embedding_and_head = recipe.network.embedding_and_head
+    loss_mask = new(tape, ("b" if embedding_and_head.predicts else 0, WHOLE), "fp32", "inputs")
+    positions = new(tape, ("b" if embedding_and_head.reads_tokens else 0, WHOLE), "int64", "inputs")
     wide = _angles(step)
     angles = tuple(to(each, recipe.precision.compute) for each in wide)
     around = Around(how, recipe.attention, angles, _mask(step), recipe.ulysses)
     x = step.enter("root", batch.tokens)
-    if ends.reads_tokens:
+    if embedding_and_head.reads_tokens:
         # A rank is given its part of the tokens, and sums nothing over ranks but words.
         tokens, places = (view(each, ("b", split_over("s") if how.sequence else "s")) for each in (x, positions))
         x = step.enter("embedding", tokens)
-        x = step.leave("embedding", embedded(tokens, places, ends, step.weights, replace(how, sequence=False)))
+        x = step.leave(
+            "embedding", embedded(tokens, places, embedding_and_head, step.weights, replace(how, sequence=False))
+        )
         step.embedded(x)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
@@ -106,11 +108,11 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
     x = step.layers(step.slots, run, x)
     step.after_layers()
-    if not ends.predicts:
+    if not embedding_and_head.predicts:
         return step.leave("root", x), None
     x = step.enter("head", x)
-    if ends.final_norm is not None:
-        x = norm(x, ends.final_norm, step.weights, _norm_backward)
+    if embedding_and_head.final_norm is not None:
+        x = norm(x, embedding_and_head.final_norm, step.weights, _norm_backward)
     del wide
     step.loss_begins(x)
     losses = _losses(step, x, batch.labels, how)
@@ -248,7 +250,7 @@ def _mlp(x: Tensor, part: FeedForward, weights: Weights, how: MegatronPlan) -> t
 def _losses(step: Step, x: Tensor, labels: Tensor, how: MegatronPlan) -> Tensor:
     """`post_language_model_processing`: the logits, and their copy in fp32, are there while the loss is computed."""
     with x.tape.at("output_layer"):
-        output = local_linear(x, step.recipe.network.ends.head, step.weights, how)
+        output = local_linear(x, step.recipe.network.embedding_and_head.head, step.weights, how)
     with output.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))
         upcast = to(output, "fp32")

@@ -74,8 +74,8 @@ def _flat(rule: str, module: str, elements: Total, dtype: str) -> Buffer:
 
 def _gathering(recipe: Recipe, plan: NanotronPlan) -> Iterator[Buffer]:
     """`MemoryBuffer`: a singleton that stays, one buffer for inputs and one for gradients of outputs."""
-    ends = recipe.network.ends
-    if not (plan.tensor and plan.scatters) or not (recipe.network.runs or ends.predicts):
+    embedding_and_head = recipe.network.embedding_and_head
+    if not (plan.tensor and plan.scatters) or not (recipe.network.runs or embedding_and_head.predicts):
         return
     names = ["allgather"] * plan.gathers_again + ["allgather2"] * (plan.overlaps and bool(recipe.network.runs))
     for name in names:

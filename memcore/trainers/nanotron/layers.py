@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memcore.layers.transformers.context import Weights, leaf
-from memcore.networks.network import Ends, Layer, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Norm
 from memcore.symbols import Rounded, Shifted, half
@@ -50,12 +50,12 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
-    ends = step.recipe.network.ends
-    received = ends.finish in ("cast", "loss", "cast loss")
+    embedding_and_head = step.recipe.network.embedding_and_head
+    received = embedding_and_head.finish in ("cast", "loss", "cast loss")
     sharded_logits = batch.tokens if received else _model(step, batch.tokens)
-    if ends.finish == "cast":
+    if embedding_and_head.finish == "cast":
         return to(sharded_logits, "fp32"), None
-    if ends.finish == "logits" or not (ends.predicts or received):
+    if embedding_and_head.finish == "logits" or not (embedding_and_head.predicts or received):
         return sharded_logits, None
     if received:
         step.loss_begins(sharded_logits)
@@ -68,10 +68,10 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
 
 def _model(step: Step, tokens: Tensor) -> Tensor:
     """`forward_with_hidden_states`: fp32 logits, of a stage without the loss those of the head or hidden states."""
-    ends, plan = step.recipe.network.ends, plan_of(step.recipe)
+    embedding_and_head, plan = step.recipe.network.embedding_and_head, plan_of(step.recipe)
     hidden_states = step.enter("root", tokens)
-    if ends.reads_tokens:
-        hidden_states = _embed(step, hidden_states, ends, plan)
+    if embedding_and_head.reads_tokens:
+        hidden_states = _embed(step, hidden_states, embedding_and_head, plan)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
         return _decoder_layer(x, slot.weights, slot.layer, plan)
@@ -79,20 +79,20 @@ def _model(step: Step, tokens: Tensor) -> Tensor:
     for slot in step.slots:
         hidden_states = step.layer(slot, run, hidden_states)
     step.after_layers()
-    if ends.final_norm is not None:
-        hidden_states = _norm(hidden_states, step.weights, ends.final_norm)
-    if not ends.predicts:
+    if embedding_and_head.final_norm is not None:
+        hidden_states = _norm(hidden_states, step.weights, embedding_and_head.final_norm)
+    if not embedding_and_head.predicts:
         return hidden_states
     step.loss_begins(hidden_states)
-    with step.tape.module(ends.head.name):
-        sharded_logits = column_linear(hidden_states, step.weights[f"{ends.head.name}.weight"], plan)
-    return sharded_logits if ends.finish == "logits" else to(sharded_logits, "fp32")
+    with step.tape.module(embedding_and_head.head.name):
+        sharded_logits = column_linear(hidden_states, step.weights[f"{embedding_and_head.head.name}.weight"], plan)
+    return sharded_logits if embedding_and_head.finish == "logits" else to(sharded_logits, "fp32")
 
 
-def _embed(step: Step, tokens: Tensor, ends: Ends, plan: NanotronPlan) -> Tensor:
-    with step.tape.at(ends.embedding.name.removesuffix(".weight")):
+def _embed(step: Step, tokens: Tensor, embedding_and_head: EmbeddingAndHead, plan: NanotronPlan) -> Tensor:
+    with step.tape.at(embedding_and_head.embedding.name.removesuffix(".weight")):
         input_ids = permute(tokens, 1, 0)
-        found = embedded(input_ids, step.weights[ends.embedding.name], plan)
+        found = embedded(input_ids, step.weights[embedding_and_head.embedding.name], plan)
         step.embedded(found)
         return found
 

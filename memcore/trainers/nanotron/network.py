@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import joined
-from memcore.networks.network import Ends, Layer, Model
+from memcore.networks.network import EmbeddingAndHead, Layer, Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
@@ -27,10 +27,14 @@ def converted(model: Model, ranks: int) -> Model:
     """Return the model with its modules as one tensor-parallel rank has it; the vocabulary is padded for the ranks."""
     network = model.network
     runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
-    ends = network.ends
-    ends = replace(ends, embedding=replace(ends.embedding, split="outer"), head=replace(ends.head, split="outer"))
+    embedding_and_head = network.embedding_and_head
+    embedding_and_head = replace(
+        embedding_and_head,
+        embedding=replace(embedding_and_head.embedding, split="outer"),
+        head=replace(embedding_and_head.head, split="outer"),
+    )
     sizes = {**model.sizes, "V": padded(model.sizes["V"], 1, ranks)}
-    found = replace(model, network=replace(network, runs=runs, ends=ends), sizes=sizes)
+    found = replace(model, network=replace(network, runs=runs, embedding_and_head=embedding_and_head), sizes=sizes)
     return found if ranks == 1 else shared(found)
 
 
@@ -58,7 +62,7 @@ def check(model: Model) -> None:
     """Refuse networks that nanotron's Llama cannot express."""
     attention = [layer.mixer for layer in model.network.kinds]
     ffns = [layer.feed_forward for layer in model.network.kinds]
-    ends = model.network.ends
+    embedding_and_head = model.network.embedding_and_head
     wanted = {
         "attention in every layer": all(isinstance(each, Attention) for each in attention),
         "a gated feed-forward layer in every layer": all(
@@ -72,8 +76,10 @@ def check(model: Model) -> None:
         "no norm on queries and keys": all(getattr(each, "query_norm", None) is None for each in attention),
         "rotary embeddings over whole heads": all(getattr(each, "rotary", "") == "full" for each in attention),
         "attention to all tokens": all(getattr(each, "mask", "") == "full" for each in attention),
-        "a final norm": ends.final_norm is not None,
-        "no towers": not model.network.towers and ends.start == "decoder" and ends.positions is None,
+        "a final norm": embedding_and_head.final_norm is not None,
+        "no towers": not model.network.towers
+        and embedding_and_head.start == "decoder"
+        and embedding_and_head.positions is None,
     }
     missing = [name for name, has in wanted.items() if not has]
     if missing:
@@ -150,15 +156,15 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
             model.name,
         )
     found = list(cut(model, layers.index(number) if number in layers else 0, _stop(layers, number)))
-    ends: Ends = replace(
-        model.network.ends,
+    embedding_and_head: EmbeddingAndHead = replace(
+        model.network.embedding_and_head,
         reads_tokens=embedding == number,
-        final_norm=model.network.ends.final_norm if norm == number else None,
+        final_norm=model.network.embedding_and_head.final_norm if norm == number else None,
         predicts=head == number,
-        tied=model.network.ends.tied and embedding == head,
+        tied=model.network.embedding_and_head.tied and embedding == head,
         finish=_finish(number, head, cast, loss),
     )
-    network = replace(model.network, ends=ends, runs=tuple(pattern for pattern, _ in found))
+    network = replace(model.network, embedding_and_head=embedding_and_head, runs=tuple(pattern for pattern, _ in found))
     first = layers.index(number) if number in layers else 0
     return replace(model, network=network, repeats=tuple(times for _, times in found), first_layer=first)
 

@@ -16,15 +16,17 @@ class NanotronRuntime(Runtime):
 
     def __init__(self, step: Step) -> None:
         super().__init__(step)
-        ends, plan = step.recipe.network.ends, step.recipe.plan(NanotronPlan)
+        embedding_and_head, plan = step.recipe.network.embedding_and_head, step.recipe.plan(NanotronPlan)
         words: Axis = "V"
         if plan is not None and plan.tensor:
             words = split_over("V")
         tokens: Axis = split_over("s") if plan is not None and plan.scatters else "s"
-        self.last = ends.finish.endswith("loss") or (ends.predicts and ends.finish != "logits")
-        logits = ends.finish in ("cast", "loss", "cast loss")
+        self.last = embedding_and_head.finish.endswith("loss") or (
+            embedding_and_head.predicts and embedding_and_head.finish != "logits"
+        )
+        logits = embedding_and_head.finish in ("cast", "loss", "cast loss")
         self.shape = ("s", "b", words) if logits else (tokens, "b", "h")
-        self.dtype = "fp32" if ends.finish == "cast loss" else self.dtype
+        self.dtype = "fp32" if embedding_and_head.finish == "cast loss" else self.dtype
 
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
         """The graph goes on from what was sent, whose memory is free when NCCL has sent it (`recordStream`)."""

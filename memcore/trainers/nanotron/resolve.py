@@ -89,7 +89,7 @@ def nanotron_job(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=False,
         units=frozenset(_units(sizes)),
-        plans=(_plan(read, sizes, fp32, ties=model.network.ends.tied),),
+        plans=(_plan(read, sizes, fp32, ties=model.network.embedding_and_head.tied),),
         pipeline=_pipeline(read),
     )
 

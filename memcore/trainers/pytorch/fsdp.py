@@ -40,25 +40,27 @@ class Fsdp(Runtime):
         """The last all-gather's output: in the forward pass it stays until the next one has been copied out."""
         self._repeats: dict[str, str | None] = {}
 
-    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+    def outer_parameters(
+        self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
+    ) -> Mapping[str, Parameter]:
         """By wrap policy the root holds what is outside the layers, or embedding and norm-with-head are units.
 
         With a tied head torchtitan makes one unit of them (distributed/fsdp.py, `enable_weight_tying`), which is
         gathered first and kept to the end, as the root is.
         """
-        sharding, ends = self.recipe.sharding, self.recipe.network.ends
-        if sharding.wrap == "torchtitan" and not ends.tied:
+        sharding, embedding_and_head = self.recipe.sharding, self.recipe.network.embedding_and_head
+        if sharding.wrap == "torchtitan" and not embedding_and_head.tied:
             left = tuple(weights)
-            if ends.reads_tokens:
+            if embedding_and_head.reads_tokens:
                 self._groups["embedding"] = Group(
                     self, self._context, "embedding", "", left[:1], sharding.reshard_after_forward
                 )
                 left = left[1:]
-            if ends.predicts:
+            if embedding_and_head.predicts:
                 self._groups["head"] = Group(self, self._context, "head", "", left, False)
-            rest = beside
+            rest = tower_weights
         else:
-            rest = (*beside, *weights)
+            rest = (*tower_weights, *weights)
         if rest:
             self._groups["root"] = Group(self, self._context, "root", "", rest, sharding.root_reshards)
         return {name: found for group in self._groups.values() for name, found in group.parameters.items()}

@@ -156,9 +156,11 @@ class Fsdp1(Runtime):
         """Leaves with a hook that a frozen unit waits for: each is in a cycle with it until the hook is removed."""
         self.syncs = True
 
-    def ends(self, weights: Sequence[Weight], beside: Sequence[Weight] = ()) -> Mapping[str, Parameter]:
+    def outer_parameters(
+        self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
+    ) -> Mapping[str, Parameter]:
         """The root holds what is outside the layers."""
-        return self._wrapped("root", "root", "", [*beside, *weights])
+        return self._wrapped("root", "root", "", [*tower_weights, *weights])
 
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None

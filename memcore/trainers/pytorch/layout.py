@@ -280,9 +280,13 @@ def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches:
         read.refuse(
             path, "found {} ranks with {} stages each; {} has {} layers", stages, chunks, model.name, model.num_layers
         )
-    ends = model.network.ends
-    if (ends.tied and not extension.ties_stages) or ends.start != extension.start or model.network.towers:
-        what = "a tied head" if ends.tied else "towers" if model.network.towers else "such first layers"
+    embedding_and_head = model.network.embedding_and_head
+    if (
+        (embedding_and_head.tied and not extension.ties_stages)
+        or embedding_and_head.start != extension.start
+        or model.network.towers
+    ):
+        what = "a tied head" if embedding_and_head.tied else "towers" if model.network.towers else "such first layers"
         raise UnsupportedError(
             path, "found {}; {} has {}, which is not supported yet in a pipeline", stages, model.name, what
         )

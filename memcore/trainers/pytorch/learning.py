@@ -57,7 +57,9 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
     if not engine.shards or engine.flat or not read.given(Training.adapter.modules_to_save):
         return
     stored = stored_dtype(read, engine)
-    dtypes = {each.dtype or stored for each in model.network.ends.weights() if learns(each, model.network)}
+    dtypes = {
+        each.dtype or stored for each in model.network.embedding_and_head.weights() if learns(each, model.network)
+    }
     if len(dtypes) > 1:
         raise UnsupportedError(
             Training.adapter.dtype,
@@ -285,8 +287,8 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
 
     P-tuning makes them with a network of three layers as wide as the model.
     """
-    ends = model.network.ends
-    if layer_code(read) != "transformers" or ends.start != "decoder" or model.network.towers:
+    embedding_and_head = model.network.embedding_and_head
+    if layer_code(read) != "transformers" or embedding_and_head.start != "decoder" or model.network.towers:
         raise UnsupportedError(Training.adapter.type, "found {!r}; supported only with transformers' decoders", kind)
     for each in (_OF.rank, _OF.init_r, _OF.target_modules, _OF.dropout):
         if read.given(each) is not None:
@@ -298,7 +300,11 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
     for place in (0, 2, 4) if kind == "p-tuning" else ():
         axes |= {f"mlp_head.{place}.weight": (("h",), ("h",)), f"mlp_head.{place}.bias": (("h",),)}
     added = tuple(Weight(f"{module}.{name}", each, "adapter", dtype=dtype) for name, each in axes.items())
-    network = replace(model.network, ends=replace(ends, others=(*ends.others, *added)), adapted=True)
+    network = replace(
+        model.network,
+        embedding_and_head=replace(embedding_and_head, others=(*embedding_and_head.others, *added)),
+        adapted=True,
+    )
     return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
@@ -306,7 +312,11 @@ def _prefixed(read: Defaults, model: Model) -> Model:
     """The model with learned keys and values (peft/tuners/prefix_tuning, without a projection)."""
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
     simple = [each for each in mixers if isinstance(each, Attention) and (each.variant, each.mask) == _SIMPLE]
-    if layer_code(read) != "transformers" or len(simple) < len(mixers) or model.network.ends.start != "decoder":
+    if (
+        layer_code(read) != "transformers"
+        or len(simple) < len(mixers)
+        or model.network.embedding_and_head.start != "decoder"
+    ):
         raise UnsupportedError(
             Training.adapter.type, "found {!r}; supported only with transformers' plain decoders", "prefix-tuning"
         )
@@ -345,13 +355,13 @@ _SIMPLE = ("attention", "full")
 
 def _with_rows(read: Defaults, model: Model) -> Model:
     """The model with rows of its embedding that learn (peft/tuners/trainable_tokens)."""
-    embedding = model.network.ends.embedding.name.removesuffix(".weight")
+    embedding = model.network.embedding_and_head.embedding.name.removesuffix(".weight")
     if layer_code(read) != "transformers" or read.given(Training.quantization) is not None:
         raise UnsupportedError(
             Training.adapter.type, "found {!r}; supported only with transformers' layers", "trainable-tokens"
         )
     loss = read.given(Training.loss)
-    if model.network.ends.tied and loss in KERNELS:
+    if model.network.embedding_and_head.tied and loss in KERNELS:
         raise UnsupportedError(Training.loss, "found {!r}; not supported yet when rows of the head are trainable", loss)
     for each in (_OF.rank, _OF.dropout, *(own for own, kinds in _OWN.items() if kinds != _ROWS)):
         if read.given(each) is not None:

@@ -94,10 +94,12 @@ def scored(read: Defaults, model: Model) -> Model:
     method = method_of(read)
     if method is None or not method.scores or _has_value_head(read, method):
         return model
-    ends = model.network.ends
-    head = replace(ends.head, name="score", outer=(1,), bias=False)
-    ends = replace(ends, head=head, tied=False, head_softcap=False, head_scaled=False, head_upcast=False)
-    return replace(model, network=replace(model.network, ends=ends))
+    embedding_and_head = model.network.embedding_and_head
+    head = replace(embedding_and_head.head, name="score", outer=(1,), bias=False)
+    embedding_and_head = replace(
+        embedding_and_head, head=head, tied=False, head_softcap=False, head_scaled=False, head_upcast=False
+    )
+    return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
 
 
 def completion(read: Defaults, sequence: int) -> dict[str, int]:

@@ -527,9 +527,13 @@ def _dropping(model: Model, hidden: float | None, attention: float | None) -> Mo
             scores = replace(scores, dropout=float(attention))
         return replace(layer, mixer=scores, dropout=layer.dropout if hidden is None else float(hidden))
 
-    ends = model.network.ends if hidden is None else replace(model.network.ends, embedding_dropout=float(hidden))
+    embedding_and_head = (
+        model.network.embedding_and_head
+        if hidden is None
+        else replace(model.network.embedding_and_head, embedding_dropout=float(hidden))
+    )
     runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs, ends=ends))
+    return replace(model, network=replace(model.network, runs=runs, embedding_and_head=embedding_and_head))
 
 
 def _wrap(read: Defaults, code: LayerCode) -> str:

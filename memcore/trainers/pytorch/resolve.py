@@ -167,7 +167,7 @@ def _sequence(read: Defaults, model: Model) -> int:
     """Tokens of a sequence, with those that an adapter puts before it."""
     path, most = Training.sequence_length, model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
-    if model.network.ends.positions is not None and sequence > most:
+    if model.network.embedding_and_head.positions is not None and sequence > most:
         read.refuse(path, "found {}; {} has {} learned positions", sequence, model.name, most)
     return sequence + (model.sizes["va"] if read.given(Training.adapter.type) in PREPENDED else 0)
 

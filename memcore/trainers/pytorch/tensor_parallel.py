@@ -111,6 +111,8 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
         if read.given(each):
             read.refuse(each, "torchtitan's LoRA does not have this; leave it out")
     parts = [part for layer in model.network.kinds for part in (layer.mixer, layer.feed_forward)]
-    if model.network.ends.head.adapter_dtype or not all(isinstance(part, Attention | FeedForward) for part in parts):
+    if model.network.embedding_and_head.head.adapter_dtype or not all(
+        isinstance(part, Attention | FeedForward) for part in parts
+    ):
         where = "multi-head attention and dense feed-forward layers"
         raise UnsupportedError(Training.adapter.target_modules, "with tensor parallelism, supported only for {}", where)

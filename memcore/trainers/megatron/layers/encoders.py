@@ -10,7 +10,7 @@ from memcore.tensors.operations import linear as plain_linear
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.megatron.layers.attention import Around
-from memcore.trainers.megatron.layers.ends import embedded
+from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.heads import head, plan
 from memcore.trainers.megatron.layers.layer import layer
@@ -21,16 +21,16 @@ _INPUTS = 6
 
 def bert(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
     """`BertModel.forward`; what the pooler makes of one token of each sequence is left out, a few rows."""
-    ends, tape, how = step.recipe.network.ends, step.tape, plan(step)
+    embedding_and_head, tape, how = step.recipe.network.embedding_and_head, step.tape, plan(step)
     loaded = [new(tape, ("b", "s"), "int64", "inputs") for _ in range(_INPUTS - 2)]
     mask = new(tape, ("b", 1, "s", "s"), "bool", "attention_mask")
     around = Around(how, step.recipe.attention, local, mask)
     x = step.enter("root", batch.tokens)
-    if ends.reads_tokens:
+    if embedding_and_head.reads_tokens:
         x = step.enter("embedding", x)
-        bare = embedded(x, loaded[0], ends, step.weights, how, drops=False)
+        bare = embedded(x, loaded[0], embedding_and_head, step.weights, how, drops=False)
         types = embedding(loaded[1], step.weights["embedding.tokentype_embeddings.weight"])
-        x = dropout(add(bare, permute(types, 1, 0, 2)), ends.embedding_dropout)
+        x = dropout(add(bare, permute(types, 1, 0, 2)), embedding_and_head.embedding_dropout)
         del bare, types
         step.embedded(step.leave("embedding", x))
 
@@ -39,21 +39,30 @@ def bert(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
 
     x = step.layers(step.slots, run, x)
     step.after_layers()
-    if not ends.predicts or ends.final_norm is None:
+    if not embedding_and_head.predicts or embedding_and_head.final_norm is None:
         return step.leave("root", x), None
     x = step.enter("head", x)
-    x = norm(x, ends.final_norm, step.weights)
+    x = norm(x, embedding_and_head.final_norm, step.weights)
     with tape.at("lm_head"):
         x = gelu(plain_linear(x, step.weights["lm_head.dense.weight"], step.weights["lm_head.dense.bias"]))
-        x = norm(x, Norm("lm_head.layer_norm", ends.final_norm.kind, ("h",), bias=ends.final_norm.bias), step.weights)
+        x = norm(
+            x,
+            Norm(
+                "lm_head.layer_norm",
+                embedding_and_head.final_norm.kind,
+                ("h",),
+                bias=embedding_and_head.final_norm.bias,
+            ),
+            step.weights,
+        )
     return head(step, [x], batch.labels, new(tape, ("b", "s"), "fp32", "inputs"), how)
 
 
 def t5(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
     """`T5Model.forward`, on one stage."""
-    ends, tape, how = step.recipe.network.ends, step.tape, plan(step)
-    if ends.final_norm is None:
-        raise TypeError(ends)
+    embedding_and_head, tape, how = step.recipe.network.embedding_and_head, step.tape, plan(step)
+    if embedding_and_head.final_norm is None:
+        raise TypeError(embedding_and_head)
     answers = [new(tape, ("b", "sd"), "int64", "inputs") for _ in range(2)]
     weights = new(tape, ("b", "sd"), "fp32", "inputs")
     encoder, decoder, crossing = (_around(step, rows, columns, local=local) for rows, columns in _PAIRS)
@@ -65,15 +74,15 @@ def t5(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]
         return layer(x, slot, decoder, seen)
 
     x = step.enter("root", batch.tokens)
-    x = embedded(x, new(tape, ("b", "s"), "int64", "position_ids"), ends, step.weights, how)
+    x = embedded(x, new(tape, ("b", "s"), "int64", "position_ids"), embedding_and_head, step.weights, how)
     first = [slot for slot in step.slots if slot.layer.residual == "megatron-encoder"]
     x = step.layers(first, encode, x)
     step.begin("end of the encoder")
-    last = ends.final_norm
+    last = embedding_and_head.final_norm
     seen = norm(x, Norm("encoder.final_layernorm", last.kind, ("h",), bias=last.bias), step.weights)
     step.ended(seen, "end of the encoder")
     places = new(tape, ("b", "sd"), "int64", "position_ids")
-    x = embedded(answers[0], places, ends, step.weights, how)
+    x = embedded(answers[0], places, embedding_and_head, step.weights, how)
     step.embedded(x)
     x = step.layers(step.slots[len(first) :], decode, x, seen)
     step.after_layers()

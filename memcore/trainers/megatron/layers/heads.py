@@ -40,7 +40,7 @@ def head(
 
 def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
     with x.tape.at("output_layer"):
-        logits = local_linear(x, step.recipe.network.ends.head, step.weights, how)
+        logits = local_linear(x, step.recipe.network.embedding_and_head.head, step.weights, how)
     del x
     with logits.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))

@@ -20,8 +20,8 @@ from memcore.tensors.tensor import Tensor
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.megatron.layers.attention import Around
+from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.encoders import bert, t5
-from memcore.trainers.megatron.layers.ends import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.heads import head, plan
 from memcore.trainers.megatron.layers.layer import layer
@@ -60,7 +60,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 def forward(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
     """The loss of one micro-batch, or on an earlier stage its hidden states."""
-    return _MODELS[step.recipe.network.ends.start](step, batch, local=local)
+    return _MODELS[step.recipe.network.embedding_and_head.start](step, batch, local=local)
 
 
 def _gpt(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
@@ -74,7 +74,7 @@ def _gpt(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
 
 
 def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -> tuple[Tensor, Tensor | None]:
-    ends, tape, weights = step.recipe.network.ends, step.tape, step.weights
+    embedding_and_head, tape, weights = step.recipe.network.embedding_and_head, step.tape, step.weights
     how = plan(step)
     rows = ("b", "s")
     loaded = [new(tape, rows, "fp32", "inputs"), new(tape, rows, "int64", "inputs")]
@@ -82,12 +82,12 @@ def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -
     around = Around(how, step.recipe.attention, local, mask, offloads)
     x = step.enter("root", batch.tokens)
     seen: list[Tensor] = []
-    if ends.reads_tokens:
+    if embedding_and_head.reads_tokens:
         x = step.enter("embedding", x)
         if how.images:
             x, seen = embedded_with_images(step, batch, how)
         else:
-            x = embedded(x, loaded[1], ends, weights, how)
+            x = embedded(x, loaded[1], embedding_and_head, weights, how)
         x = step.leave("embedding", x)
         step.embedded(x)
         if step.recipe.network.adapted and step.recipe.checkpoints is not None:
@@ -106,13 +106,13 @@ def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -
 
     x = step.layers(slots, run, x, *given, *seen)
     step.after_layers()
-    if not ends.predicts:
+    if not embedding_and_head.predicts:
         return step.leave("root", x), None
     x = step.enter("head", x)
-    if ends.final_norm is not None:
+    if embedding_and_head.final_norm is not None:
         with tape.at("decoder"):
-            x = norm(x, ends.final_norm, weights)
-    tokens = batch.tokens if ends.reads_tokens else loaded[1]
+            x = norm(x, embedding_and_head.final_norm, weights)
+    tokens = batch.tokens if embedding_and_head.reads_tokens else loaded[1]
     states = predicted(step, x, tokens, depths, run, how)
     return head(step, states, batch.labels, loaded[0], how)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from memcore.networks.network import Ends
+from memcore.networks.network import EmbeddingAndHead
 from memcore.networks.parts import Extra
 from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Shape, whole
@@ -13,7 +13,7 @@ from memcore.tensors.basics import like, new, only, view
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Slot, Step
 from memcore.trainers.megatron.layers.dispatch import view_of
-from memcore.trainers.megatron.layers.ends import embedded
+from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import linear, part_of
 from memcore.trainers.megatron.told import MegatronPlan
@@ -54,10 +54,10 @@ def predicted(
 def _depth(step: Step, slots: Sequence[Slot], x: Tensor, added: Tensor, run: Layer, how: MegatronPlan) -> Tensor:
     """One further token: the first layer is given its embedding."""
     for place, slot in enumerate(slots):
-        ends, given = place == len(slots) - 1, [] if place else [added]
+        is_last, given = place == len(slots) - 1, [] if place else [added]
 
-        def layer(slot: Slot, x: Tensor, *more: Tensor, ends: bool = ends) -> Tensor:
-            return _layer(slot, slots[0], x, more, run, how, ends=ends)
+        def layer(slot: Slot, x: Tensor, *more: Tensor, is_last: bool = is_last) -> Tensor:
+            return _layer(slot, slots[0], x, more, run, how, is_last=is_last)
 
         x = step.layer(slot, layer, x, *given)
     return x
@@ -68,21 +68,28 @@ def _rounds(slot: Slot) -> int:
 
 
 def _embedded(step: Step, tokens: Tensor, how: MegatronPlan) -> Tensor:
-    ends = step.recipe.network.ends
-    name = _EMBEDDING if _EMBEDDING in step.weights else ends.embedding.name
-    weights = {ends.embedding.name: step.weights[name]}
-    around = Ends(
-        embedding=ends.embedding,
+    embedding_and_head = step.recipe.network.embedding_and_head
+    name = _EMBEDDING if _EMBEDDING in step.weights else embedding_and_head.embedding.name
+    weights = {embedding_and_head.embedding.name: step.weights[name]}
+    around = EmbeddingAndHead(
+        embedding=embedding_and_head.embedding,
         final_norm=None,
-        head=ends.head,
+        head=embedding_and_head.head,
         tied=False,
-        embedding_dropout=ends.embedding_dropout,
+        embedding_dropout=embedding_and_head.embedding_dropout,
     )
     return embedded(tokens, None, around, weights, how)
 
 
 def _layer(
-    slot: Slot, first: Slot, x: Tensor, more: Sequence[Tensor], run: Layer, how: MegatronPlan, *, ends: bool
+    slot: Slot,
+    first: Slot,
+    x: Tensor,
+    more: Sequence[Tensor],
+    run: Layer,
+    how: MegatronPlan,
+    *,
+    is_last: bool,
 ) -> Tensor:
     extra, weights, kind = first.layer.extra, first.weights, first.layer.norms[0]
     if extra is None:
@@ -98,7 +105,7 @@ def _layer(
         x = _whole(linear(both, _projection(extra), weights, how), how)
         del both
     x = run(slot, x)
-    return norm(x, part("final_layernorm"), weights) if ends else x
+    return norm(x, part("final_layernorm"), weights) if is_last else x
 
 
 def _projection(extra: Extra) -> Linear:

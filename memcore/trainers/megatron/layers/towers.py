@@ -24,7 +24,7 @@ from memcore.tensors.images import put_rows, rejoined, rows_at
 from memcore.tensors.operations import add
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
-from memcore.trainers.megatron.layers.ends import embedded
+from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.linear import part_of
 from memcore.trainers.megatron.layers.vision import qwen3_tower
 from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, MULTIMODAL
@@ -55,7 +55,7 @@ def embedded_with_images(step: Step, batch: Batch, how: MegatronPlan) -> tuple[T
     if how.images == "swift":
         seen: list[Tensor] = []
         among = partial(_swift, step, batch, seen)
-        return embedded(batch.tokens, None, network.ends, step.weights, how, among=among), seen
+        return embedded(batch.tokens, None, network.embedding_and_head, step.weights, how, among=among), seen
     if network.towers and network.towers[0].variant in DIVIDED_VARIANTS:
         return _bridge_qwen3(step, batch, how)
     return _bridge(step, batch, how), []
@@ -83,7 +83,7 @@ def _swift(step: Step, batch: Batch, seen: list[Tensor], x: Tensor) -> Tensor:
 
 def _bridge(step: Step, batch: Batch, how: MegatronPlan) -> Tensor:
     """`Qwen25VLModel.forward` up to its decoder: all tokens, of which a rank has a view then if they lie in order."""
-    x = embedded(batch.tokens, None, step.recipe.network.ends, step.weights, replace(how, sequence=False))
+    x = embedded(batch.tokens, None, step.recipe.network.embedding_and_head, step.weights, replace(how, sequence=False))
     x = contiguous(permute(x, 1, 0, 2))
     image_embeds = mask = None
     if step.recipe.pictures is not None and step.recipe.network.towers:
@@ -101,7 +101,7 @@ def _bridge_qwen3(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, 
 
     Context-parallel ranks run it over all images and embed all tokens, of which they then copy their part.
     """
-    ends, tape, tokens = step.recipe.network.ends, step.tape, batch.tokens
+    embedding_and_head, tape, tokens = step.recipe.network.embedding_and_head, step.tape, batch.tokens
     every: Axis = "s"
     if how.context is not None:
         every = Quotient(("cp", "s"), 1)
@@ -110,7 +110,7 @@ def _bridge_qwen3(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, 
     if step.recipe.pictures is not None:
         mask = new(tape, ("b", every), "bool", "placeholder_mask")
         vision_embeds, deep = qwen3_tower(step, how, _pixels(step))
-    x = clone(embedded(tokens, None, ends, step.weights, replace(how, sequence=False)))
+    x = clone(embedded(tokens, None, embedding_and_head, step.weights, replace(how, sequence=False)))
     if mask is not None and vision_embeds is not None:
         x = put_rows(contiguous(permute(x, 1, 0, 2)), mask, vision_embeds)
         x = step.ended(contiguous(permute(x, 1, 0, 2)), "projector")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memcore.limits import INTEGER_DIGITS, LAYERS
-from memcore.networks.network import Ends, Layer, Model, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Ffn, Heads, Mixer
 from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
@@ -39,9 +39,9 @@ def read_arguments(reader: Reader) -> Model:
     rows = _Rows(reader, style, architecture)
     runs = {"hybrid": _hybrid, "t5": _t5}.get(architecture, _stack)(reader, rows)
     reader.check()
-    ends = _ends(reader, style, architecture)
+    embedding_and_head = _embedding_and_head(reader, style, architecture)
     reader.check()
-    network = Network("megatron", PATH, tuple(pattern for pattern, _ in runs), ends)
+    network = Network("megatron", PATH, tuple(pattern for pattern, _ in runs), embedding_and_head)
     starts = _stage_starts(reader) if architecture == "hybrid" else ()
     return Model("", network, tuple(times for _, times in runs), reader.sizes, stage_starts=starts)
 
@@ -302,9 +302,9 @@ def _t5(reader: Reader, rows: _Rows) -> Runs:
     return [((encoder,), counts[0]), ((decoder,), counts[1])]
 
 
-def _ends(reader: Reader, style: Style, architecture: str) -> Ends:
+def _embedding_and_head(reader: Reader, style: Style, architecture: str) -> EmbeddingAndHead:
     learned = not reader.has("position_embedding_type") or reader.value("position_embedding_type") == "learned_absolute"
-    return ends(
+    return embedding_and_head(
         style,
         learned=learned,
         tied=not reader.flag("untie_embeddings_and_output_weights"),
@@ -314,7 +314,7 @@ def _ends(reader: Reader, style: Style, architecture: str) -> Ends:
     )
 
 
-def ends(
+def embedding_and_head(
     style: Style,
     *,
     learned: bool,
@@ -322,9 +322,9 @@ def ends(
     head_bias: bool = False,
     others: tuple[Weight, ...] = (),
     start: str = "gpt",
-) -> Ends:
+) -> EmbeddingAndHead:
     """Embeddings, final norm and head."""
-    return Ends(
+    return EmbeddingAndHead(
         embedding=Weight("embedding.word_embeddings.weight", (("V",), ("h",)), "embedding", split="outer"),
         positions=Weight("embedding.position_embeddings.weight", (("P",), ("h",)), "position") if learned else None,
         final_norm=style.normed("decoder.final_layernorm"),

@@ -17,7 +17,7 @@ from memcore.networks.network import Layer, Model, Network, Tower
 from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer, SpecialMixer
 from memcore.symbols import Axis
 from memcore.trainers.megatron.networks import parts
-from memcore.trainers.megatron.networks.arguments import ends
+from memcore.trainers.megatron.networks.arguments import embedding_and_head
 from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
 from memcore.trainers.megatron.networks.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
 
@@ -39,7 +39,9 @@ def as_megatron(model: Model, towers: Mapping[str, str] = MappingProxyType({})) 
 def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
     network, towers = model.network, dict(standing)
     obstacles = list(
-        dict.fromkeys([*_of_ends(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))])
+        dict.fromkeys(
+            [*_of_embedding_and_head(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))]
+        )
     )
     if obstacles:
         raise UnsupportedError(
@@ -51,11 +53,11 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
     made: dict[Layer, Layer] = {layer: _layer(layer, style, sizes) for layer in network.kinds}
     if network.family in MULTIMODAL_FAMILIES:
         made = {layer: _turned_by_grid(one) for layer, one in made.items()}
-    around = ends(
+    around = embedding_and_head(
         style,
-        learned=network.ends.positions is not None,
-        tied=network.ends.tied,
-        head_bias=network.ends.head.bias,
+        learned=network.embedding_and_head.positions is not None,
+        tied=network.embedding_and_head.tied,
+        head_bias=network.embedding_and_head.head.bias,
     )
     order = [layer for run, times in zip(network.runs, model.repeats, strict=True) for layer in run * times]
     kinds = list(made)
@@ -91,8 +93,8 @@ def predicting_too(model: Model, tokens: int) -> Model:
     return replace(model, network=network, repeats=(*model.repeats, tokens))
 
 
-def _of_ends(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
-    ends_ = model.network.ends
+def _of_embedding_and_head(model: Model, towers: Mapping[str, str]) -> Iterator[str]:
+    ends_ = model.network.embedding_and_head
     if model.network.towers and model.network.family not in towers:
         family, known = model.network.family, " / ".join(sorted(towers))
         own = Message("towers of family {!r}", family)
@@ -148,7 +150,7 @@ def _style(network: Network) -> Style:
     """Biases of the network's linear layers, from the first layer that has them."""
     attention = next((layer.mixer for layer in network.kinds if isinstance(layer.mixer, Attention)), None)
     dense = next((layer.feed_forward for layer in network.kinds if isinstance(layer.feed_forward, FeedForward)), None)
-    last = network.ends.final_norm
+    last = network.embedding_and_head.final_norm
     biased = dense.down.bias if dense is not None else attention is not None and attention.output.bias
     return Style(
         norm="layer" if last is not None and last.kind.startswith("layer") else "rms",

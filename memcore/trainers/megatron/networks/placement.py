@@ -70,8 +70,16 @@ def even_chunks(model: Model, counts: tuple[int, ...]) -> Sequence[Chunk]:
         raise LayoutError(Message("{} layers, but {} has {}", sum(counts), model.name, model.num_layers - further))
     last, found, start = len(counts) - 1, [], 0
     for number, count in enumerate(counts):
-        ends = number == last
-        found.append(Chunk(start=start, layers=count, embeds=number == 0, predicts=further if ends else 0, loss=ends))
+        is_last = number == last
+        found.append(
+            Chunk(
+                start=start,
+                layers=count,
+                embeds=number == 0,
+                predicts=further if is_last else 0,
+                loss=is_last,
+            )
+        )
         start += count
     return found
 
@@ -163,22 +171,28 @@ def _part_of(model: Model, chunk: Chunk, made: dict[object, Model]) -> Model:
 
 def _made_of(model: Model, chunk: Chunk, found: Sequence[tuple[tuple[Layer, ...], int]]) -> Model:
     """The part of a model that a chunk has, given its runs of layers."""
-    ends = model.network.ends
+    embedding_and_head = model.network.embedding_and_head
     early = "embedding.", "encoder."
-    others = tuple(weight for weight in ends.others if (chunk.embeds if weight.name.startswith(early) else chunk.loss))
+    others = tuple(
+        weight
+        for weight in embedding_and_head.others
+        if (chunk.embeds if weight.name.startswith(early) else chunk.loss)
+    )
     if chunk.predicts and not chunk.embeds:
-        others += (replace(ends.embedding, name="mtp.embedding.word_embeddings.weight"),)
+        others += (replace(embedding_and_head.embedding, name="mtp.embedding.word_embeddings.weight"),)
     around = replace(
-        ends,
+        embedding_and_head,
         reads_tokens=chunk.embeds,
         predicts=chunk.loss,
-        tied=ends.tied and chunk.embeds and chunk.loss,
-        positions=ends.positions if chunk.embeds else None,
-        final_norm=ends.final_norm if chunk.loss else None,
+        tied=embedding_and_head.tied and chunk.embeds and chunk.loss,
+        positions=embedding_and_head.positions if chunk.embeds else None,
+        final_norm=embedding_and_head.final_norm if chunk.loss else None,
         others=others,
     )
     towers, seen = (model.network.towers, model.tower_repeats) if chunk.embeds else ((), ())
-    network = replace(model.network, ends=around, runs=tuple(pattern for pattern, _ in found), towers=towers)
+    network = replace(
+        model.network, embedding_and_head=around, runs=tuple(pattern for pattern, _ in found), towers=towers
+    )
     repeats = tuple(times for _, times in found)
     return replace(model, network=network, repeats=repeats, tower_repeats=seen, first_layer=chunk.start)
 

@@ -77,7 +77,13 @@ def _divided(tower: Tower, rows: Axis) -> Tower:
     """Build the tower from Megatron-Core's layers."""
     made = {layer: _layer(layer, rows) for run in tower.runs for layer in run}
     runs = tuple(tuple(made[layer] for layer in run) for run in tower.runs)
-    return replace(tower, variant=DIVIDED_VARIANTS[0], runs=runs, ends=tuple(map(_sharded, tower.ends)), divided=True)
+    return replace(
+        tower,
+        variant=DIVIDED_VARIANTS[0],
+        runs=runs,
+        outer_weights=tuple(map(_sharded, tower.outer_weights)),
+        divided=True,
+    )
 
 
 def _layer(layer: Layer, rows: Axis) -> Layer:

@@ -82,12 +82,12 @@ def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
     ffns = [layer.feed_forward for layer in layers]
     dense = next((ffn for ffn in ffns if isinstance(ffn, FeedForward)), None)
     routed = next((ffn for ffn in ffns if isinstance(ffn, Experts)), None)
-    hidden, ends = model.sizes["h"], model.network.ends
+    hidden, embedding_and_head = model.sizes["h"], model.network.embedding_and_head
     found: dict[str, Any] = {
         "num_layers": len(layers),
         "hidden_size": hidden,
         "vocab_size": model.sizes["V"],
-        "share_embeddings_and_output_weights": ends.tied,
+        "share_embeddings_and_output_weights": embedding_and_head.tied,
         "normalization": "RMSNorm" if layers[0].norms and layers[0].norms[0].kind.startswith("rms") else "LayerNorm",
         "mtp_num_layers": _further(model, source),
         **_attention(model, layers),

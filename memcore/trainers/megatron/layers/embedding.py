@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memcore.networks.network import Ends
+from memcore.networks.network import EmbeddingAndHead
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, new, only, permute, view
 from memcore.tensors.operations import add, dropout, embedding, scale
@@ -20,7 +20,7 @@ from memcore.trainers.megatron.told import MegatronPlan
 def embedded(
     tokens: Tensor,
     positions: Tensor | None,
-    ends: Ends,
+    embedding_and_head: EmbeddingAndHead,
     weights: Weights,
     how: MegatronPlan,
     *,
@@ -33,20 +33,20 @@ def embedded(
     """
     tape = tokens.tape
     with tape.at("embedding"):
-        early = how.sequence and ends.positions is None
-        x = _words(tokens, weights[ends.embedding.name], how)
+        early = how.sequence and embedding_and_head.positions is None
+        x = _words(tokens, weights[embedding_and_head.embedding.name], how)
         x = x if among is None else among(x)
         if early:
             x = sum_to_parts(contiguous(permute(x, 1, 0, 2)))
             # All ranks have put the same among them, and divide the sum (mcore-bridge, model/mm_gpt_model.py).
             x = x if among is None else scale(x)
-        if ends.positions is not None and positions is not None:
-            x = add(x, embedding(positions, weights[ends.positions.name]))
+        if embedding_and_head.positions is not None and positions is not None:
+            x = add(x, embedding(positions, weights[embedding_and_head.positions.name]))
         if not early:
             x = contiguous(permute(x, 1, 0, 2))
         if how.sequence and not early:
             x = clone(part_of(x))
-        return dropout(x, ends.embedding_dropout) if drops else x
+        return dropout(x, embedding_and_head.embedding_dropout) if drops else x
 
 
 def _words(tokens: Tensor, weight: Parameter, how: MegatronPlan) -> Tensor:
