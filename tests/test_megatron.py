@@ -21,7 +21,7 @@ from memcore.questions.accuracy import accuracy
 from memcore.symbols import product
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.schedule import in_chunks, schedule
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 GPT = {
     "model_type": "megatron",

@@ -18,7 +18,7 @@ from memcore.trace.engine import Runtime, precision
 from memcore.trace.program import Program
 from memcore.trace.recipe import Loss, Recipe, Sharding
 from memcore.trace.step import Batch, Step
-from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trainers.megatron.step_plan import Experts, MegatronPlan, Recompute
 
 GPT = {
     "model_type": "megatron",

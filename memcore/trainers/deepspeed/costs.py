@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from memcore.trace.job import Job
 from memcore.trace.traffic import Behind, Traffic
-from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.trainers.deepspeed.step_plan import ZeroPlan
 
 
 def zero(job: Job) -> Traffic:

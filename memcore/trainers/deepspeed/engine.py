@@ -20,7 +20,7 @@ from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.engine import Engine, Holding, precision
 from memcore.trace.recipe import Buffer, Recipe
-from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.trainers.deepspeed.step_plan import ZeroPlan
 from memcore.trainers.pytorch.fsdp_group import GATHER, REDUCE
 
 Weights = Sequence[tuple[Weight, int]]

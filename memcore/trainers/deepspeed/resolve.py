@@ -19,7 +19,7 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision, Recipe
 from memcore.trainers.deepspeed.estimators import model_to_params
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.deepspeed.told import ZeroPlan
+from memcore.trainers.deepspeed.step_plan import ZeroPlan
 from memcore.trainers.pytorch.extension import Extension
 
 _STAGE, _OPTIMIZER, _PARAM = (

@@ -24,7 +24,7 @@ from memcore.trainers.megatron.layers.graphs import captured, covers, module_of,
 from memcore.trainers.megatron.persistent import MegatronPersistent
 from memcore.trainers.megatron.rank import MegatronRank, Recorded, recorded
 from memcore.trainers.megatron.resolve import ChunkJob
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron.workspaces import total
 
 _FROM_CAPTURE = "since CUDA Graph capture"

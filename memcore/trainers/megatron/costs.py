@@ -9,7 +9,7 @@ from memcore.trace.job import Job
 from memcore.trace.traffic import Behind, Dispatch, Traffic
 from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.pytorch.costs import DISPATCHERS
 
 

@@ -16,7 +16,7 @@ from memcore.messages import joined
 from memcore.networks.parts import Experts as Routed
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import Graphs, MegatronPlan, Recompute
+from memcore.trainers.megatron.step_plan import Graphs, MegatronPlan, Recompute
 
 MODULES = ("attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba")
 """What `cuda_graph_modules` may name."""

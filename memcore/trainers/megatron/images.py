@@ -16,7 +16,7 @@ from memcore.trace.pictures import image_sizes
 from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, embedder
 from memcore.trainers.megatron.ranks import Ranks
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.pytorch.resolve import images_of
 
 _IMAGES = Training.images_per_sequence

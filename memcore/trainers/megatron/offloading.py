@@ -11,7 +11,7 @@ from memcore.config.defaults import Defaults
 from memcore.messages import joined
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan, Offload, Recompute
+from memcore.trainers.megatron.step_plan import MegatronPlan, Offload, Recompute
 
 OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
 """What `offload_modules` may name."""

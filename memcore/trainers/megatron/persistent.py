@@ -19,7 +19,7 @@ from memcore.trace.program import aligned
 from memcore.trainers.megatron.layer_wise import Matrix, Shares, laid_out, ping_pong
 from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron.workspaces import Stored, Workspaces, total
 
 _ALWAYS = "during the whole job"

@@ -9,7 +9,7 @@ from memcore.tensors.basics import new
 from memcore.tensors.tensor import Tensor
 from memcore.trace.pipelined import SENT, Flight, Runtime
 from memcore.trace.step import Step
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 class MegatronRuntime(Runtime):

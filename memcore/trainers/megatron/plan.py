@@ -14,7 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
 from memcore.trainers.megatron.ranks import Ranks
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trainers.megatron.step_plan import Experts, MegatronPlan, Recompute
 from memcore.trainers.pytorch.settings import TorchSettings
 
 MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts")

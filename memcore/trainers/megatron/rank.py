@@ -29,7 +29,7 @@ from memcore.trainers.megatron.persistent import MegatronPersistent
 from memcore.trainers.megatron.resolve import ChunkJob, MegatronJob
 from memcore.trainers.megatron.schedule import Live, Schedule, schedule, without
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron.workspaces import total
 
 _PLURALS = {"micro-batch": "micro-batches", "chunk of layers": "chunks of layers"}

@@ -46,7 +46,7 @@ from memcore.trainers.megatron.plan import plan_of, usual_kernel
 from memcore.trainers.megatron.ranks import Ranks, ranks_of
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.states import States, states_of
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.pytorch.recipes import unit_axes, with_dropout
 from memcore.trainers.pytorch.synonyms import understood
 

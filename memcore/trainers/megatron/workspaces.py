@@ -21,7 +21,7 @@ from memcore.trainers.megatron.networks.parts import PATH
 from memcore.trainers.megatron.networks.towers import SEEING
 from memcore.trainers.megatron.resolve import MegatronJob
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.units import MiB
 
 _FROM_FIRST_USE = "allocated at first use and kept"

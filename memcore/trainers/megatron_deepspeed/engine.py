@@ -10,7 +10,7 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.deepspeed import engine as deepspeed
 from memcore.trainers.deepspeed.engine import Weights, buffers
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def _buffers(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:

@@ -18,7 +18,7 @@ from memcore.tensors.operations import linear, softmax
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.experts import scaled
 from memcore.trainers.megatron.layers.linear import Weights, clear
-from memcore.trainers.megatron.told import Experts as Plan
+from memcore.trainers.megatron.step_plan import Experts as Plan
 
 OWN = Quotient(("E",), "ep")
 """Experts of a rank."""

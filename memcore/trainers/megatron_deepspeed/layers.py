@@ -34,7 +34,7 @@ from memcore.trainers.megatron.layers.heads import mean_of, plan
 from memcore.trainers.megatron.layers.linear import Weights, local_linear, local_row_linear
 from memcore.trainers.megatron.layers.losses import reduced
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 from memcore.trainers.megatron_deepspeed.experts import experts
 from memcore.trainers.nanotron.layers import varlen_attention
 

@@ -10,7 +10,7 @@ from memcore.tensors.basics import like, new
 from memcore.tensors.tensor import Tensor
 from memcore.trace.pipelined import SENT, Flight, Runtime
 from memcore.trace.step import Step
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 class DeepSpeedRuntime(Runtime):

@@ -26,7 +26,7 @@ from memcore.trainers.deepspeed.engine import plan_of, shared_by
 from memcore.trainers.deepspeed.resolve import offloaded, with_zero, zero_engine
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.megatron.networks.converted import as_megatron
-from memcore.trainers.megatron.told import Experts, MegatronPlan, Recompute
+from memcore.trainers.megatron.step_plan import Experts, MegatronPlan, Recompute
 from memcore.trainers.megatron_deepspeed.layers import check
 from memcore.trainers.pytorch.extension import Extension
 from memcore.trainers.pytorch.layout import STAGES, ULYSSES, ulysses_ranks

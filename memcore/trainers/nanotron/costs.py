@@ -7,7 +7,7 @@ from math import inf
 
 from memcore.trace.job import Job
 from memcore.trace.traffic import Traffic
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
 def _nanotron(job: Job) -> Traffic:

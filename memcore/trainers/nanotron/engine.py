@@ -15,7 +15,7 @@ from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.trace.engine import Engine, Holding, precision
 from memcore.trace.recipe import Buffer, Recipe
 from memcore.trainers.nanotron.network import stage_of, waits
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
 class Nanotron(Holding):

@@ -23,7 +23,7 @@ from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.nanotron.engine import plan_of
 from memcore.trainers.nanotron.parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 MULTIPROCESSORS = 132
 """Of an H100: the Triton kernel's backward pass has a row of partial sums for each."""

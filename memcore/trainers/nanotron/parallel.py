@@ -11,7 +11,7 @@ from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, like, new, only, to, view
 from memcore.tensors.operations import embedding, linear, mul
 from memcore.tensors.tensor import Parameter, Tape, Tensor
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
 def column_linear(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:

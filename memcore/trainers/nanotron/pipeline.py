@@ -8,7 +8,7 @@ from memcore.symbols import Axis, split_over
 from memcore.tensors.tensor import Tensor
 from memcore.trace.pipelined import SENT, Flight, Runtime
 from memcore.trace.step import Step
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
 class NanotronRuntime(Runtime):

@@ -19,7 +19,7 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.trainers.nanotron.network import check, converted, uneven
 from memcore.trainers.nanotron.settings import NanotronSettings
-from memcore.trainers.nanotron.told import NanotronPlan
+from memcore.trainers.nanotron.step_plan import NanotronPlan
 from memcore.trainers.pytorch.extension import Extension
 from memcore.trainers.pytorch.layout import STAGES
 from memcore.trainers.pytorch.settings import TorchSettings

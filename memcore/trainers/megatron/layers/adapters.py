@@ -13,7 +13,7 @@ from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, view
 from memcore.tensors.operations import add, dropout
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def adapted(out: Tensor, x: Tensor, part: Linear, matrices: tuple[Parameter, Parameter], how: MegatronPlan) -> Tensor:

@@ -21,7 +21,7 @@ from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, local_row_linear, norm_linear
 from memcore.trainers.megatron.layers.offloading import Groups, opened
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute, to, view
 from memcore.tensors.operations import dropout, matmul, softmax
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 @dataclass(frozen=True, slots=True)

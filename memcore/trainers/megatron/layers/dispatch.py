@@ -13,7 +13,7 @@ from memcore.symbols import Axis, Shape, split_over
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import new, only, view
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.told import Experts as Plan
+from memcore.trainers.megatron.step_plan import Experts as Plan
 
 ROWS = "nr"
 _ARRIVED = split_over(ROWS, "etp")

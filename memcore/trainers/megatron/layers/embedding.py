@@ -14,7 +14,7 @@ from memcore.tensors.basics import clone, contiguous, like, new, only, permute, 
 from memcore.tensors.operations import add, dropout, embedding, scale
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.linear import Weights, part_of, sum_to_parts
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def embedded(

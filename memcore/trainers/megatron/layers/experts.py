@@ -24,8 +24,8 @@ from memcore.trainers.megatron.layers.linear import Weights, linear
 from memcore.trainers.megatron.layers.offloading import opened
 from memcore.trainers.megatron.layers.recompute import discarded, recomputes, run_again
 from memcore.trainers.megatron.layers.routing import route
-from memcore.trainers.megatron.told import Experts as Plan
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import Experts as Plan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def experts(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor:

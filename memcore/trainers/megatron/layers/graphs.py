@@ -14,7 +14,7 @@ from memcore.tensors.autograd import Kept, attach, memory_of, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import CAPTURED
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.told import Graphs
+from memcore.trainers.megatron.step_plan import Graphs
 
 
 def covers(graphs: Graphs | None, module: str) -> bool:

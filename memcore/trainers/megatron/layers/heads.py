@@ -10,7 +10,7 @@ from memcore.trace.step import Step
 from memcore.trainers.megatron.layers.linear import local_linear
 from memcore.trainers.megatron.layers.losses import vocab_parallel_cross_entropy
 from memcore.trainers.megatron.layers.prediction import with_loss
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def plan(step: Step) -> MegatronPlan:

@@ -15,7 +15,7 @@ from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, view
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.adapters import adapted
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 Weights = Mapping[str, Parameter]
 

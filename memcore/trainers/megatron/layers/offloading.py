@@ -20,7 +20,7 @@ from memcore.tensors.autograd import Gradient, Kept, attach, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Saved, Tape, Tensor
-from memcore.trainers.megatron.told import MegatronPlan, Offload
+from memcore.trainers.megatron.step_plan import MegatronPlan, Offload
 
 _WHOLE = 0.5
 """A view of at least this part of its storage takes all of it along (`BASE_OFFLOAD_MIN_COVERAGE`)."""

@@ -16,7 +16,7 @@ from memcore.trainers.megatron.layers.dispatch import view_of
 from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import linear, part_of
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 _EMBEDDING = "mtp.embedding.word_embeddings.weight"
 """The copy of the embedding that a later stage has."""

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from memcore.tensors.autograd import checkpoint
 from memcore.tensors.discarding import discard
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def recomputes(how: MegatronPlan, module: str) -> bool:

@@ -12,7 +12,7 @@ from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import like, new, only, to
 from memcore.tensors.operations import mul, softmax
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.trainers.megatron.told import Experts as Plan
+from memcore.trainers.megatron.step_plan import Experts as Plan
 
 
 def route(x: Tensor, weight: Parameter, part: Experts, plan: Plan) -> tuple[Tensor, Tensor]:

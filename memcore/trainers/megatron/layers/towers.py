@@ -28,7 +28,7 @@ from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.linear import part_of
 from memcore.trainers.megatron.layers.vision import qwen3_tower
 from memcore.trainers.megatron.networks.towers import DIVIDED_VARIANTS, MULTIMODAL
-from memcore.trainers.megatron.told import MegatronPlan
+from memcore.trainers.megatron.step_plan import MegatronPlan
 
 _SEEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", *DIVIDED_VARIANTS)
 """Towers that are supported with images, by `Tower.variant`."""

@@ -24,7 +24,7 @@ from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, norm_linear
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
-from memcore.trainers.megatron.told import MegatronPlan, Recompute
+from memcore.trainers.megatron.step_plan import MegatronPlan, Recompute
 
 _ROOT = "model.visual"
 _RULE = "vision_positions"
