@@ -14,9 +14,9 @@ from memcore.faces.page.actions import handle
 from memcore.faces.page.exchanging import understood
 from memcore.faces.page.ways import KEEP
 from memcore.faces.render.page import Form
-from memcore.questions.crowds import crowds
+from memcore.questions.concurrency import concurrencies
+from memcore.questions.headroom import headroom
 from memcore.questions.planning.plan import plan_by_piece
-from memcore.questions.room import room
 
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
@@ -73,7 +73,7 @@ def test_a_card_is_a_plan(link):
 def test_free_room_fits(link, least):
     """Every value on offer is more than now, or fewer GPUs, and fits even at the upper end of its range."""
     config = decode_fragment(link)
-    found = [each for each in room(config, estimate(config)) if each is not None]
+    found = [each for each in headroom(config, estimate(config)) if each is not None]
     assert len(found) >= least
     for each in found:
         assert estimate(config.replaced(each.path, each.value)).device == each.found.device
@@ -94,7 +94,7 @@ SERVERS = {
 def test_a_cell_is_an_estimate(link):
     """On both sides of every boundary a server estimated on its own says the same."""
     config = decode_fragment(link)
-    every = list(crowds(config, estimate(config)))
+    every = list(concurrencies(config, estimate(config)))
     assert len(every) > 5
     assert any(each.full for each in every)
     for each in every:
@@ -120,7 +120,9 @@ def test_a_cell_asks_for_what_it_shows():
 def test_lengths_end_where_the_model_does():
     """No sequence is longer than the positions that the model was made for."""
     config = decode_fragment("v1&model=gpt2&seq=512&accelerator=h100-sxm-80gb")
-    lengths = [each.value for each in room(config, estimate(config)) if each and each.path.endswith("sequence_length")]
+    lengths = [
+        each.value for each in headroom(config, estimate(config)) if each and each.path.endswith("sequence_length")
+    ]
     assert lengths == [1024]
 
 

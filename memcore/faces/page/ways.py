@@ -11,13 +11,13 @@ from memcore.faces.page.answering import form_of, load
 from memcore.faces.page.examples import after_edit, record_example
 from memcore.faces.page.session import RECENT, Found, Message, Patch, Session
 from memcore.faces.render import page
-from memcore.faces.render.cards import heading, looking, plan_cards, room_buttons
-from memcore.faces.render.crowds import crowd_map
+from memcore.faces.render.cards import heading, headroom_buttons, looking, plan_cards
+from memcore.faces.render.concurrency import concurrency_map
 from memcore.faces.render.page import Form
 from memcore.i18n.page import say
-from memcore.questions.crowds import Crowd, crowds
+from memcore.questions.concurrency import Concurrency, concurrencies
+from memcore.questions.headroom import Headroom, headroom
 from memcore.questions.planning.plan import plan_by_piece
-from memcore.questions.room import Room, room
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 
@@ -61,17 +61,17 @@ def ways_of(config: Config, found: Found) -> dict[str, str]:
 
 def _pieces(config: Config, found: Found, level: str) -> Iterator[dict[str, str]]:
     if isinstance(found, ServingEstimate):
-        yield from _crowds(config, found)
-    yield from _plans(config, certain=level == "tight") if LEVELS[level] else _room(config, found)
+        yield from _concurrencies(config, found)
+    yield from _plans(config, certain=level == "tight") if LEVELS[level] else _headroom(config, found)
 
 
-def _crowds(config: Config, found: ServingEstimate) -> Iterator[dict[str, str]]:
+def _concurrencies(config: Config, found: ServingEstimate) -> Iterator[dict[str, str]]:
     """Users against their length; nothing after every estimate before it."""
-    every: list[Crowd] = []
-    for each in crowds(config, found):
+    every: list[Concurrency] = []
+    for each in concurrencies(config, found):
         every.append(each)
         yield {}
-    yield {"crowd": crowd_map(every, found) if every else ""}
+    yield {"crowd": concurrency_map(every, found) if every else ""}
 
 
 def _shown(session: Session, parts: dict[str, str]) -> Patch:
@@ -96,17 +96,17 @@ def _plans(config: Config, *, certain: bool) -> Iterator[dict[str, str]]:
         yield {"ways-heading": escape(heading(last, certain=certain)), "ways": plan_cards(last, done=True)}
 
 
-def _room(config: Config, found: Found) -> Iterator[dict[str, str]]:
+def _headroom(config: Config, found: Found) -> Iterator[dict[str, str]]:
     """Settings of which more fits, as they are found; nothing after every estimate in between."""
-    every: list[Room] = []
+    every: list[Headroom] = []
     yield {"ways-heading": escape(say("room")), "ways": looking("room-looking")}
-    for each in room(config, found):
+    for each in headroom(config, found):
         if each is None:
             yield {}
         else:
             every.append(each)
-            yield {"ways": room_buttons(every, done=False)}
-    yield {"ways-heading": escape(say("room")), "ways": room_buttons(every, done=True)}
+            yield {"ways": headroom_buttons(every, done=False)}
+    yield {"ways-heading": escape(say("room")), "ways": headroom_buttons(every, done=True)}
 
 
 def crowd(session: Session, message: Message) -> Iterator[Patch]:

@@ -13,8 +13,8 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.readings import Reading
 from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import tokens_in_words
+from memcore.questions.headroom import Headroom
 from memcore.questions.planning.plan import Planned, Proposal
-from memcore.questions.room import Room
 from memcore.units import format_bytes
 
 ELSEWHERE = ("work", "hardware")
@@ -28,7 +28,7 @@ def plan_cards(found: Planned, *, done: bool) -> str:
     return f"{why}{_list('ways', cards, done=done)}"
 
 
-def room_buttons(every: Sequence[Room], *, done: bool) -> str:
+def headroom_buttons(every: Sequence[Headroom], *, done: bool) -> str:
     """Values with which the job still fits, each as a button that sets it."""
     none = f"<p>{escape(say('room-none'))}</p>" if done and not every else ""
     return f"{none}{_list('room', ''.join(map(_more, every)), done=done)}"
@@ -43,7 +43,7 @@ def _list(name: str, items: str, *, done: bool) -> str:
     return f'<ul class="{name}" aria-busy="{str(not done).lower()}">{items}</ul>'
 
 
-def _more(each: Room) -> str:
+def _more(each: Headroom) -> str:
     text = spelled(each.path, each.value)
     value = f"{each.value:,}" if isinstance(each.value, int) else text
     said = say("room-set", label=label(each.path, SETTINGS[each.path].label), value=value)

@@ -27,7 +27,7 @@ ROUND = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Headroom:
     """One setting with another value, with which the job still fits, whatever end of its range is right."""
 
     path: str
@@ -35,7 +35,7 @@ class Room:
     found: Found
 
 
-def room(config: Config, found: Found) -> Iterator[Room | None]:
+def headroom(config: Config, found: Found) -> Iterator[Headroom | None]:
     """Yield what else fits, each by itself; None after every estimate. The job has to fit."""
     for path in SERVED if isinstance(found, ServingEstimate) else TRAINED:
         now = _now(found, path)
@@ -55,16 +55,16 @@ def _now(found: Found, path: str) -> object:
     return value_of(found.job.config, found.assumptions, path)
 
 
-def _less_checkpointing(config: Config, now: object) -> Iterator[Room | None]:
+def _less_checkpointing(config: Config, now: object) -> Iterator[Headroom | None]:
     """The policy that computes least twice."""
     for policy in reversed(LESS[LESS.index(str(now)) + 1 :] if now in LESS else ()):
         then = _fitting(config, POLICY, policy)
-        yield Room(POLICY, policy, then) if then is not None else None
+        yield Headroom(POLICY, policy, then) if then is not None else None
         if then is not None:
             return
 
 
-def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[Room | None]:
+def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[Headroom | None]:
     """The value that `solve` finds; of a length at most the positions that the model was made for."""
     if most is not None and now >= most:
         return
@@ -78,7 +78,7 @@ def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[R
             if rounded != value and (less := _fitting(config, path, rounded)) is not None:
                 value, then = rounded, less
             if value < now if solution.smallest else value > now:
-                yield Room(path, value, then)
+                yield Headroom(path, value, then)
 
 
 def _fitting(config: Config, path: str, value: int | str) -> Found | None:

@@ -15,7 +15,7 @@ SHORTEST, COLUMNS = 512, 9
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class Concurrency:
     """Users of one length at the same time."""
 
     length: int
@@ -35,7 +35,7 @@ def lengths(found: ServingEstimate) -> tuple[int, ...]:
     return tuple(chosen if asked in chosen else (asked, *chosen[1:]))
 
 
-def crowds(config: Config, found: ServingEstimate) -> Iterator[Crowd]:
+def concurrencies(config: Config, found: ServingEstimate) -> Iterator[Concurrency]:
     """The boundary, one length after the other; nothing where a server has no pool, or no capacity is known."""
     if found.pool is None or found.pool.capacity is None:
         return
@@ -46,13 +46,13 @@ def crowds(config: Config, found: ServingEstimate) -> Iterator[Crowd]:
             continue
         pool = then.pool
         if pool is None or not then.fits:
-            yield Crowd(length, 0, 0)
+            yield Concurrency(length, 0, 0)
             continue
         full = pool.users(length) or 0
-        yield Crowd(length, full, max(full, pool.users(min(then.job.basics.mean_length, length)) or 0))
+        yield Concurrency(length, full, max(full, pool.users(min(then.job.basics.mean_length, length)) or 0))
 
 
-def users(every: list[Crowd], asked: int) -> tuple[int, ...]:
+def users(every: list[Concurrency], asked: int) -> tuple[int, ...]:
     """Powers of two until none fits any more, and what is asked; the most first."""
     most = max(each.usual for each in every)
     powers = {2**power for power in range(most.bit_length() + 1)}

@@ -6,7 +6,7 @@ from html import escape
 
 from memcore.faces.render.markup import scrolled
 from memcore.i18n.page import say
-from memcore.questions.crowds import Crowd, users
+from memcore.questions.concurrency import Concurrency, users
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_count
 
@@ -14,7 +14,7 @@ MARKS = {"fits": "✓", "waits": "~", "no": "✕"}
 """What a cell shows besides its colour, by state."""
 
 
-def crowd_map(every: list[Crowd], found: ServingEstimate) -> str:
+def concurrency_map(every: list[Concurrency], found: ServingEstimate) -> str:
     """The table; a cell is a button that asks for it, and the one that is asked for is marked."""
     asked = found.users, found.job.basics.max_model_len
     heads = "".join(f'<th scope="col">{escape(_short(each.length))}</th>' for each in every)
@@ -28,7 +28,7 @@ def crowd_map(every: list[Crowd], found: ServingEstimate) -> str:
     return scrolled(say("crowd"), table)
 
 
-def _cell(count: int, each: Crowd, asked: tuple[int, int]) -> str:
+def _cell(count: int, each: Concurrency, asked: tuple[int, int]) -> str:
     state = "fits" if count <= each.full else "waits" if count <= each.usual else "no"
     chosen = (count, each.length) == asked
     said = say("crowd-cell", users=format_count(count), length=format_count(each.length), state=say(f"crowd-{state}"))
