@@ -27,7 +27,7 @@ def expect(holds: object, what: str) -> None:
         raise BrokenError(what)
 
 
-def settled(config: Any) -> Any:
+def normalized(config: Any) -> Any:
     """A config without what is refused: settings are left out as long as that helps, as a user would.
 
     Random settings seldom go together; what is left of them is answered more often. Raises the refusal that cannot be

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 import yaml  # type: ignore[import-untyped]
 
-from fuzzing.answers import BrokenError, answered, expect, never_refused, said, settled, strict
+from fuzzing.answers import BrokenError, answered, expect, never_refused, normalized, said, strict
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
@@ -71,7 +71,7 @@ class CrashError(Exception):
 
 def of_job(given: Any) -> None:
     """Its estimate, in words and as JSON."""
-    found = answered(settled(given))
+    found = answered(normalized(given))
     with never_refused("the summary"):
         said(found)
         shown = text.summary(found) if isinstance(found, Estimate) else serving_summary(found)
@@ -80,7 +80,7 @@ def of_job(given: Any) -> None:
 
 def of_explanation(given: Any) -> None:
     """Every moment of the step with all of its entries."""
-    found = answered(settled(given))
+    found = answered(normalized(given))
     with never_refused("explain"):
         if not isinstance(found, Estimate):
             strict(serving_explanation_data(found))
@@ -96,7 +96,7 @@ def of_explanation(given: Any) -> None:
 
 def of_pictures(given: Any) -> None:
     """The page's answer in both languages, and the picture that is saved."""
-    found = answered(settled(given))
+    found = answered(normalized(given))
     for language in ("en", "zh"):
         with never_refused("the page"), speaking(language):
             for stage in page.stages(found):
@@ -125,7 +125,7 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 def of_exports(given: Any) -> None:
     """In the words of every tool that runs it, as their own parsers read them, and everything that the page exports."""
-    found = answered(settled(given))
+    found = answered(normalized(given))
     config = found.job.config
     taken = {each.path: each.value for each in found.assumptions}
     engine = found.job.engine.name if isinstance(found, ServingEstimate) else config[EngineSettings.type] or "none"
@@ -219,7 +219,7 @@ OF_FILES = ("read", "of_no_account", "left_out", "assumed")
 
 def of_command(given: Any) -> None:
     """The command line, Python and a link give the same answer."""
-    given = settled(given)
+    given = normalized(given)
     config = Config.from_dict(given)
     fragment = encode_fragment(config)
     if len(fragment) <= LONGEST_LINK:
@@ -274,7 +274,7 @@ def of_arguments(given: Any) -> None:
 
 def of_advice(given: Any) -> None:
     """Suggestions, and the ladder."""
-    found = advise(settled(given["config"]), ladder=given["ladder"])
+    found = advise(normalized(given["config"]), ladder=given["ladder"])
     with never_refused("advice"):
         strict(advice_data(found))
         advice_text(found)
@@ -287,7 +287,7 @@ def of_advice(given: Any) -> None:
 
 def of_solution(given: Any) -> None:
     """What fits; the value that is found does, and the next one does not."""
-    found = solve(settled(given["config"]), given["setting"], smallest=given["smallest"])
+    found = solve(normalized(given["config"]), given["setting"], smallest=given["smallest"])
     strict(solution_data(found))
     expect(solution_text(found).strip(), "a solution without text")
     if found.value is not None and found.found is not None:
@@ -298,7 +298,7 @@ def of_solution(given: Any) -> None:
 
 def of_plan(given: Any) -> None:
     """Plans; each is estimated the same on its own, and where none keeps the job it is said what binds."""
-    found = plan(settled(given["config"]), **given["options"])
+    found = plan(normalized(given["config"]), **given["options"])
     strict(plans_data(found))
     expect(plans_text(found).strip(), "plans without text")
     kept = [each for each in found.plans if each.tier not in ("work", "hardware")]
@@ -313,7 +313,7 @@ def of_plan(given: Any) -> None:
 
 def of_search(given: Any) -> None:
     """Layouts; those that are recommended are estimated the same."""
-    base = Config.from_dict(settled(given["config"]))
+    base = Config.from_dict(normalized(given["config"]))
     *_, last = search(base, **given["options"])
     strict(search_data(last, base))
     search_text(last, base)
@@ -325,7 +325,7 @@ def of_search(given: Any) -> None:
 
 def of_formulas(given: Any) -> None:
     """Published formulas beside the answer."""
-    found = compare(settled(given))
+    found = compare(normalized(given))
     strict(comparison_data(found))
     comparison_text(found)
 
@@ -338,7 +338,7 @@ def of_log(given: Any) -> None:
 
 def of_reconciled(given: Any) -> None:
     """What a run printed, beside its job."""
-    found = reconcile(settled(given["config"]), given["text"], reading=given.get("reading"))
+    found = reconcile(normalized(given["config"]), given["text"], reading=given.get("reading"))
     strict(reconciled_data(found, "run.log"))
     reconciled_text(found)
     case = case_text(found, "run.log")
@@ -361,14 +361,14 @@ def of_file(given: Any) -> None:
         exchanging.understood(written, Form({"hardware.num_gpus": "8"}))
     config, notes = read_source(written, given.get("name", "the file"), given.get("gpus"))
     expect(all(each.strip() for each in notes), "an empty note")
-    answered(settled({"model": "gpt2", **config}))
+    answered(normalized({"model": "gpt2", **config}))
 
 
 def of_link(given: Any) -> None:
     """A link: what is understood of it makes the same link again."""
     config = decode_fragment(given["link"])
     expect(decode_fragment(encode_fragment(config)) == config, "a link is another job")
-    answered(settled(config.to_dict()))
+    answered(normalized(config.to_dict()))
 
 
 def of_model(given: Any) -> None:

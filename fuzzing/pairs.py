@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fuzzing.answers import Found, answered, expect, said, settled
+from fuzzing.answers import Found, answered, expect, normalized, said
 from fuzzing.jobs import put, value_at
 from memcore.errors import UnsupportedError
 
@@ -16,7 +16,7 @@ WORK = ("training.micro_batch_size", "training.sequence_length", "training.gradi
 
 def of_pair(given: Any) -> None:
     """Two answers in the order that their difference asks for."""
-    base, name = settled(given["config"]), given["pair"]
+    base, name = normalized(given["config"]), given["pair"]
     for path, value in given["changes"].items():
         if value_at(base, path) != value_at(given["config"], path) or (ORDERED[name] and value_at(base, path) is None):
             raise UnsupportedError(path, "does not go with the rest: what is more than the default is not known")

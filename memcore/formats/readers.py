@@ -12,7 +12,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.containers import commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
-from memcore.formats.settled import GPUS
+from memcore.formats.normalized import GPUS
 from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml

@@ -121,10 +121,10 @@ class Tool:
     """What it does where a setting is not said, if that is not what an estimate takes; None where releases differ."""
     ignored: tuple[str, ...] = ()
     """Keys that memory does not depend on; `a.*` is all below."""
-    settled: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
+    normalized: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
     """What its keys mean together where that takes more than a table, and notes on it."""
     settles: tuple[str, ...] = ()
-    """Keys that `settled` reads; `a*` is all that begin so."""
+    """Keys that `normalized` reads; `a*` is all that begin so."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
     read_only: bool = False

@@ -9,7 +9,7 @@ from memcore.config.kinds import Flag
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
 from memcore.errors import ConfigError
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.formats.shell import FILE, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
@@ -61,24 +61,24 @@ _SHARED = ("--prefill-context-parallel-size", "-pcp", "--attention-context-paral
 
 def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) -> dict[str, Any]:
     """A server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
-    settled: dict[str, Any] = {}
+    normalized: dict[str, Any] = {}
     for name, value in found.items():
         flag, dot, inner = name.partition(".")
         plain = flag.replace("_", "-") if name.startswith("--") and dashes else flag
         if plain not in _SHARED or value != 1:
-            settled[f"{plain}{dot}{inner}"] = value
-    model = next((settled.pop(name) for name in _MODELS if name in settled and name != place), None)
+            normalized[f"{plain}{dot}{inner}"] = value
+    model = next((normalized.pop(name) for name in _MODELS if name in normalized and name != place), None)
     if model is not None:
-        settled[place] = model
+        normalized[place] = model
     for name, words in (("--dtype", _DTYPES), (key, _CACHES)):
-        if str(settled.get(name)) in words:
-            settled[name] = words[str(settled[name])]
-    method = settled.get("--quantization", settled.get("-q"))
+        if str(normalized.get(name)) in words:
+            normalized[name] = words[str(normalized[name])]
+    method = normalized.get("--quantization", normalized.get("-q"))
     if isinstance(method, str) and method in _KERNELS:
-        settled = {name: value for name, value in settled.items() if name not in ("--quantization", "-q")}
-        kept = None if method == _READS_FILE and _says_format(settled.get(place)) else _KERNELS[method]
-        settled |= {"--quantization": kept} if kept else {}
-    return settled
+        normalized = {name: value for name, value in normalized.items() if name not in ("--quantization", "-q")}
+        kept = None if method == _READS_FILE and _says_format(normalized.get(place)) else _KERNELS[method]
+        normalized |= {"--quantization": kept} if kept else {}
+    return normalized
 
 
 _READS_FILE = "modelopt"
@@ -90,15 +90,15 @@ def _says_format(model: object) -> bool:
     return known is not None and known.format is not None
 
 
-def _vllm(found: Mapping[str, Any]) -> Settled:
+def _vllm(found: Mapping[str, Any]) -> Normalized:
     """vLLM's flags, whose words are separated by dashes or not (utils/argparse_utils.py, FlexibleArgumentParser)."""
     text = found.get(f"{FILE}{str(found.get('--config')).removeprefix('./')}")
     content = read_yaml(text) if isinstance(text, str) else None
     if isinstance(content, Mapping):  # the script writes it; what the command says holds (load_config_file)
         found = {**{f"--{name}": value for name, value in content.items()}, **found}
         found = {name: value for name, value in found.items() if name != "--config"}
-    settled = _named(found, "*", "--kv-cache-dtype")
-    given = settled.pop("--speculative-config", settled.pop("-sc", None))
+    normalized = _named(found, "*", "--kv-cache-dtype")
+    given = normalized.pop("--speculative-config", normalized.pop("-sc", None))
     try:
         said = parse_json(given) if isinstance(given, str) and given.startswith("{") else None
     except ValueError:
@@ -108,31 +108,31 @@ def _vllm(found: Mapping[str, Any]) -> Settled:
             raise ConfigError.at("--speculative-config", said_of, open_one[0]) from None
         raise ConfigError.at("--speculative-config", "is not JSON: {!r:.80}", given) from None
     if isinstance(said, Mapping):
-        settled |= {f"--speculative-config.{name}": value for name, value in said.items()}
+        normalized |= {f"--speculative-config.{name}": value for name, value in said.items()}
     elif given is not None:
-        settled["--speculative-config"] = given
-    settled |= {name: settled.pop(short) for short, name in _SHORT.items() if short in settled}
-    return _drafted(_pictured(_prefilled(settled)))
+        normalized["--speculative-config"] = given
+    normalized |= {name: normalized.pop(short) for short, name in _SHORT.items() if short in normalized}
+    return _drafted(_pictured(_prefilled(normalized)))
 
 
 _LIMITS, _TEXT_ALONE, _IMAGES = "--limit-mm-per-prompt", "--language-model-only", "*images"
 
 
-def _pictured(settled: dict[str, Any]) -> dict[str, Any]:
+def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
     """Images of a prompt; none where neither they nor videos are let in (config/multimodal.py, `limit_per_prompt`)."""
-    if settled.pop(_TEXT_ALONE, False) is True:
-        settled[_IMAGES] = 0
-        settled.pop(_LIMITS, None)
-        return settled
-    limits = _allowed(settled.pop(_LIMITS, None)) | {
-        name.partition(".")[2]: settled.pop(name) for name in list(settled) if name.startswith(f"{_LIMITS}.")
+    if normalized.pop(_TEXT_ALONE, False) is True:
+        normalized[_IMAGES] = 0
+        normalized.pop(_LIMITS, None)
+        return normalized
+    limits = _allowed(normalized.pop(_LIMITS, None)) | {
+        name.partition(".")[2]: normalized.pop(name) for name in list(normalized) if name.startswith(f"{_LIMITS}.")
     }
     images, videos = (
         each.get("count") if isinstance(each, Mapping) else each for each in (limits.get("image"), limits.get("video"))
     )
     if isinstance(images, int) and (images > 0 or videos == 0):
-        return {**settled, _IMAGES: images}
-    return {**settled, **{f"{_LIMITS}.{name}": value for name, value in limits.items()}}
+        return {**normalized, _IMAGES: images}
+    return {**normalized, **{f"{_LIMITS}.{name}": value for name, value in limits.items()}}
 
 
 def _allowed(given: object) -> dict[str, Any]:
@@ -162,67 +162,67 @@ def _limits(images: int) -> str:
 _CHUNKS = "--enable-chunked-prefill"
 
 
-def _prefilled(settled: dict[str, Any]) -> dict[str, Any]:
+def _prefilled(normalized: dict[str, Any]) -> dict[str, Any]:
     """Adapters where none are counted, and prompts that are not cut into chunks: a step takes the longest of them.
 
     Source: vllm, config/scheduler.py (without chunks `max_num_batched_tokens` is at least `max_model_len`) and
     config/lora.py (`max_loras` 1); chunks are the default since 0.8.
     """
-    chunks = settled.pop(_CHUNKS, True)
-    whole = settled.pop("--no-enable-chunked-prefill", False) or chunks in (False, "false", "False")
-    longest = settled.get("--max-model-len")
+    chunks = normalized.pop(_CHUNKS, True)
+    whole = normalized.pop("--no-enable-chunked-prefill", False) or chunks in (False, "false", "False")
+    longest = normalized.get("--max-model-len")
     if whole and isinstance(longest, int):
-        settled.setdefault("--max-num-batched-tokens", max(longest, _UNCHUNKED))
-    if settled.pop("--enable-lora", False) is True:
-        settled.setdefault("--max-loras", 1)
-    return settled
+        normalized.setdefault("--max-num-batched-tokens", max(longest, _UNCHUNKED))
+    if normalized.pop("--enable-lora", False) is True:
+        normalized.setdefault("--max-loras", 1)
+    return normalized
 
 
 _UNCHUNKED = 2048
 """Tokens of a step at least (config/scheduler.py, DEFAULT_MAX_NUM_BATCHED_TOKENS)."""
 
 
-def _drafted(settled: dict[str, Any]) -> Settled:
+def _drafted(normalized: dict[str, Any]) -> Normalized:
     """How tokens are proposed, by the method or the draft's name (vllm, config/speculative.py, `__post_init__`)."""
-    method, draft = settled.get(_METHOD), settled.get(_DRAFT)
+    method, draft = normalized.get(_METHOD), normalized.get(_DRAFT)
     if method is None and draft is None:
-        return settled, ()
+        return normalized, ()
     if method is None:
         method = next((each for each in ("eagle3", "eagle", "medusa") if each in str(draft).lower()), "draft_model")
     elif str(method).endswith("mtp"):
         method = "mtp"
-    settled[_METHOD] = method
+    normalized[_METHOD] = method
     if method == "draft_model" or draft is None:
-        return settled, ()
-    del settled[_DRAFT]
-    return settled, (Message("{}: {} is counted as one layer with the model's own widths", _DRAFT, draft),)
+        return normalized, ()
+    del normalized[_DRAFT]
+    return normalized, (Message("{}: {} is counted as one layer with the model's own widths", _DRAFT, draft),)
 
 
-def _sglang(found: Mapping[str, Any]) -> Settled:
+def _sglang(found: Mapping[str, Any]) -> Normalized:
     """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
-    settled = _named(found, "--model-path", "--kv-cache-dtype")
-    cache = str(settled.get("--kv-cache-dtype"))
+    normalized = _named(found, "--model-path", "--kv-cache-dtype")
+    cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
-        settled["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
-    algorithm = str(settled.get("--speculative-algorithm", "")).upper()
-    draft = next((settled.pop(name) for name in _DRAFTS if name in settled and algorithm != "STANDALONE"), None)
+        normalized["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
+    algorithm = str(normalized.get("--speculative-algorithm", "")).upper()
+    draft = next((normalized.pop(name) for name in _DRAFTS if name in normalized and algorithm != "STANDALONE"), None)
     if not algorithm:
-        return settled, ()
+        return normalized, ()
     own = algorithm == "EAGLE" and draft is None  # the checkpoint's own layers
-    settled["--speculative-algorithm"] = "NEXTN" if own else algorithm
-    steps = settled.pop("--speculative-num-steps", None)
-    if settled.get("--speculative-eagle-topk", 1) == 1 and steps is not None:
-        settled.pop("--speculative-eagle-topk", None)
-        settled["*drafted"] = steps
-        settled.pop("--speculative-num-draft-tokens", None)
-    elif isinstance(many := settled.pop("--speculative-num-draft-tokens", None), int):
-        settled["*drafted"] = many - 1  # the last token is verified with them
+    normalized["--speculative-algorithm"] = "NEXTN" if own else algorithm
+    steps = normalized.pop("--speculative-num-steps", None)
+    if normalized.get("--speculative-eagle-topk", 1) == 1 and steps is not None:
+        normalized.pop("--speculative-eagle-topk", None)
+        normalized["*drafted"] = steps
+        normalized.pop("--speculative-num-draft-tokens", None)
+    elif isinstance(many := normalized.pop("--speculative-num-draft-tokens", None), int):
+        normalized["*drafted"] = many - 1  # the last token is verified with them
     if draft is None:
-        return settled, ()
+        return normalized, ()
     taken = Message(
         "{}: {} is counted as one layer with the model's own widths", "--speculative-draft-model-path", draft
     )
-    return settled, (taken,)
+    return normalized, (taken,)
 
 
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
@@ -274,7 +274,7 @@ VLLM = Tool(
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
-    settled=_vllm,
+    normalized=_vllm,
     settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
@@ -312,7 +312,7 @@ SGLANG = Tool(
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),
-    settled=_sglang,
+    normalized=_sglang,
     settles=("--speculative-num-steps", "--speculative-num-draft-tokens", "--speculative-eagle-topk"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("sglang",),

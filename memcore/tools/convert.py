@@ -18,10 +18,10 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.modelfile import as_modelfile, of_modelfile
+from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
-from memcore.formats.settled import GPUS, PER_NODE
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
@@ -184,9 +184,9 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         found = {GPUS: gpus, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
-    if tool.settled is not None:
-        found, settled = tool.settled(found)
-        notes += tuple(settled)
+    if tool.normalized is not None:
+        found, normalized = tool.normalized(found)
+        notes += tuple(normalized)
     flat: dict[str, Any] = {}
     read: dict[str, str] = {}
     for name, path, value in _understood(tool, found):

@@ -10,7 +10,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import (
+from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
     GPUS,
@@ -43,14 +43,14 @@ def _shared(name: str) -> Share:
     return found
 
 
-SETTLED, LOOPS, _ACCELERATED = _shared("settled"), _shared("loops"), _shared("accelerate")
+NORMALIZED, LOOPS, _ACCELERATED = _shared("normalized"), _shared("loops"), _shared("accelerate")
 SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
 SHARDS = (
     Key(path=Hardware.num_gpus, name=GPUS),
     Key(path=Hardware.gpus_per_node, name=PER_NODE),
     Key(path=EngineSettings.type, name=ENGINE),
     Key(path=EngineSettings.version, name=VERSION),
-    *SETTLED.keys,
+    *NORMALIZED.keys,
 )
 LOOP = (
     Key(path=Training.precision, name=PRECISION),
@@ -78,7 +78,7 @@ _ENGINES = (
     Meaning(sets={EngineSettings.version: 1}, keys={"fsdp_config.version": 1}),
     *LOOPS.meanings,
 )
-"""How engines are written; what is read of them is settled before."""
+"""How engines are written; what is read of them is normalized before."""
 _UNCHECKPOINTED = Meaning(
     sets={Training.activation_checkpointing.policy: "none"}, keys={"gradient_checkpointing": False}
 )
@@ -123,7 +123,7 @@ ACCELERATE = Tool(
         Key(path=Parallelism.context_parallel_size, name="parallelism_config.parallelism_config_cp_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="parallelism_config.parallelism_config_dp_shard_size"),
     ),
-    settled=accelerated,
+    normalized=accelerated,
     meanings=(
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
         Meaning(sets={Training.precision: "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
@@ -228,7 +228,7 @@ TRAINER = Tool(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
-    settled=of_trainer,
+    normalized=of_trainer,
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
@@ -298,7 +298,7 @@ LLAMA_FACTORY = Tool(
             Meaning(sets=sets, keys={"optim": name}) for name, sets in TRAINER_OPTIMIZERS.items()
         ),
     ),
-    settled=of_factory,
+    normalized=of_factory,
     defaults={
         Training.micro_batch_size: 8,
         Training.sequence_length: 2048,
@@ -347,7 +347,7 @@ AXOLOTL = Tool(
         *SHARDS,
         *LOOPS.keys,
     ),
-    settled=of_axolotl,
+    normalized=of_axolotl,
     meanings=(
         *(
             Meaning(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memcore.formats.settled import ENGINE, OPTIMIZER, PARAMETERS, STAGE, Settled
+from memcore.formats.normalized import ENGINE, OPTIMIZER, PARAMETERS, STAGE, Normalized
 from memcore.messages import Message
 
 
@@ -30,23 +30,23 @@ _OF_FSDP, _OF_ZERO = re.compile("fsdp"), re.compile("zero|deepspeed|^ds")
 """What the name of a launcher's file says of the engine."""
 
 
-def launched(found: Mapping[str, Any]) -> Settled:
+def launched(found: Mapping[str, Any]) -> Normalized:
     """The script's own arguments, with what the name of the launcher's file says of the engine."""
-    settled = {name: value for name, value in found.items() if name not in _LAUNCHER}
-    settled |= _said_to_launcher(found)
+    normalized = {name: value for name, value in found.items() if name not in _LAUNCHER}
+    normalized |= _said_to_launcher(found)
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
     if not name or given or "program" in name:
-        return settled, ()
+        return normalized, ()
     note = Message("config_file: {} is a separate file", found["config_file"])
     if _OF_FSDP.search(name):
-        settled |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
-        return settled, (Message("{}; its name suggests FSDP {}", note, settled["fsdp_config.version"]),)
+        normalized |= {"fsdp": "full_shard", "fsdp_config.version": 2 if "fsdp2" in name else 1}
+        return normalized, (Message("{}; its name suggests FSDP {}", note, normalized["fsdp_config.version"]),)
     if _OF_ZERO.search(name):
-        settled["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
-        stage = re.search("[0-3]", settled["deepspeed"])
-        return settled, (Message("{}; its name suggests ZeRO stage {}", note, stage[0] if stage else 2),)
-    return settled, (Message("{}; how it splits work across GPUs is unknown", note),)
+        normalized["deepspeed"] = name if re.search(r"z(?:ero)?_?[0-3]", name) else "zero2"
+        stage = re.search("[0-3]", normalized["deepspeed"])
+        return normalized, (Message("{}; its name suggests ZeRO stage {}", note, stage[0] if stage else 2),)
+    return normalized, (Message("{}; how it splits work across GPUs is unknown", note),)
 
 
 def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:

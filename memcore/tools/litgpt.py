@@ -14,7 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled
+from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.tools.loops import LOSS, PRECISION
 
@@ -37,61 +37,61 @@ _CHUNK = 128
 """Tokens whose logits are made at once where adapters learn; a full fine-tune makes all of them."""
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
-    settled = {_FRAMEWORK: "lit-gpt", **found}
+def _normalized(found: Mapping[str, Any]) -> Normalized:
+    normalized = {_FRAMEWORK: "lit-gpt", **found}
     name = found.get("checkpoint_dir", found.get("model_name"))
     if isinstance(name, str):
-        settled[MODEL] = "/".join(name.rstrip("/").split("/")[-2:])
+        normalized[MODEL] = "/".join(name.rstrip("/").split("/")[-2:])
     for each in ("checkpoint_dir", "model_name"):
-        settled.pop(each, None)
+        normalized.pop(each, None)
     adapted = any(each.startswith("lora_") for each in found)
     pretrains = "checkpoint_dir" not in found
-    said = str(settled.pop("precision", None) or "bf16-mixed")
-    settled[PRECISION] = _PRECISIONS.get(said, said)
+    said = str(normalized.pop("precision", None) or "bf16-mixed")
+    normalized[PRECISION] = _PRECISIONS.get(said, said)
     notes: list[str] = []
     if adapted:
-        settled |= {_ADAPTER: "lora", _TARGETS: _targets(settled), "lora_r": found.get("lora_r", 8)}
-        settled |= {_DTYPE: _PRECISIONS[said]} if said.endswith("-true") else {}
-    _spread(settled, adapted, pretrains)
-    _optimizer(settled)
+        normalized |= {_ADAPTER: "lora", _TARGETS: _targets(normalized), "lora_r": found.get("lora_r", 8)}
+        normalized |= {_DTYPE: _PRECISIONS[said]} if said.endswith("-true") else {}
+    _spread(normalized, adapted, pretrains)
+    _optimizer(normalized)
     length = found.get("train.max_seq_length")
-    settled |= {"compile": True} if pretrains else {_CLIPS: False}
+    normalized |= {"compile": True} if pretrains else {_CLIPS: False}
     if adapted and isinstance(length, int):
-        settled[LOSS] = f"chunked:{-(-length // _CHUNK)}"
+        normalized[LOSS] = f"chunked:{-(-length // _CHUNK)}"
     if not isinstance(length, int):
         notes.append(
             "train.max_seq_length is not set, so the sequence length depends on the data; set the length with --seq"
         )
-    settled.setdefault("train.micro_batch_size", 1 if not pretrains else 4)
-    return settled, tuple(notes)
+    normalized.setdefault("train.micro_batch_size", 1 if not pretrains else 4)
+    return normalized, tuple(notes)
 
 
-def _targets(settled: dict[str, Any]) -> list[str]:
+def _targets(normalized: dict[str, Any]) -> list[str]:
     """The layers with LoRA, by the names that their matrices have elsewhere."""
-    said = {**_USUAL, **{name: settled.pop(name) for name in _PLACES if name in settled}}
+    said = {**_USUAL, **{name: normalized.pop(name) for name in _PLACES if name in normalized}}
     return [place for name, places in _PLACES.items() if said.get(name) is True for place in places]
 
 
-def _spread(settled: dict[str, Any], adapted: bool, pretrains: bool) -> None:
+def _spread(normalized: dict[str, Any], adapted: bool, pretrains: bool) -> None:
     """GPUs, and what shards over them: FSDP2 with LoRA, FSDP1 else; fine-tuning on several GPUs has checkpoints."""
-    devices, nodes = settled.pop("devices", 1), settled.pop("num_nodes", 1)
+    devices, nodes = normalized.pop("devices", 1), normalized.pop("num_nodes", 1)
     if not (isinstance(devices, int) and isinstance(nodes, int)):
-        settled[ENGINE] = "fsdp"
+        normalized[ENGINE] = "fsdp"
         return
-    settled[GPUS] = devices * nodes
+    normalized[GPUS] = devices * nodes
     if devices * nodes > 1:
-        settled |= {ENGINE: "fsdp", _NAME: 2 if adapted else 1}
-        settled |= {} if pretrains else {_CHECKPOINTS: "full"}
+        normalized |= {ENGINE: "fsdp", _NAME: 2 if adapted else 1}
+        normalized |= {} if pretrains else {_CHECKPOINTS: "full"}
 
 
-def _optimizer(settled: dict[str, Any]) -> None:
-    said = settled.pop("optimizer", None) or settled.pop("optimizer.class_path", None) or "AdamW"
+def _optimizer(normalized: dict[str, Any]) -> None:
+    said = normalized.pop("optimizer", None) or normalized.pop("optimizer.class_path", None) or "AdamW"
     name = _CLASSES.get(str(said))
     if name is None:
         raise UnsupportedError("optimizer", "found {!r:.80}; supported: {}", said, ", ".join(_CLASSES))
-    settled[_OPTIMIZER] = name
+    normalized[_OPTIMIZER] = name
     if "bitsandbytes" in str(said):
-        settled[_HOW] = "bitsandbytes"
+        normalized[_HOW] = "bitsandbytes"
 
 
 LITGPT = Tool(
@@ -129,7 +129,7 @@ LITGPT = Tool(
         ),
     ),
     meanings=(Meaning(sets={Training.gradient_clipping: True}, keys={"train.max_norm": 1.0}),),
-    settled=_settled,
+    normalized=_normalized,
     ignored=("out_dir", "resume", "data", "data.*", "eval.*", "logger_name", "log.*", "seed", "access_token",
              "lora_alpha", "train.save_interval", "train.log_interval", "train.lr_*", "train.epochs",
              "train.max_tokens", "train.max_steps", "train.max_time", "train.min_lr", "train.max_norm",

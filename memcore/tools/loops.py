@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, Settled
+from memcore.formats.normalized import ENGINE, GPUS, Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
@@ -161,11 +161,11 @@ def _split(pattern: str) -> list[str]:
     return [*parts, pattern[start:]]
 
 
-def _attention(settled: dict[str, Any], key: str) -> None:
+def _attention(normalized: dict[str, Any], key: str) -> None:
     """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
-    said = str(settled.get(key, ""))
+    said = str(normalized.get(key, ""))
     if re.search(r"flash[_-]?attn|flash_attention", said):
-        settled[key] = "flash_attention_2"
+        normalized[key] = "flash_attention_2"
 
 
 def _bf16(found: Mapping[str, Any]) -> bool:
@@ -176,7 +176,7 @@ def _bf16(found: Mapping[str, Any]) -> bool:
     return (DEFAULTS["axolotl"]["bf16"] if said is None else said) not in _FALSE
 
 
-def of_axolotl(found: Mapping[str, Any]) -> Settled:
+def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     """axolotl's keys: weights have the dtype of the job, 4 bits are quantized twice, checkpoints are reentrant.
 
     Sources: axolotl 0.18, utils/config/__init__.py (`torch_dtype`, `gradient_checkpointing_kwargs`), loaders/model.py
@@ -184,29 +184,29 @@ def of_axolotl(found: Mapping[str, Any]) -> Settled:
     """
     method, learnt = of_axolotl_method(found)
     plain, notes = sharded(_axolotl_ranks(found))
-    settled, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
-    settled |= method
-    spread = settled.get(ENGINE) in _SHARDED
+    normalized, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
+    normalized |= method
+    spread = normalized.get(ENGINE) in _SHARDED
     if _bf16(found):
-        settled[PRECISION] = "bf16-mixed" if spread else "bf16"
+        normalized[PRECISION] = "bf16-mixed" if spread else "bf16"
     elif any(is_set(found.get(name)) for name in ("fp16", "float16")):
-        settled[PRECISION] = "fp16-mixed" if spread else "fp16"
+        normalized[PRECISION] = "fp16-mixed" if spread else "fp16"
     else:
-        settled[PRECISION] = "fp32"
+        normalized[PRECISION] = "fp32"
     for name in ("bf16", "bfloat16", "fp16", "float16", "float32"):
-        settled.pop(name, None)
+        normalized.pop(name, None)
     if is_set(found.get("load_in_4bit")):
-        settled.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
-    _axolotl_checkpoints(settled)
+        normalized.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
+    _axolotl_checkpoints(normalized)
     for name, kernel in _KERNELS.items():
-        if is_set(settled.pop(name, None)):
-            settled.setdefault("attn_implementation", kernel)
-    _attention(settled, "attn_implementation")
-    _axolotl_plugins(settled)
-    if settled.get("unfrozen_parameters"):
-        settled[TRAINABLE] = _parts(settled.pop("unfrozen_parameters"))
-    _axolotl_targets(settled, found.get("base_model"))
-    return settled, tuple(said)
+        if is_set(normalized.pop(name, None)):
+            normalized.setdefault("attn_implementation", kernel)
+    _attention(normalized, "attn_implementation")
+    _axolotl_plugins(normalized)
+    if normalized.get("unfrozen_parameters"):
+        normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
+    _axolotl_targets(normalized, found.get("base_model"))
+    return normalized, tuple(said)
 
 
 _RANKS = ("dp_shard_size", "dp_replicate_size", "tensor_parallel_size", "context_parallel_size")
@@ -223,18 +223,18 @@ def _axolotl_ranks(found: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**found, GPUS: math.prod(sizes)}
 
 
-def _axolotl_targets(settled: dict[str, Any], model: object) -> None:
+def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:
     """The layers with adapters; where linear layers are not all that the model multiplies with, they are named."""
-    if "lora_target_modules" in settled:
-        settled["lora_target_modules"] = targets(settled["lora_target_modules"])
-    if settled.get("lora_target_modules") == "all-linear":
-        del settled["lora_target_modules"]
-        settled["lora_target_linear"] = True
-    names = linear_alone(model) if settled.get("lora_target_linear") is True else []
+    if "lora_target_modules" in normalized:
+        normalized["lora_target_modules"] = targets(normalized["lora_target_modules"])
+    if normalized.get("lora_target_modules") == "all-linear":
+        del normalized["lora_target_modules"]
+        normalized["lora_target_linear"] = True
+    names = linear_alone(model) if normalized.get("lora_target_linear") is True else []
     if names:
-        listed = settled.get("lora_target_modules")
-        del settled["lora_target_linear"]
-        settled["lora_target_modules"] = list(dict.fromkeys([*(listed if isinstance(listed, list) else ()), *names]))
+        listed = normalized.get("lora_target_modules")
+        del normalized["lora_target_linear"]
+        normalized["lora_target_modules"] = list(dict.fromkeys([*(listed if isinstance(listed, list) else ()), *names]))
 
 
 _KERNELS: Mapping[str, str] = {
@@ -258,15 +258,15 @@ def _parts(patterns: object) -> list[str]:
 _OFFLOADING = ("offload", "unsloth", "offload_disk", "legacy", "disk", "hidden_states")
 
 
-def _axolotl_checkpoints(settled: dict[str, Any]) -> None:
+def _axolotl_checkpoints(normalized: dict[str, Any]) -> None:
     """Checkpoints, and the inputs of layers that go to host memory with them."""
-    said, offloads = settled.get("gradient_checkpointing"), settled.get("activation_offloading")
+    said, offloads = normalized.get("gradient_checkpointing"), normalized.get("activation_offloading")
     if said in _OFFLOADING or offloads in _OFFLOADING or is_set(offloads):
-        settled["gradient_checkpointing"] = True
-        settled["activation_offloading"] = True
+        normalized["gradient_checkpointing"] = True
+        normalized["activation_offloading"] = True
     reentrant = "gradient_checkpointing_kwargs.use_reentrant"
-    if settled.get("gradient_checkpointing") is True and reentrant not in settled:
-        settled[REENTRANT] = not is_set(settled.get("activation_offloading"))
+    if normalized.get("gradient_checkpointing") is True and reentrant not in normalized:
+        normalized[REENTRANT] = not is_set(normalized.get("activation_offloading"))
 
 
 _LIGER = {
@@ -278,35 +278,35 @@ _LIGER = {
 """axolotl's keys of Liger's kernels, by Liger's own names."""
 
 
-def _with_liger(settled: dict[str, Any], kernels: Iterable[str]) -> None:
+def _with_liger(normalized: dict[str, Any], kernels: Iterable[str]) -> None:
     """Layers with these of Liger's kernels; nothing more is said if it is all of them."""
     some = sorted(kernels)
     if some:
-        settled[IMPLEMENTATION] = "liger"
+        normalized[IMPLEMENTATION] = "liger"
     if some and len(some) < len({*_LIGER.values()}):
-        settled[LIGER] = some
+        normalized[LIGER] = some
 
 
-def _axolotl_plugins(settled: dict[str, Any]) -> None:
+def _axolotl_plugins(normalized: dict[str, Any]) -> None:
     """Plugins that replace kernels: Liger's, and the loss without logits."""
-    listed = settled.pop("plugins", None)
+    listed = normalized.pop("plugins", None)
     plugins = " ".join(map(str, listed)) if isinstance(listed, list) else str(listed or "")
     liger = "liger" in plugins.lower()
-    fused = is_set(settled.pop("liger_fused_linear_cross_entropy", False)) and liger
-    kernels = {ours for name, ours in _LIGER.items() if is_set(settled.pop(name, False)) and liger}
-    if "CutCrossEntropy" in plugins and settled.pop("cut_cross_entropy", True) is not False:
-        settled[LOSS] = "cut-cross-entropy"
+    fused = is_set(normalized.pop("liger_fused_linear_cross_entropy", False)) and liger
+    kernels = {ours for name, ours in _LIGER.items() if is_set(normalized.pop(name, False)) and liger}
+    if "CutCrossEntropy" in plugins and normalized.pop("cut_cross_entropy", True) is not False:
+        normalized[LOSS] = "cut-cross-entropy"
     elif fused:
-        settled[LOSS] = "fused-linear"
+        normalized[LOSS] = "fused-linear"
     if kernels:
-        settled.setdefault(LOSS, "cross-entropy-fp32")
-    _with_liger(settled, kernels)
+        normalized.setdefault(LOSS, "cross-entropy-fp32")
+    _with_liger(normalized, kernels)
     left = [each for each in listed or [] if not re.search("liger|CutCrossEntropy", str(each), re.IGNORECASE)]
     if left:
-        settled["plugins"] = left
+        normalized["plugins"] = left
 
 
-def of_factory(found: Mapping[str, Any]) -> Settled:
+def of_factory(found: Mapping[str, Any]) -> Normalized:
     """LLaMA-Factory's keys. It trains LoRA on all linear layers where nothing is said.
 
     An adapter's base has the dtype of the job, and what a full fine-tune trains is cast to fp32; checkpoints are
@@ -318,23 +318,23 @@ def of_factory(found: Mapping[str, Any]) -> Settled:
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
     notes = (*notes, *learnt)
-    settled = {"finetuning_type": "lora", **plain, **method}
+    normalized = {"finetuning_type": "lora", **plain, **method}
     if kind == "full":
-        del settled["finetuning_type"]
+        del normalized["finetuning_type"]
     else:
-        settled = {"lora_target" if kind == "lora" else "oft_target": "all", **settled}
-    settled[PRECISION] = _factory_precision(settled, kind)
-    _trainer_liger(settled, "enable_liger_kernel", fuses=not method)
+        normalized = {"lora_target" if kind == "lora" else "oft_target": "all", **normalized}
+    normalized[PRECISION] = _factory_precision(normalized, kind)
+    _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
-        settled.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
+        normalized.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
     if is_set(found.get("use_unsloth_gc")):
-        settled |= {OFFLOADED: "cpu"}
+        normalized |= {OFFLOADED: "cpu"}
     for name in ("lora_target", "oft_target"):
-        if name in settled and settled[name] != "all":
-            settled[name] = targets(settled[name])
-        elif name in settled and (names := linear_alone(found.get("model_name_or_path"))):
-            settled[name] = names
-    return settled, notes
+        if name in normalized and normalized[name] != "all":
+            normalized[name] = targets(normalized[name])
+        elif name in normalized and (names := linear_alone(found.get("model_name_or_path"))):
+            normalized[name] = names
+    return normalized, notes
 
 
 def _factory_trains(found: Mapping[str, Any]) -> None:
@@ -352,17 +352,17 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
         raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
 
 
-def _factory_precision(settled: dict[str, Any], kind: object) -> str:
+def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
     """The precision of the weights: an adapter's base in the dtype of the job, what is trained itself in fp32."""
-    word = next((name for name in ("bf16", "fp16") if is_set(settled.pop(name, False))), None)
-    if is_set(settled.pop("pure_bf16", False)):
+    word = next((name for name in ("bf16", "fp16") if is_set(normalized.pop(name, False))), None)
+    if is_set(normalized.pop("pure_bf16", False)):
         return "bf16"
     if kind == "full":
         return f"{word}-mixed" if word else "fp32"
-    return f"{word or 'bf16'}-mixed" if settled.get(ENGINE) in _SHARDED else word or "bf16"
+    return f"{word or 'bf16'}-mixed" if normalized.get(ENGINE) in _SHARDED else word or "bf16"
 
 
-def of_factory_v1(found: Mapping[str, Any]) -> Settled:
+def of_factory_v1(found: Mapping[str, Any]) -> Normalized:
     """LLaMA-Factory's second generation: a full fine-tune unless `peft_config` says otherwise.
 
     Weights are loaded in the checkpoint's dtype, and checkpoints are not reentrant.
@@ -372,46 +372,50 @@ def of_factory_v1(found: Mapping[str, Any]) -> Settled:
     if "peft_config.export_dir" in found:
         message = "is a file that merges an adapter, not a training job"
         raise ConfigError.at("peft_config.export_dir", message)
-    settled = {**DEFAULTS["llama-factory-v1"], **found}
-    notes = _backend(settled)
-    kind = settled.pop("peft_config.name", None)
+    normalized = {**DEFAULTS["llama-factory-v1"], **found}
+    notes = _backend(normalized)
+    kind = normalized.pop("peft_config.name", None)
     if kind not in (None, "lora"):
         raise _refuse("peft_config.name", kind, "supported: 'lora', or leave it out for full fine-tuning")
     if kind == "lora":
-        settled = {"*adapter": "lora", "peft_config.r": 8, "peft_config.target_modules": "all", **settled}
-        settled["peft_config.target_modules"] = targets(settled["peft_config.target_modules"])
-    if settled.pop("quant_config.name", None) in ("bnb", "auto"):
-        bits = settled.pop("quant_config.quantization_bit", 4)
-        double = settled.pop("quant_config.double_quantization", True)
-        word = str(settled.pop("quant_config.quantization_type", "nf4"))
-        settled["*bits"] = "int8" if bits == 8 else f"{word}-double" if double is not False else word
-    mode = settled.pop("cp_mode")
-    if settled["cp_size"] != 1 and mode != "ulysses":
+        normalized = {"*adapter": "lora", "peft_config.r": 8, "peft_config.target_modules": "all", **normalized}
+        normalized["peft_config.target_modules"] = targets(normalized["peft_config.target_modules"])
+    if normalized.pop("quant_config.name", None) in ("bnb", "auto"):
+        bits = normalized.pop("quant_config.quantization_bit", 4)
+        double = normalized.pop("quant_config.double_quantization", True)
+        word = str(normalized.pop("quant_config.quantization_type", "nf4"))
+        normalized["*bits"] = "int8" if bits == 8 else f"{word}-double" if double is not False else word
+    mode = normalized.pop("cp_mode")
+    if normalized["cp_size"] != 1 and mode != "ulysses":
         raise _refuse("cp_mode", mode, "supported: 'ulysses'")
-    if settled.pop("kernel_config.name", None) == "liger_kernel":
-        settled[IMPLEMENTATION] = "liger"
-    optimizer = settled.pop("optim_config.name", None)
+    if normalized.pop("kernel_config.name", None) == "liger_kernel":
+        normalized[IMPLEMENTATION] = "liger"
+    optimizer = normalized.pop("optim_config.name", None)
     if optimizer is not None:
-        settled["*optimizer_name"] = optimizer
-    return settled, notes
+        normalized["*optimizer_name"] = optimizer
+    return normalized, notes
 
 
-def _backend(settled: dict[str, Any]) -> tuple[str, ...]:
+def _backend(normalized: dict[str, Any]) -> tuple[str, ...]:
     """Return how GPUs share the work, and the precision that follows; notes on it."""
-    backend, bf16 = settled.pop("dist_config.name", None), settled.pop("bf16")
-    settled[PRECISION] = "bf16"
+    backend, bf16 = normalized.pop("dist_config.name", None), normalized.pop("bf16")
+    normalized[PRECISION] = "bf16"
     if backend == "fsdp2":
-        settled |= {ENGINE: "fsdp", "*version": 2, "*reshard": settled.pop("dist_config.reshard_after_forward", True)}
-        if settled.pop("dist_config.offload_params", False) is True:
-            settled["*offload"] = True
+        normalized |= {
+            ENGINE: "fsdp",
+            "*version": 2,
+            "*reshard": normalized.pop("dist_config.reshard_after_forward", True),
+        }
+        if normalized.pop("dist_config.offload_params", False) is True:
+            normalized["*offload"] = True
     elif backend == "deepspeed":
-        plain, notes = sharded({"deepspeed": settled.pop("dist_config.config_file", "")})
-        settled |= {**plain, PRECISION: "bf16-mixed" if bf16 is True else "fp32"}
+        plain, notes = sharded({"deepspeed": normalized.pop("dist_config.config_file", "")})
+        normalized |= {**plain, PRECISION: "bf16-mixed" if bf16 is True else "fp32"}
         return notes
     elif backend is not None:
         raise _refuse("dist_config.name", backend, "supported: 'fsdp2' and 'deepspeed'")
-    elif settled.get(GPUS, 1) != 1:
-        settled[ENGINE] = "ddp"  # v1/core/base_trainer.py, `_shard_model`
+    elif normalized.get(GPUS, 1) != 1:
+        normalized[ENGINE] = "ddp"  # v1/core/base_trainer.py, `_shard_model`
         return (SEVERAL,)
     return ()
 
@@ -447,7 +451,7 @@ def _swift_alone(found: Mapping[str, Any]) -> None:
         raise _refuse("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
 
 
-def _swift_zero(name: object) -> Settled:
+def _swift_zero(name: object) -> Normalized:
     """DeepSpeed by the name of ms-swift's own file for it, or of another file."""
     if name is None:
         return {}, ()
@@ -464,7 +468,7 @@ _SWIFT_BITS: Mapping[str, object] = {
 """What 4 bits are where nothing is said (arguments/base_args/quant_args.py)."""
 
 
-def of_swift(found: Mapping[str, Any]) -> Settled:
+def of_swift(found: Mapping[str, Any]) -> Normalized:
     """ms-swift's keys: LoRA of rank 8 on all linear layers, with reentrant checkpoints, if nothing else is said.
 
     Weights have `torch_dtype`, by default the checkpoint's; 16 sequences make a step.
@@ -479,44 +483,44 @@ def of_swift(found: Mapping[str, Any]) -> Settled:
     found, first = launched(found)
     plain, notes = sharded({name: value for name, value in found.items() if name != "deepspeed"})
     notes = (*first, *notes, *learnt)
-    settled = {**plain, "tuner_type": kind}
-    settled.pop("train_type", None)
+    normalized = {**plain, "tuner_type": kind}
+    normalized.pop("train_type", None)
     more, also = _swift_zero(found.get("deepspeed"))
-    settled |= more
+    normalized |= more
     if more:
         notes = tuple(note for note in notes if note != SEVERAL)
     notes = (*notes, *also)
     for name, usual in _SWIFT_BITS.items():
-        if name in settled and settled[name] == usual:
-            del settled[name]
-    _attention(settled, "attn_impl")
-    _trainer_liger(settled, fuses=not method)
+        if name in normalized and normalized[name] == usual:
+            del normalized[name]
+    _attention(normalized, "attn_impl")
+    _trainer_liger(normalized, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))
     word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, "bf16")
     mixed = word if word == "fp32" else f"{word}-mixed"
-    spread = settled.get(ENGINE) in _SHARDED
-    settled[PRECISION] = mixed if spread else word
+    spread = normalized.get(ENGINE) in _SHARDED
+    normalized[PRECISION] = mixed if spread else word
     for each in ("torch_dtype", "bf16", "fp16"):
-        settled.pop(each, None)
-    if settled.get("gradient_checkpointing", _SWIFT["gradient_checkpointing"]) is not False:
-        settled["gradient_checkpointing"] = True
+        normalized.pop(each, None)
+    if normalized.get("gradient_checkpointing", _SWIFT["gradient_checkpointing"]) is not False:
+        normalized["gradient_checkpointing"] = True
         many = (found.get(GPUS) or 1) != 1 and not spread
-        settled.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
+        normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
     if kind != "full":
         adapter = {name: _SWIFT[name] for name in ("lora_rank", "lora_dropout")}
-        settled = {**adapter, "target_modules": "all-linear", **settled}
-        settled["target_modules"] = targets(settled["target_modules"])
-        if settled["target_modules"] == "all-linear":
-            settled["target_modules"] = linear_alone(found.get("model")) or "all-linear"
+        normalized = {**adapter, "target_modules": "all-linear", **normalized}
+        normalized["target_modules"] = targets(normalized["target_modules"])
+        if normalized["target_modules"] == "all-linear":
+            normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"
     else:
-        settled = {name: value for name, value in settled.items() if name not in ("lora_rank", "target_modules")}
+        normalized = {name: value for name, value in normalized.items() if name not in ("lora_rank", "target_modules")}
     each_step = found.get("per_device_train_batch_size", 1)
     gpus = found.get(GPUS, 1)
     if method.get(METHOD) == "grpo":
-        settled.setdefault("gradient_accumulation_steps", 1)
+        normalized.setdefault("gradient_accumulation_steps", 1)
     elif "gradient_accumulation_steps" not in found and isinstance(each_step, int) and isinstance(gpus, int):
-        settled["gradient_accumulation_steps"] = max(1, -(-16 // max(1, each_step * gpus)))
-    return settled, notes
+        normalized["gradient_accumulation_steps"] = max(1, -(-16 // max(1, each_step * gpus)))
+    return normalized, notes
 
 
 _OF_TRL = ("dataset_name", "use_peft", "max_length", "max_seq_length", "packing", "padding_free", "assistant_only_loss",
@@ -573,27 +577,27 @@ def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _zero_dtype(settled: dict[str, Any], of_trl: bool) -> None:
+def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
     """Leave out the dtype of loading where DeepSpeed casts the weights: with bf16 said, or TRL's default."""
-    said = [name for name in ("torch_dtype", "dtype") if str(settled.get(name)).endswith("bfloat16")]
-    if settled.get(ENGINE) != "deepspeed" or not (is_set(settled.get("bf16")) or (of_trl and said)):
+    said = [name for name in ("torch_dtype", "dtype") if str(normalized.get(name)).endswith("bfloat16")]
+    if normalized.get(ENGINE) != "deepspeed" or not (is_set(normalized.get("bf16")) or (of_trl and said)):
         return
     for name in ("torch_dtype", "dtype"):
-        settled.pop(name, None)
-    settled["bf16"] = True
+        normalized.pop(name, None)
+    normalized["bf16"] = True
 
 
-def _plain_dtype(settled: dict[str, Any]) -> None:
+def _plain_dtype(normalized: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
-    dtypes = {str(settled.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
-    if "float32" in dtypes and settled.get("tf32") is not True:
+    dtypes = {str(normalized.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
+    if "float32" in dtypes and normalized.get("tf32") is not True:
         for name in ("dtype", "torch_dtype"):
-            settled.pop(name, None)
-        if not any(is_set(settled.get(name)) for name in ("bf16", "fp16")):
-            settled[PRECISION] = "fp32"
+            normalized.pop(name, None)
+        if not any(is_set(normalized.get(name)) for name in ("bf16", "fp16")):
+            normalized[PRECISION] = "fp32"
 
 
-def _trainer_liger(settled: dict[str, Any], name: str = "use_liger_kernel", *, fuses: bool = True) -> None:
+def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *, fuses: bool = True) -> None:
     """Liger's kernels with the fused loss, but for what `liger_kernel_config` leaves out.
 
     `fuses` is whether the model computes the loss: methods that need logits have their own.
@@ -602,17 +606,17 @@ def _trainer_liger(settled: dict[str, Any], name: str = "use_liger_kernel", *, f
     """
     start, fused = "liger_kernel_config.", "fused_linear_cross_entropy"
     known = {fused, "swiglu", "rope", "rms_norm"}
-    said = {each: settled.pop(start + each) for each in sorted(known) if start + each in settled}
-    if not is_set(settled.get(name)):
+    said = {each: normalized.pop(start + each) for each in sorted(known) if start + each in normalized}
+    if not is_set(normalized.get(name)):
         return
-    del settled[name]
-    settled[IMPLEMENTATION] = "liger"
+    del normalized[name]
+    normalized[IMPLEMENTATION] = "liger"
     if fuses:
-        settled.setdefault(LOSS, "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear")
-    _with_liger(settled, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
+        normalized.setdefault(LOSS, "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear")
+    _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
-def of_trainer(found: Mapping[str, Any]) -> Settled:
+def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
@@ -620,25 +624,25 @@ def of_trainer(found: Mapping[str, Any]) -> Settled:
     """
     method, learnt = of_trl_method(found)
     own, first = launched(found)
-    settled, notes = of_trl(_renamed(own))
-    settled, notes = dict(settled), (*first, *notes, *learnt)
+    normalized, notes = of_trl(_renamed(own))
+    normalized, notes = dict(normalized), (*first, *notes, *learnt)
     if "lora_rank" in own and not _SWITCHES & set(own):
-        settled = {name: value for name, value in settled.items() if name not in _OF_ADAPTED}
+        normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
         notes = (*notes, "lora_rank is given without a switch: an adapter is assumed")
     if method:
-        settled = {name: value for name, value in settled.items() if name not in TRL_KEYS} | method
-    _attention(settled, "attn_implementation")
-    _trainer_liger(settled, fuses=not method)
+        normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
+    _attention(normalized, "attn_implementation")
+    _trainer_liger(normalized, fuses=not method)
     if is_set(found.get("use_unsloth")):
-        settled[IMPLEMENTATION] = "unsloth"
+        normalized[IMPLEMENTATION] = "unsloth"
     if is_set(found.get("tune_mm_mlp_adapter")):
         raise _refuse("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
-    _zero_dtype(settled, of_trl_alone)
-    _plain_dtype(settled)
+    _zero_dtype(normalized, of_trl_alone)
+    _plain_dtype(normalized)
     if not of_trl_alone:
-        return settled, notes
-    if not any(name in settled for name in _PRECISIONS) and settled.get(ENGINE) not in _SHARDED:
-        settled[PRECISION] = "bf16-autocast"
-    return {**_TRL, **settled}, notes
+        return normalized, notes
+    if not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in _SHARDED:
+        normalized[PRECISION] = "bf16-autocast"
+    return {**_TRL, **normalized}, notes

@@ -14,8 +14,8 @@ from typing import Any
 
 from memcore.config.imported import imported as of_calculator
 from memcore.errors import MemcoreError
+from memcore.formats.normalized import GPUS, MODEL, PER_NODE
 from memcore.formats.readers import flat, parsed
-from memcore.formats.settled import GPUS, MODEL, PER_NODE
 from memcore.formats.shell import ENVIRONMENT, variables_given
 from memcore.messages import Message
 from memcore.tools.convert import Imported, of_keys

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.training import Training
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.tools.loops import targets
 
@@ -21,19 +21,19 @@ _RANKS: Mapping[str, int] = {"VERA": 256, "TINYLORA": 2, "MISS": 64}
 """Where it is absent, and not 8 (tuners/*/config.py)."""
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """PEFT's keys by their method: layers named by lists or patterns, ranks, and how many tokens learn."""
-    settled = dict(found)
+    normalized = dict(found)
     kind = str(found.get("peft_type", "LORA")).upper()
-    if "target_modules" in settled:
-        settled["target_modules"] = targets(settled["target_modules"])
-    if kind not in _RANKED or (kind == "OFT" and not settled.get("r")):
-        settled.pop("r", None)
+    if "target_modules" in normalized:
+        normalized["target_modules"] = targets(normalized["target_modules"])
+    if kind not in _RANKED or (kind == "OFT" and not normalized.get("r")):
+        normalized.pop("r", None)
     elif kind in _RANKS:
-        settled.setdefault("r", _RANKS[kind])
-    if kind == "TRAINABLE_TOKENS" and isinstance(settled.get("token_indices"), list):
-        settled["*tokens"] = len(settled.pop("token_indices"))
-    return settled, ()
+        normalized.setdefault("r", _RANKS[kind])
+    if kind == "TRAINABLE_TOKENS" and isinstance(normalized.get("token_indices"), list):
+        normalized["*tokens"] = len(normalized.pop("token_indices"))
+    return normalized, ()
 
 
 PEFT = Tool(
@@ -59,7 +59,7 @@ PEFT = Tool(
         Key(path=Training.adapter.num_trainable_tokens, name="*tokens"),
     ),
     meanings=(Meaning(sets={Training.adapter.type: "dora"}, keys={"use_dora": True}),),
-    settled=_settled,
+    normalized=_normalized,
     settles=("token_indices", "r"),
     vocabulary=("peft",),
     read_only=True,

@@ -13,7 +13,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
-from memcore.formats.settled import GPUS, PER_NODE
+from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
 from memcore.networks.catalog import find_model, full_name
 from memcore.tools.derived import data_ranks, gpus_of, whole_batch

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import MemcoreError
-from memcore.formats.settled import (
+from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
     GPUS,
@@ -17,7 +17,7 @@ from memcore.formats.settled import (
     RESHARD,
     STAGE,
     VERSION,
-    Settled,
+    Normalized,
 )
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
@@ -40,12 +40,12 @@ _BY_LAYER = "TRANSFORMER_BASED_WRAP"
 SEVERAL = "several processes without FSDP or DeepSpeed: treated as DDP"
 
 
-def sharded(found: Mapping[str, Any]) -> Settled:
+def sharded(found: Mapping[str, Any]) -> Normalized:
     """`fsdp` and `deepspeed` of the Trainer and its relatives.
 
     Source: transformers, training_args.py (fsdp, fsdp_config: version 1 where none is given).
     """
-    settled = {key: value for key, value in found.items() if not key.startswith(("fsdp", "deepspeed"))}
+    normalized = {key: value for key, value in found.items() if not key.startswith(("fsdp", "deepspeed"))}
     notes: list[str] = []
     words = found.get("fsdp") or ()
     words = words.split() if isinstance(words, str) else [str(each) for each in words] if words is not True else []
@@ -53,44 +53,44 @@ def sharded(found: Mapping[str, Any]) -> Settled:
     if words or given:
         strategy = next((each.upper() for each in words if each.upper() in (*_STRATEGIES, *_REPLICATED)), None)
         plain, more = _fsdp({**({"sharding_strategy": strategy} if strategy else {}), **given}, "offload" in words)
-        settled |= plain
+        normalized |= plain
         notes += more
     if isinstance(found.get("fsdp_config"), str) and (words or given):
         notes.append(Message("fsdp_config: {} is a separate file; what it says is not read", found["fsdp_config"]))
     other = found.get("deepspeed")
     if isinstance(other, str):
         plain, more = _zero(other)
-        settled |= plain
+        normalized |= plain
         notes += more
     inside = {key: value for key, value in found.items() if key.startswith("deepspeed.")}
-    settled |= {**inside, ENGINE: "deepspeed"} if inside else {}
-    if ENGINE not in settled and found.get(GPUS, 1) != 1:
-        settled[ENGINE] = "ddp"
+    normalized |= {**inside, ENGINE: "deepspeed"} if inside else {}
+    if ENGINE not in normalized and found.get(GPUS, 1) != 1:
+        normalized[ENGINE] = "ddp"
         notes.append(SEVERAL)
-    return settled, tuple(notes)
+    return normalized, tuple(notes)
 
 
-def of_trl(found: Mapping[str, Any]) -> Settled:
+def of_trl(found: Mapping[str, Any]) -> Normalized:
     """The Trainer's words, and the layers that PEFT adapts where TRL's `lora_target_modules` is absent."""
-    settled, notes = sharded(found)
+    normalized, notes = sharded(found)
     name = found.get("model_name_or_path")
     if found.get("use_peft") is not True or found.get("lora_target_modules") or not isinstance(name, str):
-        return settled, notes
+        return normalized, notes
     try:
         family = find_model(name).network.family
     except MemcoreError:
-        return settled, notes
+        return normalized, notes
     targets = list(targets_of_peft(family))
     if not targets:
-        return settled, (
+        return normalized, (
             *notes,
             Message("lora_target_modules: PEFT has no default for {}; treated as all-linear", family),
         )
     note = Message("lora_target_modules: not given; PEFT's defaults for {}: {}", family, joined(", ", targets))
-    return {**settled, "lora_target_modules": targets}, (*notes, note)
+    return {**normalized, "lora_target_modules": targets}, (*notes, note)
 
 
-def accelerated(found: Mapping[str, Any]) -> Settled:
+def accelerated(found: Mapping[str, Any]) -> Normalized:
     """accelerate's keys of FSDP, whose absent version is the first.
 
     Source: accelerate, utils/dataclasses.py, FullyShardedDataParallelPlugin.
@@ -99,12 +99,12 @@ def accelerated(found: Mapping[str, Any]) -> Settled:
         return _accelerated_zero(found)
     if str(found.get("distributed_type")) != "FSDP":
         return found, ()
-    settled = {key: value for key, value in found.items() if not key.startswith("fsdp_config.")}
+    normalized = {key: value for key, value in found.items() if not key.startswith("fsdp_config.")}
     plain, notes = _fsdp(_of_fsdp(found, "fsdp_config."), False)
-    return {**settled, **plain}, tuple(notes)
+    return {**normalized, **plain}, tuple(notes)
 
 
-def _accelerated_zero(found: Mapping[str, Any]) -> Settled:
+def _accelerated_zero(found: Mapping[str, Any]) -> Normalized:
     """accelerate's keys of DeepSpeed: stage 2 where none is said, unless another file says it.
 
     Source: accelerate, utils/dataclasses.py, DeepSpeedPlugin (`zero_stage`, `hf_ds_config`).

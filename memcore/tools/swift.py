@@ -6,7 +6,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import GPUS, OFFLOAD, RESHARD
+from memcore.formats.normalized import GPUS, OFFLOAD, RESHARD
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
@@ -45,7 +45,7 @@ MS_SWIFT = Tool(
         *SHARDS,
         *LOOPS.keys,
     ),
-    settled=of_swift,
+    normalized=of_swift,
     meanings=(
         Meaning(sets={Training.precision: "bf16"}, keys={"torch_dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
@@ -121,7 +121,7 @@ LLAMA_FACTORY_V1 = Tool(
         *LOOP,
         *(each for each in SHARDS if each.name != GPUS),
     ),
-    settled=of_factory_v1,
+    normalized=of_factory_v1,
     meanings=(
         *(
             Meaning(sets={Training.attention: ours}, keys={"flash_attn": theirs})

@@ -212,7 +212,7 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
     if message.get("way") == "copy":
         yield {"copy": text, "done": say("export-copied")}
     elif text:
-        tool = TOOLS.get(kind) or tool_of(_settled(config, found))
+        tool = TOOLS.get(kind) or tool_of(_decided(config, found))
         name, mime = FILES.get(kind) or (tool.file, _TYPES[tool.syntax])
         yield {"download": {"name": name, "type": mime, "text": text}}
 
@@ -250,7 +250,7 @@ def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, st
 
 def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
     """Return what the job's own tool reads; empty for a script of one's own, which reads nothing."""
-    whole = _settled(config, found)
+    whole = _decided(config, found)
     if not runs(tool_of(whole), whole):
         return "", ""
     flags = exported(whole, taken=_taken(found))
@@ -259,7 +259,7 @@ def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
 
 def _others(config: Config, found: Found, stamp: str) -> dict[str, tuple[str, str]]:
     """Return what other tools read that run the same engine, of those whose file says at least which model it is."""
-    whole = _settled(config, found)
+    whole = _decided(config, found)
     own = tool_of(whole)
     every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
     return {
@@ -269,7 +269,7 @@ def _others(config: Config, found: Found, stamp: str) -> dict[str, tuple[str, st
     }
 
 
-def _settled(config: Config, found: Found) -> Config:
+def _decided(config: Config, found: Found) -> Config:
     """The config with its engine, which decides the tool."""
     engine = config[EngineSettings.type] or _taken(found).get(EngineSettings.type)
     return config.replaced(EngineSettings.type, engine) if engine else config

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.formats.settled import GPUS, Settled
+from memcore.formats.normalized import GPUS, Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
@@ -87,26 +87,28 @@ _USUAL: Mapping[str, tuple[object, ...]] = {
 """As many layers as there are (common/arg.cpp), and the model's own context (common/common.h)."""
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """llama.cpp's arguments with the format of the weights apart from the repository, and GPUs counted."""
-    settled = dict(found)
+    normalized = dict(found)
     for long, short in (("--hf-repo", "-hf"), ("-hfr", "-hf"), ("--model", "-m")):
-        if long in settled:
-            settled[short] = settled.pop(long)
-    said, notes = of_gguf(str(settled.get("-m", "")))
-    settled = {**said, **settled}
+        if long in normalized:
+            normalized[short] = normalized.pop(long)
+    said, notes = of_gguf(str(normalized.get("-m", "")))
+    normalized = {**said, **normalized}
     if "-hf" in said:
-        del settled["-m"]  # it was read
-    settled = {name: value for name, value in settled.items() if value not in _USUAL.get(name, ())}
-    moved = _experts_moved(settled)
+        del normalized["-m"]  # it was read
+    normalized = {name: value for name, value in normalized.items() if value not in _USUAL.get(name, ())}
+    moved = _experts_moved(normalized)
     if moved is not None:
-        settled = {name: value for name, value in settled.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
-    if "-hf" in settled and not said and "-m" not in settled:
-        settled |= _of_repository(settled, notes)
-    devices = str(settled.get(_DEVICE, settled.get("-dev", settled.get(_VISIBLE, "")))).split(",")
+        normalized = {name: value for name, value in normalized.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
+    if "-hf" in normalized and not said and "-m" not in normalized:
+        normalized |= _of_repository(normalized, notes)
+    devices = str(normalized.get(_DEVICE, normalized.get("-dev", normalized.get(_VISIBLE, "")))).split(",")
     if all(each.startswith("CUDA") or _NUMBERED.fullmatch(each) for each in devices):
-        settled = {key: value for key, value in settled.items() if key not in (_DEVICE, "-dev")} | {GPUS: len(devices)}
-    return settled, tuple(notes)
+        normalized = {key: value for key, value in normalized.items() if key not in (_DEVICE, "-dev")} | {
+            GPUS: len(devices)
+        }
+    return normalized, tuple(notes)
 
 
 _OVERRIDES, _EVERY_EXPERT = ("-ot", "--override-tensor"), ("-cmoe", "--cpu-moe")
@@ -180,7 +182,7 @@ LLAMA_CPP = Tool(
     tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
     model="-hf",
     tag=Inference.quantization,
-    settled=_settled,
+    normalized=_normalized,
     settles=_EVERY_EXPERT,
     unsaid={Inference.quantization: None},
     keys=(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
@@ -76,23 +76,23 @@ _VARIABLES: Mapping[str, str] = {"CONTEXT_LENGTH": "num_ctx", "NUM_PARALLEL": "*
                                  "FLASH_ATTENTION": "*flash"}  # fmt: skip
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """What a Modelfile, a command or the environment says, a Modelfile first."""
-    settled = {name.removeprefix("--"): value for name, value in found.items()}
+    normalized = {name.removeprefix("--"): value for name, value in found.items()}
     for variable, name in _VARIABLES.items():
-        value = settled.pop(f"{ENVIRONMENT}OLLAMA_{variable}", None)
+        value = normalized.pop(f"{ENVIRONMENT}OLLAMA_{variable}", None)
         if value is not None:
-            settled.setdefault(name, value)
-    if "*flash" in settled:
-        settled["*flash"] = settled["*flash"] in (1, True, "1", "true", "True")
-    settled["*fork"] = FORK
-    if settled.get("num_gpu") in (-1, 999):
-        del settled["num_gpu"]
-    cache = settled.get("*cache")
+            normalized.setdefault(name, value)
+    if "*flash" in normalized:
+        normalized["*flash"] = normalized["*flash"] in (1, True, "1", "true", "True")
+    normalized["*fork"] = FORK
+    if normalized.get("num_gpu") in (-1, 999):
+        del normalized["num_gpu"]
+    cache = normalized.get("*cache")
     if cache is not None:
-        settled |= {"*cache": cache, "*cache_v": cache}
-    found_model, said = _model(str(settled.get("*", "")))
-    return {**settled, **found_model}, tuple(said)
+        normalized |= {"*cache": cache, "*cache_v": cache}
+    found_model, said = _model(str(normalized.get("*", "")))
+    return {**normalized, **found_model}, tuple(said)
 
 
 def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
@@ -154,7 +154,7 @@ OLLAMA = Tool(
         Key(path=LlamaCppSettings.fork, name="*fork"),
     ),
     defaults={LlamaCppSettings.n_batch: 512},
-    settled=_settled,
+    normalized=_normalized,
     model_as=_as_file,
     vocabulary=("ollama",),
     source="ollama, api/types.go",

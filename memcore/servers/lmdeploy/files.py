@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.parallelism import Parallelism
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Tool
 from memcore.servers.lmdeploy.settings import LmdeploySettings
 from memcore.serving.inference import Inference
@@ -22,12 +22,12 @@ _POLICIES: Mapping[str, int] = {"auto": 0, "int4": 4, "int8": 8, "fp8": 16}
 _FP8_E5M2 = 17
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """LMDeploy's arguments; `hf` says that nothing is quantized but what the checkpoint says."""
-    settled = {name: value for name, value in found.items() if (name, value) != ("--model-format", "hf")}
-    if settled.get("--quant-policy") == _FP8_E5M2:
-        settled["--quant-policy"] = _POLICIES["fp8"]
-    return settled, ()
+    normalized = {name: value for name, value in found.items() if (name, value) != ("--model-format", "hf")}
+    if normalized.get("--quant-policy") == _FP8_E5M2:
+        normalized["--quant-policy"] = _POLICIES["fp8"]
+    return normalized, ()
 
 
 LMDEPLOY = Tool(
@@ -51,7 +51,7 @@ LMDEPLOY = Tool(
         Key(path=LmdeploySettings.max_prefill_token_num, name="--max-prefill-token-num"),
         Key(path=LmdeploySettings.backend, name="--backend"),
     ),
-    settled=_settled,
+    normalized=_normalized,
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("lmdeploy",),
     abbreviates=True,

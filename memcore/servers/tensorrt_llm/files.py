@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memcore.config.parallelism import Parallelism
+from memcore.formats.normalized import Normalized
 from memcore.formats.readers import flat
-from memcore.formats.settled import Settled
 from memcore.formats.shell import FILE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
@@ -61,21 +61,21 @@ def _keys(*, flags: bool) -> Iterator[Key]:
         yield Key(path=path, name=names[0], also=names[1:], values=values)
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """The command's flags, and above them what the file of settings says that the script writes."""
-    settled = {_with_underscores(name): value for name, value in found.items()}
+    normalized = {_with_underscores(name): value for name, value in found.items()}
     notes: list[Message] = []
     for flag in _CONFIGS:
-        name = settled.pop(flag, None)
+        name = normalized.pop(flag, None)
         if name is None:
             continue
-        text = settled.get(f"{FILE}{str(name).removeprefix('./')}")
+        text = normalized.get(f"{FILE}{str(name).removeprefix('./')}")
         content = read_yaml(text) if isinstance(text, str) else None
         if isinstance(content, Mapping):
-            settled |= flat(content)
+            normalized |= flat(content)
         else:
             notes.append(Message("{}: {} is a separate file; give it as well", flag, name))
-    plain, more = _of_file(settled)
+    plain, more = _of_file(normalized)
     return plain, (*notes, *more)
 
 
@@ -90,23 +90,23 @@ _OF_BENCH: Mapping[str, str] = {
 """Options of trtllm-bench (commands/bench.py, bench/benchmark/throughput.py) as keys of a file."""
 
 
-def _of_file(found: Mapping[str, Any]) -> Settled:
+def _of_file(found: Mapping[str, Any]) -> Normalized:
     """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
-    settled = {_OF_BENCH.get(name, name): value for name, value in found.items()}
+    normalized = {_OF_BENCH.get(name, name): value for name, value in found.items()}
     notes: list[Message] = []
-    if settled.get(_METHOD) in (None, "None", "none"):
-        settled.pop(_METHOD, None)
+    if normalized.get(_METHOD) in (None, "None", "none"):
+        normalized.pop(_METHOD, None)
     else:
-        count = settled.pop(_LAYERS, None)  # MTP's own word for it before 1.2
+        count = normalized.pop(_LAYERS, None)  # MTP's own word for it before 1.2
         if count is not None:
-            settled.setdefault(_TOKENS, count)
-        draft = next((settled.pop(each) for each in _DRAFTS if each in settled), None)
+            normalized.setdefault(_TOKENS, count)
+        draft = next((normalized.pop(each) for each in _DRAFTS if each in normalized), None)
         if draft is not None:
             taken = "{}: {} is counted as one layer with the model's own widths"
             notes.append(Message(taken, _DRAFTS[0], draft))
-        method = str(settled[_METHOD]).lower().replace("_", "")
-        settled[_METHOD] = next((each for each in _METHODS.values() if each.lower() == method), settled[_METHOD])
-    return settled, tuple(notes)
+        method = str(normalized[_METHOD]).lower().replace("_", "")
+        normalized[_METHOD] = next((each for each in _METHODS.values() if each.lower() == method), normalized[_METHOD])
+    return normalized, tuple(notes)
 
 
 TENSORRT_LLM = Tool(
@@ -120,7 +120,7 @@ TENSORRT_LLM = Tool(
     model="*",
     keys=tuple(_keys(flags=True)),
     ignored=("--host", "--port", "--backend", "--log_level", "--trust_remote_code", "--tokenizer"),
-    settled=_settled,
+    normalized=_normalized,
     settles=(*_CONFIGS, _LAYERS),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
@@ -143,7 +143,7 @@ OPTIONS = Tool(
     model="model",
     always={"print_iter_log": False},  # a key of its own, by which the file is known
     keys=tuple(_keys(flags=False)),
-    settled=_of_file,
+    normalized=_of_file,
     settles=(_LAYERS, *_OF_BENCH),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),

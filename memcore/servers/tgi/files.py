@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.parallelism import Parallelism
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
@@ -33,7 +33,7 @@ def _sizes(most: int) -> str:
     return ",".join(str(each) for each in (1, 2, 4, 8, 16, 32) if each <= most) or "0"
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """The launcher's arguments, those of its environment where the command has none."""
     own = {
         f"--{name.removeprefix(ENVIRONMENT).lower().replace('_', '-')}": value
@@ -41,28 +41,28 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         if name.startswith(ENVIRONMENT) and name.removeprefix(ENVIRONMENT).isupper()
     }
     known = table("tgi")
-    settled = {**{name: value for name, value in own.items() if name in known}, **found}
+    normalized = {**{name: value for name, value in own.items() if name in known}, **found}
     notes = []
-    method = str(settled.get("--quantize"))
+    method = str(normalized.get("--quantize"))
     if method in _OTHERS:
-        settled["--quantize"] = _OTHERS[method]
+        normalized["--quantize"] = _OTHERS[method]
     elif method == "compressed-tensors":
-        del settled["--quantize"]  # the checkpoint says how
-    graphs = settled.get("--cuda-graphs")
+        del normalized["--quantize"]  # the checkpoint says how
+    graphs = normalized.get("--cuda-graphs")
     if graphs is not None:
         sizes = [
             int(each) for each in str(graphs).replace("[", "").replace("]", "").split(",") if each.strip().isdigit()
         ]
-        settled["--cuda-graphs"] = max(sizes, default=0)
-    if settled.get("--kv-cache-dtype") == "fp8_e5m2":
-        settled["--kv-cache-dtype"] = "fp8_e4m3fn"
-    if settled.pop("--sharded", None) in (False, "false"):
-        settled.setdefault("--num-shard", 1)
-    if "--max-batch-total-tokens" in settled:
+        normalized["--cuda-graphs"] = max(sizes, default=0)
+    if normalized.get("--kv-cache-dtype") == "fp8_e5m2":
+        normalized["--kv-cache-dtype"] = "fp8_e4m3fn"
+    if normalized.pop("--sharded", None) in (False, "false"):
+        normalized.setdefault("--num-shard", 1)
+    if "--max-batch-total-tokens" in normalized:
         notes.append(
             Message("{} is not used: with flash attention TGI takes what the warmup leaves", "--max-batch-total-tokens")
         )
-    return settled, tuple(notes)
+    return normalized, tuple(notes)
 
 
 TGI = Tool(
@@ -84,7 +84,7 @@ TGI = Tool(
         Key(path=TgiSettings.max_batch_prefill_tokens, name="--max-batch-prefill-tokens"),
         Key(path=TgiSettings.cuda_graph_max_batch, name="--cuda-graphs", spelled=_sizes),
     ),
-    settled=_settled,
+    normalized=_normalized,
     settles=("--sharded", "--max-batch-total-tokens"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tgi",),

@@ -9,7 +9,7 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.formats.settled import OPTIMIZER, PARAMETERS, STAGE, Settled
+from memcore.formats.normalized import OPTIMIZER, PARAMETERS, STAGE, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.deepspeed.openrlhf import OPENRLHF
@@ -35,30 +35,30 @@ _DEPRECATED: Mapping[str, tuple[str, object]] = {
 """DeepSpeed's older keys that are true or false, and what they are today (runtime/zero/config.py)."""
 
 
-def automatic(found: Mapping[str, Any]) -> Settled:
+def automatic(found: Mapping[str, Any]) -> Normalized:
     """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
-    settled = dict(found)
+    normalized = dict(found)
     notes: list[str] = []
     for name, (today, value) in _DEPRECATED.items():
-        if settled.get(name) is not None and settled.pop(name) is True:
-            settled.setdefault(today, value)
-    if settled.get(f"{_SECTION}.stage") in (0, 1, 2):
-        settled.pop(f"{_SECTION}.sub_group_size", None)  # of stage 3 alone (runtime/zero/config.py)
+        if normalized.get(name) is not None and normalized.pop(name) is True:
+            normalized.setdefault(today, value)
+    if normalized.get(f"{_SECTION}.stage") in (0, 1, 2):
+        normalized.pop(f"{_SECTION}.sub_group_size", None)  # of stage 3 alone (runtime/zero/config.py)
     left = [name for name in WIDTHS if found.get(f"{_SECTION}.{name}") == "auto"]
     if left:
-        settled[BY_WIDTH] = True
+        normalized[BY_WIDTH] = True
         for name in WIDTHS:
             if name in left:
-                del settled[f"{_SECTION}.{name}"]
-            elif settled.get(f"{_SECTION}.stage") == 3 or not name.startswith("stage3"):
-                settled.setdefault(f"{_SECTION}.{name}", WIDTHS[name])
+                del normalized[f"{_SECTION}.{name}"]
+            elif normalized.get(f"{_SECTION}.stage") == 3 or not name.startswith("stage3"):
+                normalized.setdefault(f"{_SECTION}.{name}", WIDTHS[name])
         notes.append(Message("{}: auto, which the Trainer derives from the hidden size", joined(", ", left)))
     if found.get("bf16.enabled") == "auto" and found.get("fp16.enabled") is not True:
-        settled["bf16.enabled"] = True
+        normalized["bf16.enabled"] = True
         notes.append("bf16.enabled is 'auto': the trainer decides, bf16 is assumed")
-    unused = [name for name in _OWN_CHECKPOINTS if settled.pop(name, False)]
+    unused = [name for name in _OWN_CHECKPOINTS if normalized.pop(name, False)]
     notes += [Message("{} is ignored: only Megatron-DeepSpeed calls deepspeed.checkpointing", name) for name in unused]
-    return settled, tuple(notes)
+    return normalized, tuple(notes)
 
 
 DEEPSPEED = Tool(
@@ -111,7 +111,7 @@ DEEPSPEED = Tool(
         Meaning(sets={Training.gradient_clipping: True}, keys={"gradient_clipping": 1.0}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"gradient_clipping": 0}),
     ),
-    settled=automatic,
+    normalized=automatic,
     batch="train_batch_size",
     shares_batch=True,
     defaults={Training.precision: "fp32"},
@@ -137,7 +137,7 @@ DEEPSPEED = Tool(
 
 TOOLS = (OPENRLHF, DEEPSPEED)
 SHARES: Mapping[str, Share] = {
-    "settled": Share(
+    "normalized": Share(
         keys=(
             Key(path=EngineSettings.zero_stage, name=STAGE),
             Key(path=DeepSpeedSettings.offload_optimizer, name=OPTIMIZER),

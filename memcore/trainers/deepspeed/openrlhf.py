@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import GPUS, PER_NODE, Settled
+from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
@@ -49,101 +49,101 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A command of OpenRLHF in plain words.
 
     DeepSpeed keeps bf16 weights with fp32 states; sizes of its buckets are the width's. References of DPO and of PPO
     are there unless they are offloaded. Source: OpenRLHF 0.11.0, cli/train_{sft,dpo,rm,ppo_ray}.py,
     utils/deepspeed/deepspeed_utils.py, models/actor.py, trainer/ray/ppo_actor.py.
     """
-    settled: dict[str, Any] = {_FORMER.get(name, name): value for name, value in found.items()}
+    normalized: dict[str, Any] = {_FORMER.get(name, name): value for name, value in found.items()}
     for name in _SHARED:
-        if f"--actor.{name}" in settled:
-            settled[f"--model.{name}"] = settled.pop(f"--actor.{name}")
-    loop = _loop(found, settled)
-    settled |= {_FRAMEWORK: "openrlhf", _WIDTH: True}
-    settled[_MODEL] = settled.pop("--model.model_name_or_path", None)
+        if f"--actor.{name}" in normalized:
+            normalized[f"--model.{name}"] = normalized.pop(f"--actor.{name}")
+    loop = _loop(found, normalized)
+    normalized |= {_FRAMEWORK: "openrlhf", _WIDTH: True}
+    normalized[_MODEL] = normalized.pop("--model.model_name_or_path", None)
     notes: list[str] = []
-    word = "bf16" if settled.pop("--bf16", False) else str(settled.pop("--ds.param_dtype", "bf16"))
-    settled[_PRECISION] = f"{word}-mixed"
-    rank = settled.get("--ds.lora.rank", 0)
+    word = "bf16" if normalized.pop("--bf16", False) else str(normalized.pop("--ds.param_dtype", "bf16"))
+    normalized[_PRECISION] = f"{word}-mixed"
+    rank = normalized.get("--ds.lora.rank", 0)
     if rank in (0, "0"):
         for name in ("rank", "dropout", "target_modules", "alpha"):
-            settled.pop(f"--ds.lora.{name}", None)
+            normalized.pop(f"--ds.lora.{name}", None)
     else:
-        settled[_ADAPTER] = "lora"
-        settled.setdefault("--ds.lora.target_modules", "all-linear")
-    if settled.pop("--flash_attn", False):
-        settled["--ds.attn_implementation"] = "flash_attention_2"
-    settled.setdefault("--ds.attn_implementation", "flash_attention_2")
-    if "flash" in str(settled["--ds.attn_implementation"]):
-        settled["--ds.attn_implementation"] = "flash_attention_2"
+        normalized[_ADAPTER] = "lora"
+        normalized.setdefault("--ds.lora.target_modules", "all-linear")
+    if normalized.pop("--flash_attn", False):
+        normalized["--ds.attn_implementation"] = "flash_attention_2"
+    normalized.setdefault("--ds.attn_implementation", "flash_attention_2")
+    if "flash" in str(normalized["--ds.attn_implementation"]):
+        normalized["--ds.attn_implementation"] = "flash_attention_2"
     method = _LOOPS[loop]
-    settled[_METHOD] = method
-    if method in ("dpo", "kto") and "--ref.offload" in settled:
-        settled[_REFERENCE] = "precomputed"
+    normalized[_METHOD] = method
+    if method in ("dpo", "kto") and "--ref.offload" in normalized:
+        normalized[_REFERENCE] = "precomputed"
         notes.append("--ref.offload: the reference model's share of the GPU is not counted")
     if method == "grpo":
-        _generating(settled, notes)
-    _batch(settled, notes, generating=method == "grpo")
-    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+        _generating(normalized, notes)
+    _batch(normalized, notes, generating=method == "grpo")
+    return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
-def _loop(found: Mapping[str, Any], settled: Mapping[str, Any]) -> str:
+def _loop(found: Mapping[str, Any], normalized: Mapping[str, Any]) -> str:
     """Return which of its loops a command runs."""
     program = f"{found.get('', '')} {found.get('-m', '')} {found.get('--module', '')}"
     named = re.search(r"\btrain_(\w+)", program)
-    loop = named[1] if named else "ppo_ray" if "--actor.num_gpus_per_node" in settled else "sft"
+    loop = named[1] if named else "ppo_ray" if "--actor.num_gpus_per_node" in normalized else "sft"
     if loop not in _LOOPS:
         raise _refuse("the command", f"train_{loop}", Message("supported: {}", joined(", ", _LOOPS)))
     return loop
 
 
-def _critic(settled: dict[str, Any], notes: list[str]) -> None:
+def _critic(normalized: dict[str, Any], notes: list[str]) -> None:
     """The critic of PPO: on the actor's GPUs where all models share GPUs and DeepSpeed's states do not sleep."""
-    if "--train.colocate_all" in settled and "--ds.enable_sleep" not in settled:
-        settled[_CRITIC] = True
+    if "--train.colocate_all" in normalized and "--ds.enable_sleep" not in normalized:
+        normalized[_CRITIC] = True
         notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
     else:
         notes.append("the critic is not on the actor's GPUs during its update")
 
 
-def _generating(settled: dict[str, Any], notes: list[str]) -> None:
+def _generating(normalized: dict[str, Any], notes: list[str]) -> None:
     """The update of the actor, between generations."""
     key = "--algo.advantage.estimator"
-    estimator = str(settled.pop(key, "gae"))
+    estimator = str(normalized.pop(key, "gae"))
     if estimator == "gae":
-        _critic(settled, notes)
+        _critic(normalized, notes)
     elif estimator not in _GROUPS and not estimator.startswith("$"):
         raise _refuse(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
-    each, nodes = settled.pop("--actor.num_gpus_per_node", 8), settled.pop("--actor.num_nodes", 1)
+    each, nodes = normalized.pop("--actor.num_gpus_per_node", 8), normalized.pop("--actor.num_nodes", 1)
     if isinstance(each, int) and isinstance(nodes, int):
-        settled |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
-    together = "--train.colocate_all" in settled or "--train.colocate_actor_ref" in settled
-    weight = settled.pop("--algo.kl.init_coef", 0.01)
-    if together and weight not in (0, 0.0) and "--ref.offload" not in settled and _ADAPTER not in settled:
-        settled[_REFERENCE] = "copy"
-    share = settled.pop("--vllm.gpu_memory_utilization", 0.95)
-    if "--train.colocate_all" in settled and "--vllm.enable_sleep" not in settled:
-        settled[_SHARE] = share
+        normalized |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
+    together = "--train.colocate_all" in normalized or "--train.colocate_actor_ref" in normalized
+    weight = normalized.pop("--algo.kl.init_coef", 0.01)
+    if together and weight not in (0, 0.0) and "--ref.offload" not in normalized and _ADAPTER not in normalized:
+        normalized[_REFERENCE] = "copy"
+    share = normalized.pop("--vllm.gpu_memory_utilization", 0.95)
+    if "--train.colocate_all" in normalized and "--vllm.enable_sleep" not in normalized:
+        normalized[_SHARE] = share
         notes.append(Message("vLLM keeps {} of the GPU during the update", share))
     notes.append("only the actor's update is estimated; generation and scoring come before it")
 
 
-def _batch(settled: dict[str, Any], notes: list[str], *, generating: bool) -> None:
+def _batch(normalized: dict[str, Any], notes: list[str], *, generating: bool) -> None:
     """Tokens and sequences of a micro-batch."""
-    settled.setdefault("--data.max_len", 2048)
-    if generating and "--prompt_max_len" in settled:
-        prompt, answer = settled.pop("--prompt_max_len"), settled.pop("--generate_max_len", 1024)
+    normalized.setdefault("--data.max_len", 2048)
+    if generating and "--prompt_max_len" in normalized:
+        prompt, answer = normalized.pop("--prompt_max_len"), normalized.pop("--generate_max_len", 1024)
         if isinstance(prompt, int) and isinstance(answer, int):
-            settled["--data.max_len"] = prompt + answer
-    if settled.pop("--train.dynamic_batch_enable", False):
-        settled |= {"--data.max_len": settled.pop("--train.max_tokens_per_gpu", 16192), _BATCH: 1}
+            normalized["--data.max_len"] = prompt + answer
+    if normalized.pop("--train.dynamic_batch_enable", False):
+        normalized |= {"--data.max_len": normalized.pop("--train.max_tokens_per_gpu", 16192), _BATCH: 1}
         notes.append("sequences are packed up to --train.max_tokens_per_gpu tokens: counted as one sequence")
     else:
-        settled[_BATCH] = settled.pop("--train.micro_batch_size", 1 if generating else 8)
+        normalized[_BATCH] = normalized.pop("--train.micro_batch_size", 1 if generating else 8)
     if generating:
-        settled[_COMPLETION] = settled["--data.max_len"]
+        normalized[_COMPLETION] = normalized["--data.max_len"]
 
 
 OPENRLHF = Tool(
@@ -195,7 +195,7 @@ OPENRLHF = Tool(
         *(Meaning(sets={Training.optimizer.name: ours}, keys={"--optim": theirs})
           for ours, theirs in (("adamw", "adam"), ("muon", "muon"))),
     ),
-    settled=_settled,
+    normalized=_normalized,
     settles=(*_FORMER, "--bf16", "--flash_attn", "--ds.param_dtype", "--actor.*", "--algo.*", "--train.*", "--vllm.*",
              "--model.*", "--ref.offload", "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
     batch="--train.batch_size",

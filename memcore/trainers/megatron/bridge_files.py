@@ -15,8 +15,8 @@ from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.builders import CALLED, ON, built
+from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.readers import flat
-from memcore.formats.settled import GPUS, MODEL, Settled
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
@@ -136,7 +136,7 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     )
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A config of Megatron Bridge in Megatron-LM's words."""
     found, notes = _recipe(found)
     plain: dict[str, Any] = {_FRAMEWORK: "megatron-bridge"}
@@ -231,7 +231,7 @@ BRIDGE = Tool(
     prefixes=(_PROGRAM,),
     dimensions=_DIMENSIONS,
     family="megatron",
-    settled=_settled,
+    normalized=_normalized,
     batch="global_batch_size",
     keys=(
         *(each for each in MEGATRON_SWIFT.keys if each.name not in _OTHERS and not each.name.startswith("*")),

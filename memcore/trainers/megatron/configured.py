@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.tools.vocabulary import is_flag
 from memcore.trainers.megatron.files import MEGATRON, arguments
 
@@ -38,7 +38,7 @@ _INSIDE = frozenset({
 _OFF = (None, False, "", 0, "null")
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """The file's keys as flags; a key that no flag has keeps its name."""
     flags: dict[str, Any] = {"": "pretrain_gpt.py"}
     for key, value in found.items():
@@ -66,7 +66,7 @@ MEGATRON_YAML = replace(
     scripts={},
     prefixes=(),
     tells=("language_model.num_layers", "model_parallel.tensor_model_parallel_size"),
-    settled=_settled,
+    normalized=_normalized,
     read_only=True,
     source="Megatron-LM, megatron/training/yaml_arguments.py",
 )

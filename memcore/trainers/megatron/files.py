@@ -106,63 +106,63 @@ def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
     Raises UnsupportedError for what makes another network. Source: Megatron-LM, megatron/training/arguments.py,
     validate_args and core_transformer_config_from_args.
     """
-    settled, notes = _today(found), list[str]()
+    normalized, notes = _today(found), list[str]()
     for name in _ANOTHER:
-        if settled.get(name, False) not in (False, 0):
+        if normalized.get(name, False) not in (False, 0):
             raise UnsupportedError(
-                name, "found {!r}, which is not supported; leave it out to run without it", settled[name]
+                name, "found {!r}, which is not supported; leave it out to run without it", normalized[name]
             )
-    if not settled.pop(_GROUPS, None) and "--num-query-groups" in settled:
-        settled.pop("--num-query-groups")
+    if not normalized.pop(_GROUPS, None) and "--num-query-groups" in normalized:
+        normalized.pop("--num-query-groups")
         notes.append(Message("--num-query-groups has no effect without {}: ignored", _GROUPS))
     program = str(found.get("", ""))
     kind = next((kind for name, kind in _ARCHITECTURES.items() if name in program), None)
-    kind = "t5" if any(name in settled for name in _OF_T5) else kind
-    kind = "hybrid" if "--hybrid-layer-pattern" in settled else kind
+    kind = "t5" if any(name in normalized for name in _OF_T5) else kind
+    kind = "hybrid" if "--hybrid-layer-pattern" in normalized else kind
     if kind is not None:
-        settled["*architecture"] = kind
-    if settled.get("--grad-reduce-in-bf16"):
-        settled.pop("--accumulate-allreduce-grads-in-fp32", None)
-    if "--encoder-seq-length" in settled:
-        settled.setdefault("--seq-length", settled["--encoder-seq-length"])
+        normalized["*architecture"] = kind
+    if normalized.get("--grad-reduce-in-bf16"):
+        normalized.pop("--accumulate-allreduce-grads-in-fp32", None)
+    if "--encoder-seq-length" in normalized:
+        normalized.setdefault("--seq-length", normalized["--encoder-seq-length"])
     strategy = "--data-parallel-sharding-strategy"
-    if strategy in settled and not settled.get("--use-megatron-fsdp"):
-        settled.pop(strategy)
+    if strategy in normalized and not normalized.get("--use-megatron-fsdp"):
+        normalized.pop(strategy)
         notes.append(Message("{} has no effect without --use-megatron-fsdp: ignored", strategy))
-    settled |= uneven(settled)
-    if _LAYOUT in settled:
-        settled[_LAYOUT] = _counted(settled[_LAYOUT])
+    normalized |= uneven(normalized)
+    if _LAYOUT in normalized:
+        normalized[_LAYOUT] = _counted(normalized[_LAYOUT])
     if "--num-layers" in found or "--hidden-size" in found:
-        words, why = _words(settled)
-        settled["--vocab-size"] = words
+        words, why = _words(normalized)
+        normalized["--vocab-size"] = words
         notes += [why] if why else []
-    return settled, tuple(notes)
+    return normalized, tuple(notes)
 
 
 def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the names of today's Megatron-LM."""
-    settled = dict(found)
+    normalized = dict(found)
     generates = next((name for name in _GENERATING if name in found), None)
     if generates is not None:
         raise UnsupportedError(
             generates, "found {!r:.40}: this command generates instead of training", found[generates]
         )
     for name, means in _RENAMED.items():
-        if settled.get(name):
-            value = settled.pop(name)
-            settled |= {new: value if same is None else same for new, same in means.items()}
+        if normalized.get(name):
+            value = normalized.pop(name)
+            normalized |= {new: value if same is None else same for new, same in means.items()}
     for name in _FSDP_DTYPES:
-        if settled.get(name) == "fp32":  # what is taken where nothing is said
-            del settled[name]
-    pattern, times = str(settled.get("--hybrid-layer-pattern", "")), settled.get("--mtp-num-layers")
-    if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in settled and isinstance(times, int):
-        further = str(settled.pop("--mtp-hybrid-override-pattern"))
-        settled["--hybrid-layer-pattern"] = "/".join([pattern, *[further] * times])
-    if settled.get("--optimizer") == "dist_muon":
-        settled |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
-    if "--nproc_per_node" in settled:
-        settled.setdefault("--nnodes", 1)  # torchrun's default
-    return settled
+        if normalized.get(name) == "fp32":  # what is taken where nothing is said
+            del normalized[name]
+    pattern, times = str(normalized.get("--hybrid-layer-pattern", "")), normalized.get("--mtp-num-layers")
+    if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in normalized and isinstance(times, int):
+        further = str(normalized.pop("--mtp-hybrid-override-pattern"))
+        normalized["--hybrid-layer-pattern"] = "/".join([pattern, *[further] * times])
+    if normalized.get("--optimizer") == "dist_muon":
+        normalized |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
+    if "--nproc_per_node" in normalized:
+        normalized.setdefault("--nnodes", 1)  # torchrun's default
+    return normalized
 
 
 def uneven(found: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +238,7 @@ MEGATRON = Tool(
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
     alongside={"--num-query-groups": (_GROUPS, True)},
-    settled=arguments,
+    normalized=arguments,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",
     per_chunk="--num-layers-per-virtual-pipeline-stage",

@@ -15,7 +15,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
-from memcore.formats.settled import GPUS, PER_NODE
+from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.files import MEGATRON, uneven
@@ -82,35 +82,35 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
         raise _refuse("task_type", task, "only 'causal_lm' is supported")
 
 
-def _settled(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
     _refuse_others(found)
     notes: list[str] = []
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
-    settled = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
-    settled["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(settled["attention_backend"]))
-    if settled["attention_backend"] == "auto":
-        del settled["attention_backend"]
-    settled[_PRECISION] = _precision(found)
-    if settled.get("optimizer") == "dist_muon":
-        settled |= {"optimizer": "muon", "use_distributed_optimizer": True}
-    settled["max_length"] = _length(found)
+    normalized = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
+    normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))
+    if normalized["attention_backend"] == "auto":
+        del normalized["attention_backend"]
+    normalized[_PRECISION] = _precision(found)
+    if normalized.get("optimizer") == "dist_muon":
+        normalized |= {"optimizer": "muon", "use_distributed_optimizer": True}
+    normalized["max_length"] = _length(found)
     if found.get("packing") is True:
-        settled[_PACKED] = True
+        normalized[_PACKED] = True
     else:
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
-    if settled["max_length"] is None:
+    if normalized["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
-    settled |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
+    normalized |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
     for name, path in _OFF.items():
         if found.get(name) is not None:
-            settled[f"*{path}"] = not found[name]
+            normalized[f"*{path}"] = not found[name]
     if found.get("moe_enable_deepep") is True:
-        settled["moe_flex_dispatcher_backend"] = "deepep"
-    _unevenly(settled)
-    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+        normalized["moe_flex_dispatcher_backend"] = "deepep"
+    _unevenly(normalized)
+    return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
 def _length(found: Mapping[str, Any]) -> object:
@@ -163,20 +163,20 @@ def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
     return {_TRAINABLE: "all"} if all(learn) else {}
 
 
-def _unevenly(settled: dict[str, Any]) -> None:
+def _unevenly(normalized: dict[str, Any]) -> None:
     """Layers of each stage where the first or the last has its own number, which needs the model's."""
     names = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
-    if not any(name in settled for name in names):
+    if not any(name in normalized for name in names):
         return
     try:
-        layers = find_model(str(settled.get("model"))).num_layers
+        layers = find_model(str(normalized.get("model"))).num_layers
     except MemcoreError:
         return
-    given = {f"--{name.replace('_', '-')}": settled[name] for name in names if name in settled}
-    stages = settled.get("pipeline_model_parallel_size", 1)
+    given = {f"--{name.replace('_', '-')}": normalized[name] for name in names if name in normalized}
+    stages = normalized.get("pipeline_model_parallel_size", 1)
     found = uneven({"--num-layers": layers, "--pipeline-model-parallel-size": stages, **given})
     if found:
-        settled["pipeline_model_parallel_layout"] = next(iter(found.values()))
+        normalized["pipeline_model_parallel_layout"] = next(iter(found.values()))
 
 
 MEGATRON_SWIFT = Tool(
@@ -191,7 +191,7 @@ MEGATRON_SWIFT = Tool(
         for each in ("sft", "pt", "rlhf", "export")
     ),
     model="model",
-    settled=_settled,
+    normalized=_normalized,
     batch="global_batch_size",
     per_chunk="num_layers_per_virtual_pipeline_stage",
     keys=(

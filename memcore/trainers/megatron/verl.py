@@ -14,7 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import GPUS, PER_NODE, Settled
+from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Tool
 from memcore.trainers.megatron.swift import MEGATRON_SWIFT
 from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
@@ -38,56 +38,58 @@ _BETWEEN = ("param_offload", "grad_offload", "optimizer_offload")
 _RANKS = ("tensor", "pipeline", "context")
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A run in Megatron-LM's arguments: the actor in bf16 with fp32 masters that data-parallel ranks share."""
-    settled: dict[str, Any] = {**found, **_DEFAULTS, _FRAMEWORK: "verl", _PRECISION: "bf16-mixed"}
+    normalized: dict[str, Any] = {**found, **_DEFAULTS, _FRAMEWORK: "verl", _PRECISION: "bf16-mixed"}
     for name in found:
         place = next((each for each in _PLACES if name.startswith(each)), None)
         field = name.removeprefix(place or "")
         if place and field in _KNOWN and "." not in field:
-            settled[field] = settled.pop(name)
-    if not settled.get("recompute_granularity"):
-        for name in [name for name in settled if name.startswith("recompute_")]:
-            del settled[name]
+            normalized[field] = normalized.pop(name)
+    if not normalized.get("recompute_granularity"):
+        for name in [name for name in normalized if name.startswith("recompute_")]:
+            del normalized[name]
     notes = [
         "verl: only the actor's update is estimated; generation and scoring come before it",
         "log-probabilities of vocabulary shards are counted as a supervised loss",
     ]
-    sizes = [settled.get(f"{name}_model_parallel_size", settled.get(f"{name}_parallel_size", 1)) for name in _RANKS]
+    sizes = [
+        normalized.get(f"{name}_model_parallel_size", normalized.get(f"{name}_parallel_size", 1)) for name in _RANKS
+    ]
     context = sizes[2]
     if sizes[0] == 1:
-        del settled["sequence_parallel"]  # workers/megatron_workers.py
+        del normalized["sequence_parallel"]  # workers/megatron_workers.py
     ranks = sizes[0] * sizes[1] * context if all(isinstance(size, int) for size in sizes) else "$RANKS"
-    settled |= critic(found, notes, *(f"critic.megatron.{name}" for name in ("param_offload", "optimizer_offload")))
-    gpus(settled)
-    rollout(settled, notes)
-    lengths(settled, notes, context)
-    batch(settled, ranks)
+    normalized |= critic(found, notes, *(f"critic.megatron.{name}" for name in ("param_offload", "optimizer_offload")))
+    gpus(normalized)
+    rollout(normalized, notes)
+    lengths(normalized, notes, context)
+    batch(normalized, ranks)
     for name in ("*share", "*completion", *DEFAULTS):
-        settled.pop(name, None)
-    if settled.pop(f"{_MEGATRON}override_transformer_config.moe_enable_deepep", False) is True:
-        settled["moe_flex_dispatcher_backend"] = "deepep"
-    if settled.get("gradient_accumulation_fusion") is True:
-        del settled["gradient_accumulation_fusion"]
-    _adapter(settled)
-    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+        normalized.pop(name, None)
+    if normalized.pop(f"{_MEGATRON}override_transformer_config.moe_enable_deepep", False) is True:
+        normalized["moe_flex_dispatcher_backend"] = "deepep"
+    if normalized.get("gradient_accumulation_fusion") is True:
+        del normalized["gradient_accumulation_fusion"]
+    _adapter(normalized)
+    return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
 _LORA = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]
 """Megatron Bridge's names of all linear layers, which is what verl adapts by default (config/model/hf_model.yaml)."""
 
 
-def _adapter(settled: dict[str, Any]) -> None:
+def _adapter(normalized: dict[str, Any]) -> None:
     """Read the adapter where it has a rank; there is none otherwise."""
     start = f"{_MODEL}lora."
-    given = {name.removeprefix(start): settled.pop(name) for name in [*settled] if name.startswith(start)}
+    given = {name.removeprefix(start): normalized.pop(name) for name in [*normalized] if name.startswith(start)}
     if not given.get("rank"):
         return
     targets = given.get("target_modules", _LORA)
     if sorted(targets) != sorted(_LORA):
         message = "adapters on all linear layers are supported"
         raise UnsupportedError(f"{start}target_modules", "found {!r:.80}; {}", targets, message)
-    settled |= {_ADAPTER: given.get("type", "lora"), _RANK: given["rank"], _TARGETS: "all-linear",
+    normalized |= {_ADAPTER: given.get("type", "lora"), _RANK: given["rank"], _TARGETS: "all-linear",
                 _DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
@@ -104,7 +106,7 @@ VERL_MEGATRON = Tool(
     engines=("megatron",),
     tells=(f"{_ACTOR}megatron", "actor_rollout_ref.ref.megatron"),
     model=f"{_MODEL}path",
-    settled=_settled,
+    normalized=_normalized,
     keys=(
         *_OWN,
         Key(path=Training.micro_batch_size, name=_BATCH),

@@ -12,7 +12,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import Settled
+from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
 from memcore.trainers.nanotron.settings import NanotronSettings
@@ -33,7 +33,7 @@ _OTHERS: Mapping[str, str] = {
 """Keys of a model_config that ask for other code than its Llama's (models/llama.py), and why that matters."""
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """Refuse other networks, and pad the vocabulary (helpers.py, `_vocab_size_with_padding`)."""
     for name, value in found.items():
         asked = name.removeprefix(_CONFIG).split(".")[0]
@@ -59,7 +59,7 @@ NANOTRON = Tool(
     family="llama",
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} run_train.py --config-file {file}",
     dimensions={f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
-    settled=_settled,
+    normalized=_normalized,
     keys=(
         Key(path=Training.parameter_dtype, name="model.dtype", values={"bf16": "bfloat16"}),
         Key(path=Training.micro_batch_size, name="tokens.micro_batch_size"),

@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import GPUS, MODEL, Settled
+from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -52,7 +52,7 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A recipe of Automodel in plain words.
 
     Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16 and reduces
@@ -60,88 +60,91 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     recipes/_dist_utils.py, recipes/llm/train_ft.py, _transformers/auto_model.py, components/_peft/lora.py,
     components/loss/*.py, components/training/step_scheduler.py.
     """
-    settled: dict[str, Any] = {**found, _FRAMEWORK: "nemo-automodel"}
+    normalized: dict[str, Any] = {**found, _FRAMEWORK: "nemo-automodel"}
     notes: list[str] = []
     recipe = _last(found.get("recipe", _RECIPES[0]))
     if recipe not in _RECIPES:
         raise _refuse("recipe", found["recipe"], Message("supported: {}", joined(", ", _RECIPES)))
-    _model(settled, notes)
-    _shards(settled, notes)
-    dtype = _last(settled.pop("model.torch_dtype", "auto")).lower()
+    _model(normalized, notes)
+    _shards(normalized, notes)
+    dtype = _last(normalized.pop("model.torch_dtype", "auto")).lower()
     if dtype not in _DTYPES:
         raise _refuse("model.torch_dtype", dtype, Message("supported: {}", joined(", ", _DTYPES)))
     fp32 = _DTYPES[dtype] == "fp32"
-    settled[_PRECISION] = "bf16-mixed" if fp32 and settled[_ENGINE] == "fsdp" else _DTYPES[dtype]
-    if settled[_ENGINE] == "fsdp":
-        settled[_REDUCED] = "fp32"
-    _loss(settled)
-    _optimizer(settled)
-    _adapter(settled, notes)
-    _lengths(settled, notes)
-    _checkpoints(settled, notes)
-    settled[_CLIPS] = settled.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
-    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+    normalized[_PRECISION] = "bf16-mixed" if fp32 and normalized[_ENGINE] == "fsdp" else _DTYPES[dtype]
+    if normalized[_ENGINE] == "fsdp":
+        normalized[_REDUCED] = "fp32"
+    _loss(normalized)
+    _optimizer(normalized)
+    _adapter(normalized, notes)
+    _lengths(normalized, notes)
+    _checkpoints(normalized, notes)
+    normalized[_CLIPS] = normalized.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
+    return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
-def _model(settled: dict[str, Any], notes: list[str]) -> None:
+def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     """The model by its name, or by the class and keys of its config."""
-    target = str(settled.pop("model._target_", None))
+    target = str(normalized.pop("model._target_", None))
     if not any(name in target for name in _MODELS):
         raise _refuse("model._target_", target, Message("supported: {}", joined(", ", _MODELS)))
-    name = settled.pop("model.pretrained_model_name_or_path", None)
-    name = settled.pop("model.config.pretrained_model_name_or_path", name)
-    name = name or settled.pop("model.config", None)
+    name = normalized.pop("model.pretrained_model_name_or_path", None)
+    name = normalized.pop("model.config.pretrained_model_name_or_path", name)
+    name = name or normalized.pop("model.config", None)
     if isinstance(name, str):
-        settled[MODEL] = name
-        if "model.use_liger_kernel" not in settled:
+        normalized[MODEL] = name
+        if "model.use_liger_kernel" not in normalized:
             notes.append(
                 "model.use_liger_kernel is not given: families without Automodel's own code get Liger's kernels, which "
                 "are not counted; set them with --implementation liger"
             )
         return
-    kind = _CLASS.search(str(settled.pop("model.config._target_", "")))
+    kind = _CLASS.search(str(normalized.pop("model.config._target_", "")))
     if kind is not None:
         start = "model.config."
-        keys = {key.removeprefix(start): settled.pop(key) for key in [*settled] if key.startswith(start)}
-        settled[MODEL] = {"model_type": kind[1], **keys}
+        keys = {key.removeprefix(start): normalized.pop(key) for key in [*normalized] if key.startswith(start)}
+        normalized[MODEL] = {"model_type": kind[1], **keys}
 
 
-def _shards(settled: dict[str, Any], notes: list[str]) -> None:
+def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
     """The engine, and how ranks share the model."""
     start = "distributed."
-    strategy = str(settled.pop(f"{start}strategy", "fsdp2"))
+    strategy = str(normalized.pop(f"{start}strategy", "fsdp2"))
     if strategy not in _STRATEGIES:
         raise _refuse(f"{start}strategy", strategy, Message("supported: {}", joined(", ", _STRATEGIES)))
-    settled[_ENGINE], settled[_VERSION] = _STRATEGIES[strategy]
+    normalized[_ENGINE], normalized[_VERSION] = _STRATEGIES[strategy]
     for name in ("dp_size", "dp_replicate_size", "tp_size", "cp_size", "pp_size", "ep_size"):
-        if settled.get(f"{start}{name}") in _OFF:
-            settled.pop(f"{start}{name}", None)
-    sizes = [settled.get(f"{start}{name}", 1) for name in ("tp_size", "cp_size", "pp_size", "ep_size")]
-    if settled.get(f"{start}dp_size", settled.get(GPUS)) == 1 and all(size == 1 for size in sizes):
-        settled[_ENGINE], settled[_VERSION] = "none", None  # a world of one is not sharded (fsdp2.py, `parallelize`)
-    copies = settled.pop(f"{start}dp_replicate_size", 1)
-    ranks = settled.get(f"{start}dp_size")
+        if normalized.get(f"{start}{name}") in _OFF:
+            normalized.pop(f"{start}{name}", None)
+    sizes = [normalized.get(f"{start}{name}", 1) for name in ("tp_size", "cp_size", "pp_size", "ep_size")]
+    if normalized.get(f"{start}dp_size", normalized.get(GPUS)) == 1 and all(size == 1 for size in sizes):
+        normalized[_ENGINE], normalized[_VERSION] = (
+            "none",
+            None,
+        )  # a world of one is not sharded (fsdp2.py, `parallelize`)
+    copies = normalized.pop(f"{start}dp_replicate_size", 1)
+    ranks = normalized.get(f"{start}dp_size")
     if copies != 1 and isinstance(ranks, int) and isinstance(copies, int) and ranks % copies == 0:
-        settled[_SHARDS] = ranks // copies
+        normalized[_SHARDS] = ranks // copies
     elif copies != 1:
         notes.append(Message("distributed.dp_replicate_size is {}: set the number of sharding ranks with --dp-shard",
                              copies))  # fmt: skip
 
 
-def _loss(settled: dict[str, Any]) -> None:
+def _loss(normalized: dict[str, Any]) -> None:
     """The loss, which is computed outside of the model."""
-    target = settled.pop("loss_fn._target_", "MaskedCrossEntropy")
+    target = normalized.pop("loss_fn._target_", "MaskedCrossEntropy")
     loss = _last(target)
     if loss not in _LOSSES:
         raise _refuse("loss_fn._target_", target, Message("supported: {}", joined(", ", _LOSSES)))
-    upcast = settled.pop("loss_fn.fp32_upcast", True)
-    settled[_LOSS] = "cross-entropy" if loss == "MaskedCrossEntropy" and upcast is False else _LOSSES[loss]
+    upcast = normalized.pop("loss_fn.fp32_upcast", True)
+    normalized[_LOSS] = "cross-entropy" if loss == "MaskedCrossEntropy" and upcast is False else _LOSSES[loss]
     if loss == "MaskedCrossEntropy":
-        settled[_SHIFT] = "labels-preshifted"
+        normalized[_SHIFT] = "labels-preshifted"
 
 
-def _optimizer(settled: dict[str, Any]) -> None:
-    target = str(settled.pop("optimizer._target_", "torch.optim.AdamW"))
+def _optimizer(normalized: dict[str, Any]) -> None:
+    target = str(normalized.pop("optimizer._target_", "torch.optim.AdamW"))
     if "FusedAdam" in target:
         raise _refuse(
             "optimizer._target_",
@@ -151,25 +154,25 @@ def _optimizer(settled: dict[str, Any]) -> None:
         )
     if target not in _OPTIMIZERS:
         raise _refuse("optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS)))
-    settled[_OPTIMIZER], how = _OPTIMIZERS[target]
-    fused, foreach = settled.pop("optimizer.fused", None), settled.pop("optimizer.foreach", None)
+    normalized[_OPTIMIZER], how = _OPTIMIZERS[target]
+    fused, foreach = normalized.pop("optimizer.fused", None), normalized.pop("optimizer.foreach", None)
     how = how or ("fused" if fused is True else "for-loop" if foreach is False else None)
-    settled[_HOW] = how
+    normalized[_HOW] = how
 
 
-def _adapter(settled: dict[str, Any], notes: list[str]) -> None:
+def _adapter(normalized: dict[str, Any], notes: list[str]) -> None:
     """LoRA, and quantized weights under it."""
     start = "peft."
-    given = {name for name in settled if name.startswith(start)}
-    if given and _last(settled.pop(f"{start}_target_", "PeftConfig")) != "PeftConfig":
+    given = {name for name in normalized if name.startswith(start)}
+    if given and _last(normalized.pop(f"{start}_target_", "PeftConfig")) != "PeftConfig":
         raise _refuse(f"{start}_target_", "", "supported: PeftConfig")
     if given:
-        settled[_ADAPTER] = "dora" if settled.pop(f"{start}use_dora", False) is True else "lora"
-        settled.setdefault(f"{start}dim", 8)
-        settled[_TARGETS] = _targets(settled.pop(f"{start}target_modules", []))
-        if settled.pop(f"{start}match_all_linear", False) is True:
-            settled[_TARGETS] = "all-linear"
-        left = settled.pop(f"{start}exclude_modules", None)
+        normalized[_ADAPTER] = "dora" if normalized.pop(f"{start}use_dora", False) is True else "lora"
+        normalized.setdefault(f"{start}dim", 8)
+        normalized[_TARGETS] = _targets(normalized.pop(f"{start}target_modules", []))
+        if normalized.pop(f"{start}match_all_linear", False) is True:
+            normalized[_TARGETS] = "all-linear"
+        left = normalized.pop(f"{start}exclude_modules", None)
         listed = left if isinstance(left, list) else [left] if left else []
         if [each for each in listed if not re.search("lm_head|vision|visual|audio|router|gate$", str(each))]:
             notes.append(
@@ -178,12 +181,12 @@ def _adapter(settled: dict[str, Any], notes: list[str]) -> None:
                     joined(", ", listed),
                 )
             )
-    if settled.pop("quantization.load_in_4bit", False) is True:
-        double = settled.pop("quantization.bnb_4bit_use_double_quant", False) is True
-        kind = str(settled.pop("quantization.bnb_4bit_quant_type", "nf4"))
-        settled[_BITS] = f"{kind}-double" if double else kind
-    elif settled.pop("quantization.load_in_8bit", False) is True:
-        settled[_BITS] = "int8"
+    if normalized.pop("quantization.load_in_4bit", False) is True:
+        double = normalized.pop("quantization.bnb_4bit_use_double_quant", False) is True
+        kind = str(normalized.pop("quantization.bnb_4bit_quant_type", "nf4"))
+        normalized[_BITS] = f"{kind}-double" if double else kind
+    elif normalized.pop("quantization.load_in_8bit", False) is True:
+        normalized[_BITS] = "int8"
 
 
 def _targets(found: object) -> object:
@@ -195,34 +198,34 @@ def _targets(found: object) -> object:
     return list(dict.fromkeys(ends))
 
 
-def _lengths(settled: dict[str, Any], notes: list[str]) -> None:
+def _lengths(normalized: dict[str, Any], notes: list[str]) -> None:
     """Tokens of a sequence, where packing or the data set says it."""
-    packed = settled.pop("packed_sequence.packed_sequence_size", 0)
+    packed = normalized.pop("packed_sequence.packed_sequence_size", 0)
     if packed not in _OFF:
-        settled |= {_LENGTH: packed, _PACKED: True}
+        normalized |= {_LENGTH: packed, _PACKED: True}
         return
-    settled[_LENGTH] = next((settled[name] for name in _LENGTHS if settled.get(name) not in _OFF), None)
-    if settled[_LENGTH] is None:
+    normalized[_LENGTH] = next((normalized[name] for name in _LENGTHS if normalized.get(name) not in _OFF), None)
+    if normalized[_LENGTH] is None:
         notes.append("no sequence length is given, so it depends on the data; set the length with --seq")
 
 
-def _checkpoints(settled: dict[str, Any], notes: list[str]) -> None:
+def _checkpoints(normalized: dict[str, Any], notes: list[str]) -> None:
     """Checkpoints of whole layers where experts are shared out, else of attention, norms and feed-forward layers apart.
 
     Source: components/distributed/activation_checkpointing.py, `apply_submodule_checkpointing`; components/moe/
     parallelizer.py, `apply_ac`.
     """
-    earlier = settled.pop("parallelizer.activation_checkpointing", False)  # before distributed had it
-    said = settled.pop("distributed.activation_checkpointing", earlier)
+    earlier = normalized.pop("parallelizer.activation_checkpointing", False)  # before distributed had it
+    said = normalized.pop("distributed.activation_checkpointing", earlier)
     if said in (True, "full"):
-        settled[_POLICY] = "full"
-        if "distributed.ep_size" not in settled:
+        normalized[_POLICY] = "full"
+        if "distributed.ep_size" not in normalized:
             notes.append(
                 "attention, norms and feed-forward layers are checkpointed separately, keeping up to four inputs per "
                 "layer: counted as whole layers, which keep one"
             )
     elif said == "selective":
-        settled[_POLICY] = "selective"
+        normalized[_POLICY] = "selective"
     elif said not in _OFF:
         raise _refuse("distributed.activation_checkpointing", said, "supported: true, false, 'full' and 'selective'")
 
@@ -275,7 +278,7 @@ AUTOMODEL = Tool(
         Meaning(sets={TorchSettings.cpu_offload: True},
                 keys={"distributed.offload_policy._target_": "torch.distributed.fsdp.CPUOffloadPolicy"}),
     ),
-    settled=_settled,
+    normalized=_normalized,
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
              "parallelizer.activation_checkpointing", "loss_fn*", "optimizer*", "peft*", "quantization*",
              "packed_sequence*", "clip_grad_norm*", *_LENGTHS),

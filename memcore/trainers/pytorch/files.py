@@ -9,7 +9,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Settled
+from memcore.formats.normalized import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.foundry import FOUNDRY
@@ -46,43 +46,43 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
 """torchtitan's flavors (models/*/__init__.py) that are models of the catalog."""
 
 
-def flavored(found: Mapping[str, Any]) -> Settled:
+def flavored(found: Mapping[str, Any]) -> Normalized:
     """torchtitan's flavor of a model, copies of the shards, and float8 products."""
-    settled = dict(found)
+    normalized = dict(found)
     if REFUSED in found:
         raise UnsupportedError("model_spec", "found {}, which is not supported yet", found[REFUSED])
     flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
     name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
-        settled |= {MODEL: name}
-        del settled["model.name"], settled["model.flavor"]
+        normalized |= {MODEL: name}
+        del normalized["model.name"], normalized["model.flavor"]
     copies, shards = (
         found.get("parallelism.data_parallel_replicate_degree"),
         found.get("parallelism.data_parallel_shard_degree", -1),
     )
     if copies == 1:
-        del settled["parallelism.data_parallel_replicate_degree"]
+        del normalized["parallelism.data_parallel_replicate_degree"]
     elif isinstance(copies, int) and isinstance(shards, int) and shards > 0:
-        del settled["parallelism.data_parallel_replicate_degree"]
-        settled[RANKS] = copies * shards
+        del normalized["parallelism.data_parallel_replicate_degree"]
+        normalized[RANKS] = copies * shards
     converters = found.get("model.converters")
     listed = converters.split(",") if isinstance(converters, str) else converters
     if listed in ([], ["float8"]):
-        settled["model.converters"] = ["quantize.linear.float8"] if listed else ""
-    _of_mode(settled)
-    return settled, ()
+        normalized["model.converters"] = ["quantize.linear.float8"] if listed else ""
+    _of_mode(normalized)
+    return normalized, ()
 
 
-def _of_mode(settled: dict[str, Any]) -> None:
+def _of_mode(normalized: dict[str, Any]) -> None:
     """What torchtitan's mode of checkpoints reads: an option if it is selective, a budget if the compiler decides."""
-    mode = settled.get(MODE, "selective")
+    mode = normalized.get(MODE, "selective")
     if mode != "selective":
-        settled.pop("activation_checkpoint.selective_ac_option", None)
+        normalized.pop("activation_checkpoint.selective_ac_option", None)
     if mode == BY_BUDGET:
-        settled[MODE] = "none"
-        settled.setdefault(BUDGET, 0.5)
+        normalized[MODE] = "none"
+        normalized.setdefault(BUDGET, 0.5)
     else:
-        settled.pop(BUDGET, None)
+        normalized.pop(BUDGET, None)
 
 
 TORCHTITAN = Tool(
@@ -160,7 +160,7 @@ TORCHTITAN = Tool(
         Meaning(sets={Training.precision: "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),
     ),
     model=MODEL,
-    settled=flavored,
+    normalized=flavored,
     alongside={BUDGET: (MODE, BY_BUDGET)},
     batch="training.global_batch_size",
     defaults={Training.micro_batch_size: 8, Training.sequence_length: 2048,
@@ -180,7 +180,7 @@ TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 SHARES: Mapping[str, Share] = {
-    "settled": Share(
+    "normalized": Share(
         keys=(
             Key(path=TorchSettings.reshard_after_forward, name=RESHARD),
             Key(path=TorchSettings.cpu_offload, name=OFFLOAD),

@@ -9,7 +9,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled, filled
+from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -42,33 +42,33 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A config of LLM Foundry in plain words.
 
     Weights are in fp32, in shards, and gathered in 16 bits. Source: LLM Foundry 0.22, utils/config_utils.py
     (`TrainConfig`), command_utils/train.py, models/mpt/{configuration,modeling}_mpt.py; Composer 0.32.
     """
-    settled: dict[str, Any] = {name: _plain(found, value) for name, value in found.items()}
-    settled[_FRAMEWORK] = "llm-foundry"
+    normalized: dict[str, Any] = {name: _plain(found, value) for name, value in found.items()}
+    normalized[_FRAMEWORK] = "llm-foundry"
     notes: list[str] = []
-    _model(settled, notes)
-    word = str(settled.pop("precision", "amp_bf16"))
+    _model(normalized, notes)
+    word = str(normalized.pop("precision", "amp_bf16"))
     if word not in _PRECISIONS:
         raise _refuse("precision", word, Message("supported: {}", joined(", ", _PRECISIONS)))
-    settled[_PRECISION] = _PRECISIONS[word]
-    _sharding(settled)
-    name = settled.pop("optimizer.name", "decoupled_adamw")
+    normalized[_PRECISION] = _PRECISIONS[word]
+    _sharding(normalized)
+    name = normalized.pop("optimizer.name", "decoupled_adamw")
     if name not in _OPTIMIZERS:
         raise _refuse("optimizer.name", name, Message("supported: {}", joined(", ", _OPTIMIZERS)))
-    settled[_OPTIMIZER], settled[_HOW] = _OPTIMIZERS[str(name)]
-    settled[_CLIPS] = "algorithms.gradient_clipping.clipping_threshold" in settled
-    each = settled.pop("device_train_microbatch_size", "auto")
+    normalized[_OPTIMIZER], normalized[_HOW] = _OPTIMIZERS[str(name)]
+    normalized[_CLIPS] = "algorithms.gradient_clipping.clipping_threshold" in normalized
+    each = normalized.pop("device_train_microbatch_size", "auto")
     if isinstance(each, int):
-        settled[_BATCH] = each
+        normalized[_BATCH] = each
     else:
         notes.append("device_train_microbatch_size is auto, the largest that fits: `memcore solve --for micro-batch` "
                      "finds it; 1 is assumed")  # fmt: skip
-    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+    return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
 def _plain(found: Mapping[str, Any], value: object) -> object:
@@ -77,47 +77,47 @@ def _plain(found: Mapping[str, Any], value: object) -> object:
     return filled({f"variables.{name}": each for name, each in found.items()}, other) if other is value else other
 
 
-def _model(settled: dict[str, Any], notes: list[str]) -> None:
+def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     """MPT by its sizes, or a model of Hugging Face by its name."""
-    kind = settled.pop("model.name", "hf_causal_lm")
-    kernel = settled.pop(
-        "model.attn_config.attn_impl", settled.pop("model.config_overrides.attn_config.attn_impl", None)
+    kind = normalized.pop("model.name", "hf_causal_lm")
+    kernel = normalized.pop(
+        "model.attn_config.attn_impl", normalized.pop("model.config_overrides.attn_config.attn_impl", None)
     )
-    if settled.pop("model.use_flash_attention_2", False) is True:
+    if normalized.pop("model.use_flash_attention_2", False) is True:
         kernel = "flash"
-    settled[_ATTENTION] = _KERNELS.get(str(kernel))
+    normalized[_ATTENTION] = _KERNELS.get(str(kernel))
     if kind == "hf_causal_lm":
-        settled[MODEL] = settled.pop("model.pretrained_model_name_or_path", None)
-        if any(name.startswith("model.peft_config.") for name in settled):
-            settled[_ADAPTER] = "lora"
+        normalized[MODEL] = normalized.pop("model.pretrained_model_name_or_path", None)
+        if any(name.startswith("model.peft_config.") for name in normalized):
+            normalized[_ADAPTER] = "lora"
         return
     if kind != "mpt_causal_lm":
         raise _refuse("model.name", kind, "supported: mpt_causal_lm, hf_causal_lm")
-    sizes = {ours: settled.pop(f"model.{name}") for name, ours in _MPT.items() if f"model.{name}" in settled}
-    wide, ratio = sizes.get("n_embd"), settled.pop("model.expansion_ratio", 4)
+    sizes = {ours: normalized.pop(f"model.{name}") for name, ours in _MPT.items() if f"model.{name}" in normalized}
+    wide, ratio = sizes.get("n_embd"), normalized.pop("model.expansion_ratio", 4)
     inner = {"n_inner": wide * ratio} if isinstance(wide, int) and isinstance(ratio, int) else {}
-    settled |= {MODEL: {"model_type": "gpt2", **_UNLIKE, **sizes, **inner}, _LOSS: "cross-entropy"}
+    normalized |= {MODEL: {"model_type": "gpt2", **_UNLIKE, **sizes, **inner}, _LOSS: "cross-entropy"}
     notes.append("MPT is counted as a GPT-2 of the same sizes, which has the same layers")
 
 
-def _sharding(settled: dict[str, Any]) -> None:
+def _sharding(normalized: dict[str, Any]) -> None:
     """FSDP's words, which are Composer's for PyTorch's first version."""
-    given = any(name.startswith(_FSDP) for name in settled)
-    several = settled.get(GPUS, 2) != 1
-    settled[ENGINE] = "fsdp" if given and several else "ddp" if settled.get(GPUS, 1) != 1 else "none"
-    strategy = str(settled.pop(f"{_FSDP}sharding_strategy", "FULL_SHARD"))
-    mixed = str(settled.pop(f"{_FSDP}mixed_precision", "DEFAULT"))
+    given = any(name.startswith(_FSDP) for name in normalized)
+    several = normalized.get(GPUS, 2) != 1
+    normalized[ENGINE] = "fsdp" if given and several else "ddp" if normalized.get(GPUS, 1) != 1 else "none"
+    strategy = str(normalized.pop(f"{_FSDP}sharding_strategy", "FULL_SHARD"))
+    mixed = str(normalized.pop(f"{_FSDP}mixed_precision", "DEFAULT"))
     if given and several:
         if strategy not in _STRATEGIES or mixed not in _REDUCES:
             key = "sharding_strategy" if strategy not in _STRATEGIES else "mixed_precision"
             raise _refuse(f"{_FSDP}{key}", strategy if key[0] == "s" else mixed, "this value is not supported yet")
-        settled |= {_VERSION: 1, _REDUCED: _REDUCES[mixed]}
-        settled |= {} if _STRATEGIES[strategy] else {_RESHARD: False}
-    kept = settled.pop(f"{_FSDP}activation_checkpointing", False)
-    reentrant = settled.pop(f"{_FSDP}activation_checkpointing_reentrant", False)
-    settled |= {_POLICY: "full", _REENTRANT: reentrant} if kept is True else {}
-    if settled.pop(f"{_FSDP}activation_cpu_offload", False) is True:
-        settled[_OFFLOADED] = "cpu"
+        normalized |= {_VERSION: 1, _REDUCED: _REDUCES[mixed]}
+        normalized |= {} if _STRATEGIES[strategy] else {_RESHARD: False}
+    kept = normalized.pop(f"{_FSDP}activation_checkpointing", False)
+    reentrant = normalized.pop(f"{_FSDP}activation_checkpointing_reentrant", False)
+    normalized |= {_POLICY: "full", _REENTRANT: reentrant} if kept is True else {}
+    if normalized.pop(f"{_FSDP}activation_cpu_offload", False) is True:
+        normalized[_OFFLOADED] = "cpu"
 
 
 FOUNDRY = Tool(
@@ -151,7 +151,7 @@ FOUNDRY = Tool(
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Hardware.num_gpus, name=GPUS),
     ),
-    settled=_settled,
+    normalized=_normalized,
     settles=("model.name", "model.d_model", "model.n_*", "model.expansion_ratio", "model.max_seq_len",
              "model.vocab_size", "model.attn_config*", "model.pretrained_model_name_or_path", "model.use_flash*",
              "model.config_overrides.attn_config*", "precision", "optimizer.name", "device_train_microbatch_size",

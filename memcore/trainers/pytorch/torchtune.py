@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import ENGINE, GPUS, MODEL, Settled, filled
+from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -75,73 +75,73 @@ _PREFERENCES: Mapping[str, str] = {"DPOLoss": "dpo", "RSOLoss": "dpo", "SimPOLos
 _REFUSED = ("teacher_model", "ref_policy", "reward_and_value_model", "quantizer", "enable_fp8_training", "generations")
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A config of torchtune in plain words.
 
     Weights, gradients and states have the recipe's dtype, adapters too; recipes for several GPUs shard with FSDP2.
     Sources: torchtune 0.6.1, recipes/*.py, torchtune/training/_distributed.py, models/*/_component_builders.py.
     """
-    settled: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
-    recipe = str(settled.pop(RECIPE, ""))
-    for name, value in settled.items():
+    normalized: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
+    recipe = str(normalized.pop(RECIPE, ""))
+    for name, value in normalized.items():
         if name.partition(".")[0] in _REFUSED and value is not False:
             raise UnsupportedError(name, "found {!r:.80}; torchtune is supported for full fine-tuning and LoRA", value)
     notes: list[str] = []
-    _model(settled, notes)
-    optimizer = str(settled.pop("optimizer._component_", None))
+    _model(normalized, notes)
+    optimizer = str(normalized.pop("optimizer._component_", None))
     if optimizer not in _OPTIMIZERS:
         raise UnsupportedError(
             "optimizer._component_", "found {!r}; supported here: {}", optimizer, joined(", ", _OPTIMIZERS)
         )
-    settled[_OPTIMIZER], how = _OPTIMIZERS[optimizer]
-    if settled.pop("optimizer.fused", False) is True or how:
-        settled[_HOW] = how or "fused"
-    loss = str(settled.get("loss._component_", "")).rpartition(".")[2]
+    normalized[_OPTIMIZER], how = _OPTIMIZERS[optimizer]
+    if normalized.pop("optimizer.fused", False) is True or how:
+        normalized[_HOW] = how or "fused"
+    loss = str(normalized.get("loss._component_", "")).rpartition(".")[2]
     if loss not in (*_LOSSES, *_PREFERENCES):
         every = joined(", ", (*_LOSSES, *_PREFERENCES))
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
-    settled |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
-    settled[_CLIPS] = settled.pop("clip_grad_norm", None) is not None
+    normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
+    normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
     if several or found.get(GPUS, 1) != 1:
-        settled |= {ENGINE: "fsdp", _NAME: 2}
+        normalized |= {ENGINE: "fsdp", _NAME: 2}
     elif not recipe:
         notes.append("the recipe is not named: a single-device recipe is assumed")
-    if settled.get("data_parallel_shard_dim") == -1:
-        del settled["data_parallel_shard_dim"]
-    if settled.get("tokenizer.max_seq_len") is None:
+    if normalized.get("data_parallel_shard_dim") == -1:
+        del normalized["data_parallel_shard_dim"]
+    if normalized.get("tokenizer.max_seq_len") is None:
         notes.append(
             "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
         )
-    return {_FRAMEWORK: "torchtune", **settled}, tuple(notes)
+    return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
 
 
-def _model(settled: dict[str, Any], notes: list[str]) -> None:
+def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     """The model, and the adapter that its builder adds."""
-    builder = str(settled.pop("model._component_", "")).rpartition(".")[2]
+    builder = str(normalized.pop("model._component_", "")).rpartition(".")[2]
     bare = re.sub(r"^q?lora_", "", builder)
-    frozen = next((name for name in settled if name.startswith("model.") and name.endswith("_trainable")), None)
+    frozen = next((name for name in normalized if name.startswith("model.") and name.endswith("_trainable")), None)
     if frozen is not None:
         raise UnsupportedError(frozen, "training a part of a model is not supported for torchtune yet; leave it out")
     hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
     if hub_id is None:
         raise UnsupportedError("model._component_", "found {!r}; known builders are {}", builder, joined(", ", MODELS))
-    settled[MODEL] = hub_id
+    normalized[MODEL] = hub_id
     if bare == builder:
         return
-    places = [_PLACES.get(each, each) for each in settled.pop("model.lora_attn_modules", ["q_proj", "v_proj"])]
-    if settled.pop("model.apply_lora_to_mlp", False) is True:
+    places = [_PLACES.get(each, each) for each in normalized.pop("model.lora_attn_modules", ["q_proj", "v_proj"])]
+    if normalized.pop("model.apply_lora_to_mlp", False) is True:
         places += ["gate_proj", "down_proj", "up_proj"]
-    if settled.pop("model.apply_lora_to_output", False) is True:
+    if normalized.pop("model.apply_lora_to_output", False) is True:
         places.append("lm_head")
     if bare.startswith(("phi3", "phi4")):
         together = list(dict.fromkeys(_TOGETHER.get(each, each) for each in places))
         notes.append(Message("adapters of {} are counted as those of {}, one matrix in transformers",
                              joined(", ", places), joined(", ", together)))  # fmt: skip
         places = together
-    settled |= {_ADAPTER: "dora" if settled.pop("model.use_dora", False) is True else "lora", _TARGETS: places}
+    normalized |= {_ADAPTER: "dora" if normalized.pop("model.use_dora", False) is True else "lora", _TARGETS: places}
     if builder.startswith("qlora_"):
-        settled[_BITS] = "nf4-double"
+        normalized[_BITS] = "nf4-double"
         notes.append("torchao's NF4, whose scales are in 8 bits, is taken as bitsandbytes' with double quantization")
 
 
@@ -187,7 +187,7 @@ TORCHTUNE = Tool(
         ),
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"enable_activation_offloading": True}),
     ),
-    settled=_settled,
+    normalized=_normalized,
     settles=("model._component_", "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
              "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm",
              "teacher_model.*", "ref_policy*", "quantizer.*"),

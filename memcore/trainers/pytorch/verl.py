@@ -11,7 +11,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.settled import GPUS, PER_NODE, Settled
+from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.tools.derived import gpus_of
@@ -43,7 +43,7 @@ def _refuse(key: str, value: object, why: str) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; {}", value, why)
 
 
-def _settled(found: Mapping[str, Any]) -> Settled:
+def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A run of verl in plain words.
 
     The actor has fp32 weights under FSDP1, which computes in bf16 and reduces in fp32; its padding is removed, and
@@ -52,38 +52,38 @@ def _settled(found: Mapping[str, Any]) -> Settled:
     dp_actor.py, trainer/ppo/ray_trainer.py, trainer/config/*.yaml.
     """
     _refuse_others(found)
-    settled: dict[str, Any] = {**found, _FRAMEWORK: "verl", _METHOD: "grpo", _ENGINE: "fsdp"}
+    normalized: dict[str, Any] = {**found, _FRAMEWORK: "verl", _METHOD: "grpo", _ENGINE: "fsdp"}
     notes: list[str] = ["verl: only the actor's update is estimated; generation and scoring come before it"]
-    strategy = str(settled.pop(f"{_ACTOR}strategy", "fsdp"))
-    settled[_VERSION] = 2 if strategy == "fsdp2" else 1
-    fp32 = str(settled.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
-    settled[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
-    reduced = str(settled.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
-    settled[_REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
-    settled[_ATTENTION] = str(settled.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
-    settled |= critic(
+    strategy = str(normalized.pop(f"{_ACTOR}strategy", "fsdp"))
+    normalized[_VERSION] = 2 if strategy == "fsdp2" else 1
+    fp32 = str(normalized.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
+    normalized[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
+    reduced = str(normalized.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
+    normalized[_REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
+    normalized[_ATTENTION] = str(normalized.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
+    normalized |= critic(
         found, notes, *(f"critic.model.fsdp_config.{name}" for name in ("param_offload", "optimizer_offload"))
     )
-    gpus(settled)
-    rollout(settled, notes)
-    ranks = settled.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
-    lengths(settled, notes, ranks)
-    batch(settled, ranks)
-    if settled.pop(f"{_MODEL}use_fused_kernels", False) is True:
-        settled[_LOSS] = "fused-linear"
-    if settled.pop(f"{_MODEL}enable_gradient_checkpointing", True) is not False:
-        settled |= {_POLICY: "full", _REENTRANT: False}
+    gpus(normalized)
+    rollout(normalized, notes)
+    ranks = normalized.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
+    lengths(normalized, notes, ranks)
+    batch(normalized, ranks)
+    if normalized.pop(f"{_MODEL}use_fused_kernels", False) is True:
+        normalized[_LOSS] = "fused-linear"
+    if normalized.pop(f"{_MODEL}enable_gradient_checkpointing", True) is not False:
+        normalized |= {_POLICY: "full", _REENTRANT: False}
     else:
-        settled[_POLICY] = "none"
+        normalized[_POLICY] = "none"
     for name in DEFAULTS:
-        settled.pop(name, None)
-    rank = settled.pop(f"{_MODEL}lora_rank", 0)
+        normalized.pop(name, None)
+    rank = normalized.pop(f"{_MODEL}lora_rank", 0)
     if isinstance(rank, int) and rank > 0:
-        settled |= {_ADAPTER: "lora", _RANK: rank}
-        settled.setdefault(f"{_MODEL}target_modules", "all-linear")
+        normalized |= {_ADAPTER: "lora", _RANK: rank}
+        normalized.setdefault(f"{_MODEL}target_modules", "all-linear")
     else:
-        settled.pop(f"{_MODEL}target_modules", None)
-    return {name: value for name, value in settled.items() if value is not None}, tuple(notes)
+        normalized.pop(f"{_MODEL}target_modules", None)
+    return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
@@ -114,62 +114,62 @@ def critic(found: Mapping[str, Any], notes: list[str], *places: str) -> dict[str
     return {CRITIC: True}
 
 
-def gpus(settled: dict[str, Any]) -> None:
+def gpus(normalized: dict[str, Any]) -> None:
     """The GPUs, those over which FSDP shards, and those that share sequences."""
-    each, nodes = settled.pop("trainer.n_gpus_per_node", 8), settled.pop("trainer.nnodes", 1)
+    each, nodes = normalized.pop("trainer.n_gpus_per_node", 8), normalized.pop("trainer.nnodes", 1)
     if isinstance(each, int) and isinstance(nodes, int):
-        settled |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
-    if settled.get(f"{_FSDP}fsdp_size") == -1:
-        del settled[f"{_FSDP}fsdp_size"]
+        normalized |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
+    if normalized.get(f"{_FSDP}fsdp_size") == -1:
+        del normalized[f"{_FSDP}fsdp_size"]
 
 
-def rollout(settled: dict[str, Any], notes: list[str]) -> None:
+def rollout(normalized: dict[str, Any], notes: list[str]) -> None:
     """Log-probabilities of a reference are there before the update, and its weights in host memory."""
-    share = settled.pop(f"{_ROLLOUT}gpu_memory_utilization", DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
-    if settled.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
-        settled[_SHARE] = share
+    share = normalized.pop(f"{_ROLLOUT}gpu_memory_utilization", DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
+    if normalized.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
+        normalized[_SHARE] = share
         notes.append(Message("{} keeps {} of the GPU during the update", f"{_ROLLOUT}name", share))
 
 
-def _number(settled: Mapping[str, Any], key: str) -> Any:
-    return settled.get(key, DEFAULTS[key])
+def _number(normalized: Mapping[str, Any], key: str) -> Any:
+    return normalized.get(key, DEFAULTS[key])
 
 
-def lengths(settled: dict[str, Any], notes: list[str], ranks: object) -> None:
+def lengths(normalized: dict[str, Any], notes: list[str], ranks: object) -> None:
     """Tokens of a micro-batch: prompts and answers in full, or as many as are packed; `ranks` share a sequence."""
-    prompt, answer = _number(settled, "data.max_prompt_length"), _number(settled, "data.max_response_length")
+    prompt, answer = _number(normalized, "data.max_prompt_length"), _number(normalized, "data.max_response_length")
     whole = prompt + answer if isinstance(prompt, int) and isinstance(answer, int) else "$LENGTH"
-    settled[_PACKED] = settled.pop(f"{_MODEL}use_remove_padding", True) is not False
-    if settled.pop(f"{_ACTOR}use_dynamic_bsz", False) is True:
-        tokens = _number(settled, f"{_ACTOR}ppo_max_token_len_per_gpu")
-        settled[_BATCH] = 1
+    normalized[_PACKED] = normalized.pop(f"{_MODEL}use_remove_padding", True) is not False
+    if normalized.pop(f"{_ACTOR}use_dynamic_bsz", False) is True:
+        tokens = _number(normalized, f"{_ACTOR}ppo_max_token_len_per_gpu")
+        normalized[_BATCH] = 1
         if isinstance(tokens, int) and isinstance(ranks, int):
-            settled[_LENGTH] = tokens * ranks
+            normalized[_LENGTH] = tokens * ranks
             notes.append("sequences are packed up to ppo_max_token_len_per_gpu tokens: counted as one sequence")
     else:
-        settled[_LENGTH] = whole
+        normalized[_LENGTH] = whole
         notes.append("each sequence is counted with max_prompt_length + max_response_length tokens")
-    settled[_COMPLETION] = settled.get(_LENGTH)  # logits of prompts too (`_forward_micro_batch`)
+    normalized[_COMPLETION] = normalized.get(_LENGTH)  # logits of prompts too (`_forward_micro_batch`)
 
 
-def batch(settled: dict[str, Any], ranks: object) -> None:
+def batch(normalized: dict[str, Any], ranks: object) -> None:
     """Micro-batches of a step: a mini-batch counts prompts, of which each has several answers (fsdp_workers.py).
 
     `ranks` work on the same sequences.
     """
     key = f"{_ACTOR}ppo_micro_batch_size_per_gpu"
-    world = settled.get(GPUS)
-    former = settled.pop(f"{_ACTOR}ppo_micro_batch_size", None)  # of all GPUs
+    world = normalized.get(GPUS)
+    former = normalized.pop(f"{_ACTOR}ppo_micro_batch_size", None)  # of all GPUs
     given = former * ranks // world if isinstance(former, int) and world and isinstance(ranks, int) else None
-    each = settled.setdefault(_BATCH, settled.pop(key, given))
-    prompts, answers = _number(settled, f"{_ACTOR}ppo_mini_batch_size"), _number(settled, f"{_ROLLOUT}n")
+    each = normalized.setdefault(_BATCH, normalized.pop(key, given))
+    prompts, answers = _number(normalized, f"{_ACTOR}ppo_mini_batch_size"), _number(normalized, f"{_ROLLOUT}n")
     if each is None:
         raise _refuse(key, None, "set the micro-batch size")
     if not (isinstance(world, int) and isinstance(ranks, int) and 0 < ranks <= world and world % ranks == 0):
         return
     if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers)):
         mine = max(1, prompts * answers * ranks // world)
-        settled[_STEPS] = max(1, -(-mine // each))
+        normalized[_STEPS] = max(1, -(-mine // each))
 
 
 def _written(config: Config) -> dict[str, Any]:
@@ -256,7 +256,7 @@ VERL = Tool(
         Meaning(sets={Training.optimizer.name: "adam"}, keys={f"{_ACTOR}optim.optimizer": "Adam"}),
         Meaning(sets={Training.optimizer.name: "sgd"}, keys={f"{_ACTOR}optim.optimizer": "SGD"}),
     ),
-    settled=_settled,
+    normalized=_normalized,
     settles=("algorithm.adv_estimator", "trainer.n_gpus_per_node", "trainer.nnodes", "data.max_prompt_length",
              "data.max_response_length", f"{_ACTOR}ppo_*", f"{_ACTOR}use_dynamic_bsz", f"{_ACTOR}strategy",
              f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
@@ -277,36 +277,36 @@ VERL = Tool(
 )  # fmt: skip
 
 
-def _supervised(found: Mapping[str, Any]) -> Settled:
+def _supervised(found: Mapping[str, Any]) -> Normalized:
     """verl's supervised fine-tuning: fp32 weights under FSDP2, bf16 compute, attention by FlashAttention.
 
     Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
     """
-    settled: dict[str, Any] = {
+    normalized: dict[str, Any] = {
         **found,
         _FRAMEWORK: "verl",
         _ENGINE: "fsdp",
         _ATTENTION: "flash_attention_2",
         _REDUCED: "fp32",
     }
-    strategy = str(settled.pop("model.strategy", "fsdp2"))
-    settled[_VERSION] = 2 if strategy == "fsdp2" else 1
-    fp32 = str(settled.pop("model.fsdp_config.model_dtype", "fp32")) in ("fp32", "float32")
-    settled[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
+    strategy = str(normalized.pop("model.strategy", "fsdp2"))
+    normalized[_VERSION] = 2 if strategy == "fsdp2" else 1
+    fp32 = str(normalized.pop("model.fsdp_config.model_dtype", "fp32")) in ("fp32", "float32")
+    normalized[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
     if "trainer.n_gpus_per_node" in found and GPUS not in found:
-        gpus(settled)
-    kept = settled.pop("model.enable_gradient_checkpointing", True)
-    settled |= {_POLICY: "full", _REENTRANT: False} if kept is not False else {_POLICY: "none"}
-    settled[_BATCH] = settled.pop("data.micro_batch_size_per_gpu", 4)
-    settled.setdefault("data.max_length", 1024)
-    settled[_PACKED] = settled.pop("use_remove_padding", False) is True
-    rank = settled.pop("model.lora_rank", 0)
+        gpus(normalized)
+    kept = normalized.pop("model.enable_gradient_checkpointing", True)
+    normalized |= {_POLICY: "full", _REENTRANT: False} if kept is not False else {_POLICY: "none"}
+    normalized[_BATCH] = normalized.pop("data.micro_batch_size_per_gpu", 4)
+    normalized.setdefault("data.max_length", 1024)
+    normalized[_PACKED] = normalized.pop("use_remove_padding", False) is True
+    rank = normalized.pop("model.lora_rank", 0)
     if isinstance(rank, int) and rank > 0:
-        settled |= {_ADAPTER: "lora", _RANK: rank}
-        settled.setdefault("model.target_modules", "all-linear")
+        normalized |= {_ADAPTER: "lora", _RANK: rank}
+        normalized.setdefault("model.target_modules", "all-linear")
     else:
-        settled.pop("model.target_modules", None)
-    return settled, ()
+        normalized.pop("model.target_modules", None)
+    return normalized, ()
 
 
 VERL_SFT = Tool(
@@ -325,7 +325,7 @@ VERL_SFT = Tool(
         Key(path=TorchSettings.cpu_offload, name="model.fsdp_config.cpu_offload"),
     ),
     meanings=(Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),),
-    settled=_supervised,
+    normalized=_supervised,
     settles=("model.*", "data.micro_batch_size_per_gpu", "trainer.n*", "use_remove_padding"),
     batch="data.train_batch_size",
     vocabulary=("verl-sft",),

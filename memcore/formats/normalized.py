@@ -13,7 +13,7 @@ GPUS = "*gpus"
 """The key of the processes that a launcher starts."""
 PER_NODE = "*per_node"
 """The key of those on each of several nodes."""
-Settled = tuple[Mapping[str, Any], tuple[str, ...]]
+Normalized = tuple[Mapping[str, Any], tuple[str, ...]]
 """What a file says with such keys in the place of its own, and notes on that."""
 ENGINE, VERSION, RESHARD, OFFLOAD, CHECKPOINTS = "*engine", "*version", "*reshard", "*offload", "*checkpoints"
 STAGE, OPTIMIZER, PARAMETERS, RANKS, MODEL = "*stage", "*optimizer", "*parameters", "*ranks", "*"
