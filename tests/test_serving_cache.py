@@ -5,7 +5,7 @@ import pytest
 from memcore.networks.catalog import find_model
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.paging import Pages, page
-from memcore.serving.cache import CACHE_TYPES, Caching, Kept, kept, per_token
+from memcore.serving.cache import CACHE_TYPES, CacheSpec, Caching, cache_specs, per_token
 from memcore.serving.stages import Layout, stages, vllm_partition
 
 
@@ -53,7 +53,7 @@ def test_indexers_cache_too():
 
 def per_sequence(model, caching):
     """Bytes of the recurrent states of one sequence."""
-    layers = [(kept(layer, caching), count) for layer, count in model.layers]
+    layers = [(cache_specs(layer, caching), count) for layer, count in model.layers]
     return sum(count * each.bytes for own, count in layers for each in own if each.kind == "state")
 
 
@@ -83,7 +83,10 @@ def paged(model, stage_count=1, **pages):
     """The groups of each stage of a model."""
     own = caching(model)
     fields = {"block_size": 16, "max_model_len": 8192, "in_flight": 8192, **pages}
-    return [page([kept(layer, own) for layer in stage.layers], Pages(**fields)) for stage in stages(model, stage_count)]
+    return [
+        page([cache_specs(layer, own) for layer in stage.layers], Pages(**fields))
+        for stage in stages(model, stage_count)
+    ]
 
 
 def test_one_kind_of_layer_is_one_group():
@@ -133,8 +136,8 @@ def test_pages_grow_until_they_hold_a_state():
 
 def test_different_widths_are_unified():
     """Kinds with other widths get longer blocks, so that a page is as large everywhere."""
-    wide = Kept(kind="full", bytes=4096)
-    narrow = Kept(kind="sliding", bytes=1024, window=128)
+    wide = CacheSpec(kind="full", bytes=4096)
+    narrow = CacheSpec(kind="sliding", bytes=1024, window=128)
     found = page([[wide], [narrow]], Pages(block_size=16, max_model_len=1024, in_flight=1024))
     assert {(group.spec.kind, group.spec.block_size, group.spec.page) for group in found.groups} == {
         ("full", 16, 65_536),

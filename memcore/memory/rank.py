@@ -31,7 +31,7 @@ from memcore.trace.record import program_of
 from memcore.units import GiB, MiB
 
 
-class Keeps(Protocol):
+class PersistentMemory(Protocol):
     """What a rank keeps over steps, as bytes and as entries."""
 
     @property
@@ -103,7 +103,7 @@ class Rank:
     name: str
     count: int
     job: Job
-    persistent: Keeps
+    persistent: PersistentMemory
 
     @cached_property
     def program(self) -> Program:

@@ -52,7 +52,7 @@ CACHE_TYPES: Mapping[str, CacheType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class CacheSpec:
     """What one mixer keeps in the cache."""
 
     kind: str
@@ -92,20 +92,20 @@ class Caching:
     """Convolution states hold as many tokens as the kernel sees (transformers), not one less."""
 
 
-def kept(layer: Layer, caching: Caching) -> tuple[Kept, ...]:
+def cache_specs(layer: Layer, caching: Caching) -> tuple[CacheSpec, ...]:
     """Return what the mixers of a layer keep.
 
     Raises UnsupportedError where that is not known.
     """
     if layer.extra is not None and layer.extra.variant == UNCACHED:
         raise UnsupportedError("model.model_type", "this family's KV cache is not supported yet")
-    found: list[Kept] = []
+    found: list[CacheSpec] = []
     for mixer in layer.mixers:
-        found += _kept(mixer, caching)
+        found += _mixer_specs(mixer, caching)
     return tuple(found)
 
 
-def _kept(mixer: Mixer, caching: Caching) -> list[Kept]:
+def _mixer_specs(mixer: Mixer, caching: Caching) -> list[CacheSpec]:
     if isinstance(mixer, SpecialMixer):
         return _states(mixer, caching)
     if isinstance(mixer, LatentAttention):
@@ -122,7 +122,7 @@ def _kept(mixer: Mixer, caching: Caching) -> list[Kept]:
     shape: Shape = (
         (2, *key, heads.width) if heads.width == heads.value else _together(*((*key, each) for each in widths))
     )
-    return [Kept(kind=kind, bytes=ceil(exact), window=window, shape=shape, title="keys and values")]
+    return [CacheSpec(kind=kind, bytes=ceil(exact), window=window, shape=shape, title="keys and values")]
 
 
 def _together(*shapes: Shape) -> Shape:
@@ -138,19 +138,21 @@ def _mask(mixer: Attention, caching: Caching) -> tuple[str, int]:
     return "full", 0
 
 
-def _latent(mixer: LatentAttention, caching: Caching) -> list[Kept]:
+def _latent(mixer: LatentAttention, caching: Caching) -> list[CacheSpec]:
     sizes, type_ = caching.sizes, caching.type
     elements = sizes["lk"] + sizes["r"]
     size = type_.latent if type_.latent is not None else ceil(elements * type_.itemsize)
-    found = [Kept(kind="latent", bytes=size, shape=("c",), title="latent keys and values")]
+    found = [CacheSpec(kind="latent", bytes=size, shape=("c",), title="latent keys and values")]
     if mixer.indexer:
         # 128 fp8 and an fp32 scale for each 128 of them.
         width = sizes["j"]
-        found.append(Kept(kind="latent", bytes=width + 4 * -(-width // 128), shape=("j",), title="the indexer's keys"))
+        found.append(
+            CacheSpec(kind="latent", bytes=width + 4 * -(-width // 128), shape=("j",), title="the indexer's keys")
+        )
     return found
 
 
-def _states(mixer: SpecialMixer, caching: Caching) -> list[Kept]:
+def _states(mixer: SpecialMixer, caching: Caching) -> list[CacheSpec]:
     """Convolutions keep one token less than they see; states have the dtype that the server gives them."""
     sizes, found = caching.sizes, []
     total, shapes = Fraction(0), []
@@ -163,10 +165,10 @@ def _states(mixer: SpecialMixer, caching: Caching) -> list[Kept]:
         total += product(own, sizes) * BYTES[dtype]
         shapes.append(own)
     if shapes:
-        found.append(Kept(kind="state", bytes=ceil(total), shape=_together(*shapes), title="recurrent state"))
+        found.append(CacheSpec(kind="state", bytes=ceil(total), shape=_together(*shapes), title="recurrent state"))
     if mixer.cached:
         size = ceil(sum(product(shape, sizes) for shape in mixer.cached) * caching.type.itemsize)
-        found.append(Kept(kind="full", bytes=size, shape=_together(*mixer.cached), title="cached tokens"))
+        found.append(CacheSpec(kind="full", bytes=size, shape=_together(*mixer.cached), title="cached tokens"))
     return found
 
 
@@ -179,5 +181,5 @@ def per_token(model: Model, caching: Caching) -> int:
     """Bytes of one token in all layers, below any window."""
     total = 0
     for layer, count in model.layers:
-        total += count * sum(each.bytes for each in kept(layer, caching) if each.kind != "state")
+        total += count * sum(each.bytes for each in cache_specs(layer, caching) if each.kind != "state")
     return total

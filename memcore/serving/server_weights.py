@@ -13,7 +13,7 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.published import UNUSED
 from memcore.networks.table import layer_order
-from memcore.serving.cache import Kept, kept
+from memcore.serving.cache import CacheSpec, cache_specs
 from memcore.serving.checkpoint import Raw, Stored, text_config
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
@@ -105,17 +105,17 @@ def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
     return [*entries, unsplit(entries, "draft model")]
 
 
-def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[Kept]]:
+def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[CacheSpec]]:
     """Return what each layer of a stage keeps, the draft model's layers behind those of the last stage."""
     caching = job.basics.caching()
-    of_kind = {key: kept(layer, caching) for key, layer in {id(layer): layer for layer in stage.layers}.items()}
-    found: list[Sequence[Kept]] = [of_kind[id(layer)] for layer in stage.layers]
+    of_kind = {key: cache_specs(layer, caching) for key, layer in {id(layer): layer for layer in stage.layers}.items()}
+    found: list[Sequence[CacheSpec]] = [of_kind[id(layer)] for layer in stage.layers]
     drafting, proposing = job.basics.drafting(), job.basics.speculation
     if proposing is not None and proposing.layer is not None and stage.samples:
-        found += [kept(proposing.layer, caching)] * proposing.layers
+        found += [cache_specs(proposing.layer, caching)] * proposing.layers
     if drafting is not None and stage.samples:
         caching = drafting.caching()
-        found += [kept(layer, caching) for layer in layer_order(drafting.model)]
+        found += [cache_specs(layer, caching) for layer in layer_order(drafting.model)]
     return found
 
 

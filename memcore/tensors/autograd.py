@@ -27,7 +27,7 @@ _LEAF = 1 << 62
 """The sequence number of leaves: they run as soon as they are ready."""
 
 
-class Kept:
+class SavedTensor:
     """A saved tensor that stays in memory until its node has run."""
 
     __slots__ = ("_tensor",)
@@ -74,7 +74,7 @@ class _Accumulate:
 
 def save(tape: Tape, *tensors: Tensor | None) -> list[Saved]:
     """Keep tensors for the backward pass. Called before the operation's output exists, as PyTorch does."""
-    pack = tape.pack or Kept
+    pack = tape.pack or SavedTensor
     return [pack(memory_of(tensor)) for tensor in tensors if tensor is not None]
 
 
@@ -96,7 +96,7 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], saved: list[Save
     node.wrapped = tape.wrapped
     node.captured = tape.pool == CAPTURED
     for entry in saved:
-        if isinstance(entry, Kept):
+        if isinstance(entry, SavedTensor):
             _note_saver(entry.unpack(), outputs[0])
     for slot, output in enumerate(outputs):
         output.node, output.slot, output.requires_grad = node, slot, True
@@ -256,7 +256,7 @@ class Frame:
     ) -> None:
         self._tape = tape
         self._function = function
-        pack = tape.offload or tape.pack or Kept
+        pack = tape.offload or tape.pack or SavedTensor
         self._inputs = [pack(memory_of(tensor)) for tensor in inputs]
         self._learns = [tensor.requires_grad for tensor in inputs]
         self._early_stop = early_stop
@@ -296,7 +296,7 @@ class Frame:
             count += 1
             if self._early_stop and count == len(self._holes):
                 raise _Stop
-            return Kept(tensor)
+            return SavedTensor(tensor)
 
         before = tape.grad_enabled, tape.recomputing
         tape.grad_enabled = tape.recomputing = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from memcore.tensors.autograd import Frame, Kept, memory_of
+from memcore.tensors.autograd import Frame, SavedTensor, memory_of
 from memcore.tensors.tensor import Saved, Tensor
 
 _NOTHING = nullcontext()
@@ -58,7 +58,7 @@ def discard(
         frame = Frame(tape, remember, inputs, False, None)
     with tape.packing(frame.pack):
         remember(*inputs)
-    storages, pack = [each.storage for each in results], tape.pack or Kept
+    storages, pack = [each.storage for each in results], tape.pack or SavedTensor
 
     def pack_for_consumer(tensor: Tensor) -> Saved:
         places = [place for place, each in enumerate(storages) if each is tensor.storage and each is not None]

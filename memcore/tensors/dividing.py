@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memcore.symbols import Quotient, Shape
-from memcore.tensors.autograd import Kept, checkpoint
+from memcore.tensors.autograd import SavedTensor, checkpoint
 from memcore.tensors.basics import new
 from memcore.tensors.tensor import Saved, Tape, Tensor
 
@@ -55,7 +55,7 @@ def checkpoint_divided(function: Callable[..., Tensor], *inputs: Tensor) -> Tens
 
     def pack(tensor: Tensor) -> Saved:
         if parts:
-            return Kept(tensor)
+            return SavedTensor(tensor)
         parts.append(Part(tensor, "divided_input", "megatron_all_gather"))
         return parts[0]
 

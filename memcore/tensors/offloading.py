@@ -7,7 +7,7 @@ copies are done. Here they stay until the layer ends.
 
 from __future__ import annotations
 
-from memcore.tensors.autograd import Kept
+from memcore.tensors.autograd import SavedTensor
 from memcore.tensors.tensor import Saved, Tensor
 
 STASH = 5
@@ -43,7 +43,7 @@ class Offload:
     def pack(self, tensor: Tensor) -> Saved:
         """Send a tensor to the host; parameters stay."""
         if tensor.storage is None:
-            return Kept(tensor)
+            return SavedTensor(tensor)
         entry = Offloaded(tensor)
         self._stash.append(entry)
         if len(self._stash) > STASH:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memcore.symbols import Quotient, Shape
-from memcore.tensors.autograd import Gradient, Kept, attach, memory_of, tracked
+from memcore.tensors.autograd import Gradient, SavedTensor, attach, memory_of, tracked
 from memcore.tensors.basics import in_order, like, new, only, to
 from memcore.tensors.modes import Quantization
 from memcore.tensors.tensor import Parameter, Tensor
@@ -115,7 +115,7 @@ def _attached(
 ) -> Tensor:
     """A node that holds tensors in attributes of its own, of which no checkpoint knows (`ctx.tensors`)."""
     if tracked(x):
-        attach([out], [x], [Kept(memory_of(each)) for each in held], apply)
+        attach([out], [x], [SavedTensor(memory_of(each)) for each in held], apply)
     if bias is not None and tracked(bias):
         raise ValueError("the bias of a quantized layer is frozen")
     return out

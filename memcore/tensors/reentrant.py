@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memcore.tensors.autograd import Gradient, Kept, attach, backward, memory_of, tracked
+from memcore.tensors.autograd import Gradient, SavedTensor, attach, backward, memory_of, tracked
 from memcore.tensors.basics import only, view
 from memcore.tensors.tensor import Parameter, Saved, Tensor
 
@@ -24,7 +24,7 @@ def checkpoint_reentrant(
     `keep`: how inputs are kept; `ended`: called when all gradients are there, while the second run's result still is.
     """
     tape, autocast, where = inputs[0].tape, inputs[0].tape.autocast, inputs[0].tape.here
-    pack = keep or tape.offload or Kept
+    pack = keep or tape.offload or SavedTensor
     kept = [pack(memory_of(each)) for each in inputs]
     learns = [each.requires_grad for each in inputs]
     with tape.no_grad():
@@ -40,7 +40,7 @@ def checkpoint_reentrant(
         before = tape.grad_enabled, tape.recomputing
         tape.grad_enabled = tape.recomputing = True
         try:
-            with tape.at(where), tape.packing(Kept), tape.autocasting(autocast):
+            with tape.at(where), tape.packing(SavedTensor), tape.autocasting(autocast):
                 output = function(*leaves)
         finally:
             tape.grad_enabled, tape.recomputing = before

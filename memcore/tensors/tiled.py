@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memcore.symbols import Quotient, Shape, Shifted
-from memcore.tensors.autograd import Gradient, Kept, attach, backward, save, tracked
+from memcore.tensors.autograd import Gradient, SavedTensor, attach, backward, save, tracked
 from memcore.tensors.basics import in_order, like, new, view
 from memcore.tensors.reentrant import leaf_of
 from memcore.tensors.tensor import Parameter, Tensor
@@ -63,7 +63,7 @@ def tiled(function: Callable[[Tensor], Tensor], x: Tensor, weights: Sequence[Par
             modes = tape.grad_enabled, tape.recomputing
             tape.grad_enabled = tape.recomputing = True
             try:
-                with tape.at(where), tape.packing(Kept), tape.autocasting(autocast):
+                with tape.at(where), tape.packing(SavedTensor), tape.autocasting(autocast):
                     output = function(leaf)
             finally:
                 tape.grad_enabled, tape.recomputing = modes

@@ -11,7 +11,7 @@ from itertools import groupby, product
 from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.weights import Weight
-from memcore.tensors.autograd import Kept, attach, backward, checkpoint, memory_of
+from memcore.tensors.autograd import SavedTensor, attach, backward, checkpoint, memory_of
 from memcore.tensors.basics import new
 from memcore.tensors.dividing import checkpoint_divided
 from memcore.tensors.offloading import Offload
@@ -280,7 +280,7 @@ class Step:
     def embedded(self, x: Tensor) -> None:
         """The embedding's output exists; with checkpoints it may require a gradient (`enable_input_require_grads`)."""
         if self.recipe.checkpoints is not None and self.recipe.checkpoints.inputs_learn and not x.requires_grad:
-            attach([x], [], [Kept(memory_of(x))], lambda g, s: [])  # a leaf, which its node refers to
+            attach([x], [], [SavedTensor(memory_of(x))], lambda g, s: [])  # a leaf, which its node refers to
         learned = [each for each in self.weights.values() if each.name.startswith("prompt_encoder.")]
         if learned and self.tape.grad_enabled:
             # Learned tokens stand before it: their gradients come with its own.

@@ -36,7 +36,7 @@ _SEGMENT, _ROUNDED = 10 * MiB, 2 * MiB
 _SHOWN = 3
 
 
-class Held(Protocol):
+class LedgerEntry(Protocol):
     """An entry of a ledger."""
 
     @property
@@ -275,7 +275,7 @@ OF_SERVERS = frozenset({"cuda_graphs", "kv_cache_blocks"})
 """The same, of servers only."""
 
 
-def _matches(entries: Sequence[Held], size: int, rounding: int) -> Iterator[Match]:
+def _matches(entries: Sequence[LedgerEntry], size: int, rounding: int) -> Iterator[Match]:
     """Tensors of the peak that are as large as a difference, all copies or one, as exactly as the log says."""
     allowed = max(rounding, 512)
     if size < max(_LEAST, _WORTH * allowed):

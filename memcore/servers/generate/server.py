@@ -19,7 +19,7 @@ from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.serving.budget import Budget, RankBudget, of_stages
-from memcore.serving.cache import Caching, Kept, kept
+from memcore.serving.cache import CacheSpec, Caching, cache_specs
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import ledger, spread, tensor
 from memcore.serving.formats import BYTES, MATRICES
@@ -195,11 +195,11 @@ def _cached(job: ServingJob, chosen: Options, stage: Stage, length: int) -> list
     return [
         _cache_entry(part, chosen.batch, part.tokens(tokens), len(numbers), caching)
         for layer, numbers in stage.kinds.items()
-        for part in kept(layer, caching)
+        for part in cache_specs(layer, caching)
     ]
 
 
-def _cache_entry(part: Kept, batch: int, tokens: int, layers: int, caching: Caching) -> Entry:
+def _cache_entry(part: CacheSpec, batch: int, tokens: int, layers: int, caching: Caching) -> Entry:
     category = "recurrent states" if part.kind == "state" else "KV cache"
     sizes = {**caching.sizes, "b": batch, "n": tokens}
     elements = product(part.shape, sizes)
@@ -211,7 +211,7 @@ def _grown(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """Appending a token copies a layer's keys, while the old ones are still there."""
     caching, found = _caching(job, chosen), []
     for layer in stage.kinds:
-        for part in kept(layer, caching):
+        for part in cache_specs(layer, caching):
             if part.kind != "state":
                 entry = _cache_entry(part, chosen.batch, part.tokens(chosen.length), 1, caching)
                 found.append(

@@ -17,7 +17,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
-from memcore.serving.cache import Kept
+from memcore.serving.cache import CacheSpec
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -191,7 +191,7 @@ def _free(job: ServingJob) -> int:
 class _Rank:
     stage: Stage
     weights: tuple[Entry, ...]
-    parts: tuple[Kept, ...]
+    parts: tuple[CacheSpec, ...]
     available: int | None
     tokens: int | None
     """Of the pool for layers that attend to everything."""
@@ -227,11 +227,11 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
 
 
-def _state(parts: Sequence[Kept]) -> int:
+def _state(parts: Sequence[CacheSpec]) -> int:
     return sum(part.bytes for part in parts if part.kind == "state")
 
 
-def _cell(parts: Sequence[Kept], *, windowed: bool) -> int:
+def _cell(parts: Sequence[CacheSpec], *, windowed: bool) -> int:
     """Bytes of a token in one of the two pools."""
     kinds = ("sliding",) if windowed else ("full", "latent", "chunked")
     found = sum(part.bytes for part in parts if part.kind in kinds)
@@ -240,7 +240,7 @@ def _cell(parts: Sequence[Kept], *, windowed: bool) -> int:
     return (0 if windowed else found or _windows(parts)) if alone else found
 
 
-def _windows(parts: Sequence[Kept]) -> int:
+def _windows(parts: Sequence[CacheSpec]) -> int:
     return sum(part.bytes for part in parts if part.kind == "sliding")
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil, lcm
 
-from memcore.serving.cache import Kept
+from memcore.serving.cache import CacheSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Pages:
     """The tokens that a block must be a multiple of in layers next to recurrent states."""
 
 
-def page(layers: Sequence[Sequence[Kept]], pages: Pages) -> Paging:
+def page(layers: Sequence[Sequence[CacheSpec]], pages: Pages) -> Paging:
     """Groups for layers, given what each keeps."""
     each = [part for layer in layers for part in layer]
     if not each:
@@ -119,7 +119,7 @@ def page(layers: Sequence[Sequence[Kept]], pages: Pages) -> Paging:
     return _grouped(_unified(counts), pages)
 
 
-def _specs(each: Sequence[Kept], pages: Pages) -> list[Spec]:
+def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
     """One for each layer; with recurrent states, blocks grow until they hold one."""
     tokens = [part for part in each if part.kind != "state"]
     states = [part for part in each if part.kind == "state"]

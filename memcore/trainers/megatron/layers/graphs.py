@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from memcore.networks.network import Layer
 from memcore.networks.parts import Experts, FeedForward, SpecialMixer
-from memcore.tensors.autograd import Kept, attach, memory_of, tracked
+from memcore.tensors.autograd import SavedTensor, attach, memory_of, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import CAPTURED
 from memcore.tensors.tensor import Tensor
@@ -52,7 +52,7 @@ def enter(x: Tensor, graphs: Graphs) -> Tensor:
         with tape.stream(CAPTURED):
             static = new(tape, x.shape, x.dtype, "graph_input")
     if tracked(x):
-        attach([static], [x], [] if static.storage is None else [Kept(memory_of(static))], lambda g, s: [g[0]])
+        attach([static], [x], [] if static.storage is None else [SavedTensor(memory_of(static))], lambda g, s: [g[0]])
     tape.pool = CAPTURED
     return static
 
@@ -64,5 +64,5 @@ def leave(x: Tensor) -> Tensor:
     out = view(x, x.shape, x.order, x.cut)
     if tracked(x):
         shape, dtype = x.shape, x.dtype
-        attach([out], [x], [Kept(memory_of(x))], lambda g, s: [Tensor(tape, None, shape, dtype)])
+        attach([out], [x], [SavedTensor(memory_of(x))], lambda g, s: [Tensor(tape, None, shape, dtype)])
     return out

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.symbols import Shape, product
-from memcore.tensors.autograd import Gradient, Kept, attach, tracked
+from memcore.tensors.autograd import Gradient, SavedTensor, attach, tracked
 from memcore.tensors.basics import new, view
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Saved, Tape, Tensor
@@ -104,7 +104,7 @@ class Group(AbstractContextManager[None]):
 
     def _pack(self, tensor: Tensor) -> Saved:
         if tensor.storage is None:
-            return Kept(tensor)
+            return SavedTensor(tensor)
         self._entries.append(_Entry(tensor))
         return self._entries[-1]
 
