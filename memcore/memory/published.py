@@ -24,7 +24,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class FormulaResult:
     """What one formula says, in bytes, and why memcore says something else."""
 
     title: str
@@ -37,7 +37,7 @@ class Said:
     """The sum line by line, where the tool shows it."""
 
     @classmethod
-    def of_terms(cls, title: str, *terms: Term) -> Said:
+    def of_terms(cls, title: str, *terms: Term) -> FormulaResult:
         """Sum lines."""
         held, rest = (sum(each.size for each in terms if each.held is kind) for kind in (True, False))
         return cls(title=title, weight_and_optimizer=held, activation=rest, terms=terms)
@@ -54,6 +54,6 @@ class Published:
 
     data: Mapping[str, object]
     """Everything as plain data."""
-    answers: tuple[Said, ...]
+    answers: tuple[FormulaResult, ...]
     note: str = ""
     """What all of them leave out."""

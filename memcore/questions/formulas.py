@@ -11,7 +11,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training, is_serving
 from memcore.memory.estimate import Estimate
-from memcore.memory.published import Published, Said
+from memcore.memory.published import FormulaResult, Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Comparison:
     """Why memcore has no answer of its own."""
 
     @property
-    def answers(self) -> tuple[Said, ...]:
+    def answers(self) -> tuple[FormulaResult, ...]:
         """Of all formulas."""
         return tuple(each for tool in self.published for each in tool.answers)
 

@@ -30,9 +30,9 @@ from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
-from memcore.tools.saying import Said, keys_of, said
 from memcore.tools.scripts import of_script
 from memcore.tools.table import TOOLS, runs, tool_of
+from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated
 
 _UNSET = ("auto", "default", -1)
@@ -427,7 +427,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     tool = tool_of(config) if to is None else _named(to)
     if not runs(tool, config):
         raise _not_run(tool, config, to)
-    told = said(tool, config, taken)
+    told = tool_config(tool, config, taken)
     text, back = _written(tool, told)
     lost = _lost(tool, told.config, back)
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
@@ -462,7 +462,7 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     return ConfigError.at(EngineSettings.type, message)
 
 
-def _written(tool: Tool, told: Said) -> tuple[str, Imported]:
+def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     """The text, and what is read of it."""
     plain = {name: value for name, value in told.keys.items() if not name.startswith("*")}
     if tool.syntax == "argv":

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
-from memcore.memory.published import Published, Said
+from memcore.memory.published import FormulaResult, Published
 from memcore.networks.catalog import find_model
 from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_model_states
 
@@ -18,7 +18,9 @@ def published(config: Config) -> Published:
     return Published(
         data={"deepspeed": [asdict(each) for each in lines]},
         answers=tuple(
-            Said(title=_title(each), weight_and_optimizer=each.gpu) for each in lines if each.zero_init is not False
+            FormulaResult(title=_title(each), weight_and_optimizer=each.gpu)
+            for each in lines
+            if each.zero_init is not False
         ),
         note="DeepSpeed's estimators leave out activations, buckets and gathered parameters",
     )

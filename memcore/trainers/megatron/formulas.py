@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.memory.published import Published, Said
+from memcore.memory.published import FormulaResult, Published
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
 from memcore.trainers.megatron.published.report import FORMULAS, report_theoretical_memory
@@ -17,7 +17,7 @@ def published(config: Config) -> Published:
     """Every formula's answer; UnsupportedError for networks that they do not know."""
     arguments = arguments_of(config)
     micro_batches = config[Training.gradient_accumulation_steps] or 1
-    found = {name: _said(name, arguments, micro_batches) for name in FORMULAS}
+    found = {name: _result(name, arguments, micro_batches) for name in FORMULAS}
     data = {"micro_batches": micro_batches, "arguments": asdict(arguments)}
     plain = {
         name: {
@@ -33,10 +33,10 @@ def published(config: Config) -> Published:
     return Published(data={**data, "formulas": plain}, answers=tuple(found.values()))
 
 
-def _said(name: str, arguments: MegatronArguments, micro_batches: int) -> Said:
+def _result(name: str, arguments: MegatronArguments, micro_batches: int) -> FormulaResult:
     row = FORMULAS[name]
     memory = report_theoretical_memory(arguments, micro_batches, name)
-    return Said(
+    return FormulaResult(
         title=row.title,
         weight_and_optimizer=memory.weight_and_optimizer,
         activation=memory.activation,

@@ -16,7 +16,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
-from memcore.memory.published import Published, Said, Term
+from memcore.memory.published import FormulaResult, Published, Term
 from memcore.networks.catalog import catalog, find_model
 
 _MULTIPLES: Mapping[str, float] = {
@@ -127,13 +127,13 @@ def _given(config: Config, path: str) -> Any:
     return config.get(path) if path in SETTINGS else None
 
 
-def _script(job: _Job) -> Said:
+def _script(job: _Job) -> FormulaResult:
     multiple = _MULTIPLES.get(job.optimizer, _MULTIPLES["adamw"])
     tokens, checkpointed = job.b * job.s, job.policy == "full"
     factor, shown = (_CHECKPOINTED, f"·{_CHECKPOINTED}") if checkpointed else (1.0, "")
     recomputed = "full checkpointing keeps one input of width h per layer and recomputes one layer at a time"
     saved = "memcore counts the tensors that autograd saves, and the logits b·s·V, which the script leaves out"
-    return Said.of_terms(
+    return FormulaResult.of_terms(
         "meta-device script (gpu_memory_calculator.py)",
         Term("weights", "P·w", job.p * job.w, "each parameter has its own dtype, and engines split them over GPUs"),
         Term("gradients", "P·w", job.p * job.w, "only trainable parameters have gradients"),
@@ -211,7 +211,7 @@ _ENGINES: Mapping[tuple[str, int], tuple[str, Callable[[_Job], _Lines]]] = {
 """Its engines; any other job is its default, PyTorch DDP."""
 
 
-def _calculator(job: _Job) -> Said:
+def _calculator(job: _Job) -> FormulaResult:
     engine, lines = _ENGINES.get((job.engine, job.stage), ("PyTorch DDP", _replicated))
     parameters, gradients, states = lines(job)
     if job.offloaded and job.stage:
@@ -219,7 +219,7 @@ def _calculator(job: _Job) -> Said:
     activation, formula = _activations(job, pipelined=lines is _megatron)
     base = parameters[1] + gradients[1] + states[1] + activation
     unsummed = 2 * job.p / job.gpus if lines is _zero_3 else 0.0
-    return Said.of_terms(
+    return FormulaResult.of_terms(
         f"gpu-mem-calculator ({engine})",
         Term("parameters", *parameters, _PARAMETERS.get(engine, _PARAMETERS[""])),
         Term("gradients", *gradients, "frozen parameters have none; FSDP and Megatron may keep them in fp32"),

@@ -40,7 +40,7 @@ _HIDDEN, _SCORES = Training.dropout.hidden, Training.dropout.attention
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ToolConfig:
     """What a tool is told of a job."""
 
     config: Config
@@ -53,7 +53,7 @@ class Said:
     """The GPUs and nodes that the command says, by the keys that it is read as."""
 
 
-def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
+def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolConfig:
     """What a tool is told of a job; `taken` is what an estimate takes for what the config leaves open."""
     known = {**_OURS, **_dropout(tool, config), **taken}
     config = _with_assumed(tool, config, known)
@@ -68,7 +68,7 @@ def said(tool: Tool, config: Config, taken: Mapping[str, Any]) -> Said:
     keys |= tool.written(config) if tool.written is not None else {}
     command, started = _command(tool, config, keys)
     in_command = tool.world if started else ()
-    return Said(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)
+    return ToolConfig(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)
 
 
 def _dropout(tool: Tool, config: Config) -> dict[str, float]:
