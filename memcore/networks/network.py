@@ -24,7 +24,7 @@ class Layer:
     mixer: Mixer | None
     feed_forward: Ffn | None
     residual: str
-    """How the parts are wired: a row of the wirings in `layers.transformers`."""
+    """How residual connections join the parts: a row of `DECODER_LAYERS` in `layers.transformers`."""
     norms: tuple[Norm, ...]
     """In order of use."""
     dropout: float = 0.0

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from memcore.columns import table
-from memcore.memory.published import Said
+from memcore.memory.published import FormulaResult
 from memcore.questions.formulas import Comparison
 from memcore.units import format_bytes
 
@@ -57,7 +57,7 @@ _LETTERS = (
 _WIDTH = 80
 
 
-def _line_by_line(said: Said) -> Iterator[str]:
+def _line_by_line(said: FormulaResult) -> Iterator[str]:
     rows = table([(f"  {each.name}", each.formula, format_bytes(round(each.size))) for each in said.terms], right=(2,))
     for row, each in zip(rows, said.terms, strict=True):
         yield row

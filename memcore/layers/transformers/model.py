@@ -13,13 +13,13 @@ from memcore.layers.losses import causal_lm_loss, chunked_loss
 from memcore.layers.objectives import objective_loss, summed, valued
 from memcore.layers.tensor_parallel import headed
 from memcore.layers.transformers.context import Context, project
+from memcore.layers.transformers.decoder_layer import decoder_layer
 from memcore.layers.transformers.masks import mask_of
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import table_of
 from memcore.layers.transformers.start import Start
 from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
-from memcore.layers.transformers.wiring import decoder_layer
 from memcore.networks.network import Layer
 from memcore.symbols import Axis
 from memcore.tensors.basics import narrow, to

@@ -20,7 +20,7 @@ from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.operations import add, dropout, scale
 from memcore.tensors.tensor import Tensor
 
-Wiring = Callable[[Tensor, Weights, Layer, Context], Tensor]
+DecoderLayer = Callable[[Tensor, Weights, Layer, Context], Tensor]
 """Hidden states, parameters, the layer and the context to hidden states."""
 
 
@@ -239,7 +239,7 @@ def _dense(layer: Layer) -> FeedForward:
     return layer.feed_forward
 
 
-RESIDUALS: Mapping[str, Wiring] = {
+RESIDUALS: Mapping[str, DecoderLayer] = {
     "sequential-scaled": _scaled,
     "sequential-dropped": _dropped,
     "sequential-dropped-inside": _dropped_inside,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.alibi import bloom_alibi, falcon_alibi, falcon_mask, mpt_alibi
 from memcore.layers.transformers.context import leaf, project
-from memcore.layers.transformers.gemma_ends import GEMMA_FINISHES, gemma3n, gemma4
+from memcore.layers.transformers.gemma_embeddings import GEMMA_FINISHES, gemma3n, gemma4
 from memcore.layers.transformers.masks import attention_masks, unused_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memcore.errors import UnsupportedError
+from memcore.layers.transformers.decoder_layer import DECODER_LAYERS
 from memcore.layers.transformers.ffns import FFNS, ffn_kind
 from memcore.layers.transformers.heads import LAYOUTS
 from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
-from memcore.layers.transformers.wiring import WIRINGS
 from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention
@@ -46,7 +46,7 @@ def check(network: Network) -> None:
 
 
 def _missing(layer: Layer) -> Iterator[str]:
-    if layer.residual not in WIRINGS:
+    if layer.residual not in DECODER_LAYERS:
         yield Message("layers connected as {!r}", layer.residual)
     if layer.residual == RESIDUAL and not (layer.mixers and layer.ffns):
         yield "layers whose attention or feed-forward part is unknown to memcore"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from memcore.layers.transformers.context import Context
+from memcore.layers.transformers.decoder_layer import decoder_layer
 from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.wiring import decoder_layer
 from memcore.networks.weights import Norm
 from memcore.tensors.basics import clone, contiguous, new, permute, to
 from memcore.tensors.images import masked_scatter, put_rows, rows_at, viewed

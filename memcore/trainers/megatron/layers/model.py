@@ -28,10 +28,10 @@ from memcore.trainers.megatron.layers.layer import layer
 from memcore.trainers.megatron.layers.offloading import Groups
 from memcore.trainers.megatron.layers.prediction import predicted, split
 from memcore.trainers.megatron.layers.towers import deepened, embedded_with_images, frequencies, rotates
-from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, PREDICTION, WIRING
+from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, PREDICTION, RESIDUAL
 from memcore.trainers.megatron.networks.towers import MULTIMODAL
 
-_WIRINGS = (WIRING, PREDICTION, ENCODER, DEEP)
+_RESIDUALS = (RESIDUAL, PREDICTION, ENCODER, DEEP)
 
 
 def check(network: Network) -> None:
@@ -40,7 +40,7 @@ def check(network: Network) -> None:
         missing = []
         if isinstance(one.mixer, SpecialMixer) and one.mixer.variant != "megatron-mamba2":
             missing += [Message("{!r} mixers", one.mixer.variant)]
-        missing += [] if one.residual in _WIRINGS else [Message("layers connected as {!r}", one.residual)]
+        missing += [] if one.residual in _RESIDUALS else [Message("layers connected as {!r}", one.residual)]
         if missing:
             raise UnsupportedError(
                 Training.implementation, "Megatron is not supported yet for {}", joined(" and ", missing)

@@ -16,7 +16,7 @@ from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Weight
 from memcore.trainers.megatron.networks import parts
-from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, WIRING, Routing, Style
+from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, RESIDUAL, Routing, Style
 
 ARCHITECTURES = ("gpt", "bert", "t5", "hybrid")
 _NORMS = {"LayerNorm": "layer", "RMSNorm": "rms"}
@@ -156,11 +156,11 @@ class _Rows:
         )
         return parts.sparse(self.style, routing, self.activation, gated=self.gated)
 
-    def layer(self, mixer: Mixer | None, ffn: Ffn | None, wiring: str = WIRING) -> Layer:
+    def layer(self, mixer: Mixer | None, ffn: Ffn | None, residual: str = RESIDUAL) -> Layer:
         """A layer with a norm before each part."""
         names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
         norms = tuple(self.style.normed(name) for name in names)
-        return Layer(mixer=mixer, feed_forward=ffn, residual=wiring, norms=norms, dropout=self.style.dropout)
+        return Layer(mixer=mixer, feed_forward=ffn, residual=residual, norms=norms, dropout=self.style.dropout)
 
 
 def latent_heads(reader: Reader, heads: int, plain: int, turned: int, value: int, latent: int) -> Heads:

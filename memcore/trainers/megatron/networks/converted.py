@@ -18,7 +18,7 @@ from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentA
 from memcore.symbols import Axis
 from memcore.trainers.megatron.networks import parts
 from memcore.trainers.megatron.networks.arguments import embedding_and_head
-from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, WIRING, Routing, Style, prediction, repeated
+from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, RESIDUAL, Routing, Style, prediction, repeated
 from memcore.trainers.megatron.networks.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
 
 _ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "swish": "silu"}
@@ -166,7 +166,7 @@ def _layer(layer: Layer, style: Style, sizes: dict[str, int]) -> Layer:
     ffn = None if layer.feed_forward is None else _ffn(layer.feed_forward, style)
     names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
     norms = tuple(style.normed(name) for name in names)
-    return Layer(mixer=mixer, feed_forward=ffn, residual=WIRING, norms=norms, dropout=layer.dropout)
+    return Layer(mixer=mixer, feed_forward=ffn, residual=RESIDUAL, norms=norms, dropout=layer.dropout)
 
 
 def _turned_by_grid(layer: Layer) -> Layer:

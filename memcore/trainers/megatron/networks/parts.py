@@ -15,7 +15,7 @@ from memcore.networks.weights import Constant, Linear, Norm, Weight
 from memcore.symbols import Axis
 
 PATH = "decoder.layers"
-WIRING = "megatron"
+RESIDUAL = "megatron"
 """How every layer is wired: each part behind a norm, with a residual connection."""
 ENCODER, PREDICTION, DEEP = "megatron-encoder", "megatron-mtp", "megatron-deepstack"
 """The same in T5's encoder, in layers that predict further tokens, and in those after which images are added again."""

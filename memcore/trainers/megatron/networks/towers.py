@@ -14,7 +14,7 @@ from memcore.networks.network import Layer, Model, Network, Tower
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis
-from memcore.trainers.megatron.networks.parts import DEEP, WIRING, Style, attention, dense
+from memcore.trainers.megatron.networks.parts import DEEP, RESIDUAL, Style, attention, dense
 
 WHOLE, DIVIDED = "whole", "divided"
 """transformers' own module on every tensor-parallel rank; or layers of Megatron-Core, which those ranks share."""
@@ -94,7 +94,7 @@ def _layer(layer: Layer, rows: Axis) -> Layer:
     return Layer(
         mixer=made,
         feed_forward=dense(_STYLE, ffn.down.inner[-1], "gelu", gated=False, hidden="ht"),
-        residual=WIRING,
+        residual=RESIDUAL,
         norms=tuple(_STYLE.normed(name, "ht") for name in ("input_layernorm", "pre_mlp_layernorm")),
         kind="tower",
     )

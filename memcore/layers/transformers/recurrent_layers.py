@@ -139,7 +139,7 @@ def _zamba2_shared(hidden_states: Tensor, weights: Weights, layer: Layer, contex
     return zamba2_ffn(hidden_states, weights, layer.feed_forward)
 
 
-RECURRENT_WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+RECURRENT_LAYERS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     "falcon-h1": _falcon_h1,
     "granite-hybrid": _granite,
     "griffin": _griffin,

@@ -65,7 +65,7 @@ def _mllama_cross(hidden_states: Tensor, weights: Weights, layer: Layer, context
     return add(residual, mul(tanh(weights["cross_attn_mlp_gate"]), hidden_states))
 
 
-VISION: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+VISION_LAYERS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     "internvl-vision": _internvl,
     "mllama-cross": _mllama_cross,
     "mllama-vision": _mllama,

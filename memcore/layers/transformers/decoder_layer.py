@@ -15,10 +15,10 @@ from memcore.layers.transformers.gemma import GEMMA
 from memcore.layers.transformers.hyper import hyper_connected
 from memcore.layers.transformers.mixers import mix, run_mixer
 from memcore.layers.transformers.norms import norm
-from memcore.layers.transformers.recurrent_wiring import RECURRENT_WIRINGS
+from memcore.layers.transformers.recurrent_layers import RECURRENT_LAYERS
 from memcore.layers.transformers.residuals import RESIDUALS
 from memcore.layers.transformers.unpacked import UNPACKED
-from memcore.layers.transformers.vision_wiring import VISION
+from memcore.layers.transformers.vision_layers import VISION_LAYERS
 from memcore.networks.network import Layer
 from memcore.networks.recognized import RESIDUAL
 from memcore.tensors.operations import add, dropout, learned
@@ -28,7 +28,7 @@ from memcore.tensors.tensor import Tensor
 def decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
     """A decoder layer, wired as its family does."""
     context = replace(context, returned=[])
-    hidden_states = WIRINGS[layer.residual](hidden_states, weights, layer, context)
+    hidden_states = DECODER_LAYERS[layer.residual](hidden_states, weights, layer, context)
     if not hidden_states.tape.recomputing:
         context.outputs.extend(context.returned)
     return hidden_states
@@ -106,14 +106,14 @@ def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Conte
     return hidden_states
 
 
-WIRINGS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
+DECODER_LAYERS: Mapping[str, Callable[[Tensor, Weights, Layer, Context], Tensor]] = {
     "sequential": _sequential,
-    **VISION,
+    **VISION_LAYERS,
     "sequential-kept": _sequential_kept,
     "sandwich": _sandwich,
     "parallel": _parallel,
     "parallel-shared": _parallel_shared,
-    **RECURRENT_WIRINGS,
+    **RECURRENT_LAYERS,
     **RESIDUALS,
     **UNPACKED,
     "hyper-connections": hyper_connected,
