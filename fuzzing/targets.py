@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from fuzzing import corpus, faces, jobs, pages, pairs, texts
-from fuzzing.drill import of_drill
+from fuzzing.fault_injection import inject_fault
 from fuzzing.jobs import put
 from fuzzing.trees import damaged
 from memcore.hardware import ACCELERATORS
@@ -230,6 +230,6 @@ TARGETS: Mapping[str, Target] = {
     "accuracy": Target(_case, faces.of_case, 2),
     "pair": Target(_pair, pairs.of_pair, 8),
     "page": Target(pages.visit, pages.of_visit, 5),
-    "drill": Target(lambda rng: {}, of_drill, 0),
+    "fault": Target(lambda rng: {}, inject_fault, 0),
 }
 """By name."""

@@ -68,14 +68,14 @@ def test_failures_are_kept():
     assert list(KEPT.glob("*.json"))
 
 
-DRILLS = {
-    "crash": ("crash", "KeyError in fuzzing/drill.py:of_drill"),
+FAULTS = {
+    "crash": ("crash", "KeyError in fuzzing/fault_injection.py:inject_fault"),
     "break": ("broken", "this must hold"),
-    "silent": ("broken", "a refusal in fuzzing/drill.py:of_drill"),
+    "silent": ("broken", "a refusal in fuzzing/fault_injection.py:inject_fault"),
     "refuse": ("refused", ""),
-    "hang": ("over time", "fuzzing/drill.py:of_drill"),
+    "hang": ("over time", "fuzzing/fault_injection.py:inject_fault"),
     "stick": ("over time", "outside Python"),
-    "fill": ("over memory", "fuzzing/drill.py:of_drill > fuzzing/drill.py:_fill"),
+    "fill": ("over memory", "fuzzing/fault_injection.py:inject_fault > fuzzing/fault_injection.py:_fill"),
     "die": ("crash", "process ended with -6"),
     None: ("answered", ""),
 }
@@ -84,24 +84,24 @@ DRILLS = {
 def test_each_kind_of_failure_is_found():
     """Crashes, hangs inside and outside Python, memory, dead processes; afterwards others are tried as before."""
     with Runner(seconds=1) as running:
-        found = {way: running.outcome(Case("drill", {"way": way})) for way in DRILLS}
-    assert {way: each.signature for way, each in found.items()} == DRILLS
-    assert {way for way, each in found.items() if each.failed} == set(DRILLS) - {"refuse", None}
+        found = {way: running.outcome(Case("fault", {"way": way})) for way in FAULTS}
+    assert {way: each.signature for way, each in found.items()} == FAULTS
+    assert {way for way, each in found.items() if each.failed} == set(FAULTS) - {"refuse", None}
     assert found["hang"].seconds < 2
 
 
 def test_a_failure_becomes_small_and_is_kept(tmp_path):
     """Keys, lines, items and letters that do not matter are gone."""
     given = {"way": "crash", "more": {"of": ["it"] * 40}, "lines": "a\nb\nc"}
-    case = Case("drill", given)
+    case = Case("fault", given)
     outcome = fresh(case)
     less = shrunk(case, outcome)
     assert less == {"way": "crash"}
-    path = kept(7, Case("drill", less), outcome, tmp_path)
+    path = kept(7, Case("fault", less), outcome, tmp_path)
     assert json.loads(path.read_text()) == {
-        "target": "drill",
+        "target": "fault",
         "given": less,
-        "found": "crash in KeyError in fuzzing/drill.py:of_drill",
+        "found": "crash in KeyError in fuzzing/fault_injection.py:inject_fault",
         "seed": 7,
     }
 

@@ -10,7 +10,7 @@ from fuzzing.answers import expect
 from memcore.errors import ConfigError, Problem
 
 
-def of_drill(given: Any) -> None:
+def inject_fault(given: Any) -> None:
     """Fail in the way that is asked for."""
     way = given.get("way")
     if way == "crash":
