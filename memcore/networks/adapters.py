@@ -127,7 +127,9 @@ def prefixed(model: Model, tokens: int, dtype: str) -> Model:
         if not isinstance(mixer, Attention):
             raise TypeError(mixer)
         axes: tuple[Shape, ...] = (("va",), (2, mixer.heads.key, mixer.heads.width))
-        return replace(layer, mixer=replace(mixer, beside=(Weight(prefix_name(mixer), axes, "adapter", dtype=dtype),)))
+        return replace(
+            layer, mixer=replace(mixer, adapter_weights=(Weight(prefix_name(mixer), axes, "adapter", dtype=dtype),))
+        )
 
     runs = tuple(tuple(with_prefix(layer) for layer in run) for run in model.network.runs)
     return replace(model, network=replace(model.network, runs=runs, adapted=True), sizes={**model.sizes, "va": tokens})
@@ -140,7 +142,7 @@ def prefix_name(part: Attention) -> str:
 
 def has_prefix(part: object) -> bool:
     """Return whether learned keys and values stand before its own."""
-    return isinstance(part, Attention) and any(each.name == prefix_name(part) for each in part.beside)
+    return isinstance(part, Attention) and any(each.name == prefix_name(part) for each in part.adapter_weights)
 
 
 def adapted(model: Model, adapter: Adapter) -> Model:

@@ -116,14 +116,14 @@ class Attention:
     kept: tuple[Shape, ...] = ()
     """What the module itself keeps for each sequence, outside the cache (RecurrentGemma)."""
 
-    beside: tuple[Weight, ...] = ()
+    adapter_weights: tuple[Weight, ...] = ()
     """What an adapter adds to it besides matrices."""
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters in the order of the checkpoint."""
         if self.borrowed:
             return
-        yield from self.beside
+        yield from self.adapter_weights
         if self.sinks is not None:
             yield self.sinks
         yield from _weights((*self.inputs, self.output), "attention")

@@ -19,7 +19,7 @@ from memcore.networks.families import (
     REMOTE,
     Composite,
     Family,
-    beside,
+    extra_weights,
     published,
     renamed,
 )
@@ -44,7 +44,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     """
     config, added = _typed(config)
     _check_class(config)
-    more, extras, config = beside(config), published(config), renamed(config)
+    more, extras, config = extra_weights(config), published(config), renamed(config)
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
@@ -445,9 +445,9 @@ def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Lay
     if place.mixer is not None:
         mixer = family.mixers[place.mixer].read(reader, place.mask, rotates=place.rotates)
     second = family.second_mixer(place) if family.second_mixer else None
-    beside = family.second_ffn
-    if beside is not None and family.second_if is not None and not reader.value(family.second_if):
-        beside = None
+    second_ffn = family.second_ffn
+    if second_ffn is not None and family.second_if is not None and not reader.value(family.second_if):
+        second_ffn = None
     names = family.norms(reader, place) if callable(family.norms) else family.norms
     bias = reader.flag(family.norm_bias)
     return Layer(
@@ -457,7 +457,7 @@ def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Lay
         norms=tuple(Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite") for name in names),
         dropout=reader.number("hidden_dropout", 0.0),
         second_mixer=second.read(reader, "full", rotates=True) if second else None,
-        second_feed_forward=beside.read(reader) if beside else None,
+        second_feed_forward=second_ffn.read(reader) if second_ffn else None,
         extra=family.more(reader, place) if family.more else None,
         order=family.order,
     )

@@ -108,7 +108,7 @@ class Optimizer:
     """So do all but matrices of layers."""
     stacks: bool = False
     """Tensors of several matrices, such as those of routed experts, count as matrices."""
-    beside: tuple[State, ...] = ()
+    large_states: tuple[State, ...] = ()
     """What those keep instead that are not small, if not `plain` states."""
     plain: tuple[State, ...] = ()
     named: tuple[tuple[frozenset[str], tuple[State, ...]], ...] = ()
@@ -184,8 +184,8 @@ class Optimizer:
         named = next((states for parts, states in self.named if any(part in name for part in parts)), None)
         if named is not None:
             return named
-        if self.beside and elements >= self.quantized_from and not self.is_matrix(axes, kind):
-            return self.beside
+        if self.large_states and elements >= self.quantized_from and not self.is_matrix(axes, kind):
+            return self.large_states
         small = elements < self.quantized_from or (self.whole_blocks and elements % self.block)
         small = small or (self.only_matrices and not self.is_matrix(axes, kind))
         if small or (self.exempts_embeddings and kind in ("embedding", "position")):

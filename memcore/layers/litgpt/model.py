@@ -176,7 +176,7 @@ def _attention(x: Tensor, weights: Weights, part: Attention, step: Step, tables:
         kernel = step.recipe.attention
         kernel = choose_kernel(q, v, heads, masked=False) if kernel == "sdpa" else kernel
         y = permute(sdpa(q, k, v, heads, kernel, None), 0, 2, 1, 3)
-        if part.beside:
+        if part.adapter_weights:
             y = _attend_to_prompt(y, q, weights, part)
         y = contiguous(y)
         return project(y, weights, part.output)

@@ -65,8 +65,10 @@ def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:
     if not isinstance(part, Attention):
         raise TypeError(part)
     names = {"adapter_wte.weight": (("va",), ("h",)), "gating_factor": ((1,), (1,), (part.heads.query,), (1,))}
-    beside = tuple(Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items())
-    later = replace(layer, mixer=replace(part, beside=beside))
+    adapter_weights = tuple(
+        Weight(f"{part.module}.{name}", axes, "adapter", dtype=dtype) for name, axes in names.items()
+    )
+    later = replace(layer, mixer=replace(part, adapter_weights=adapter_weights))
     head = (
         replace(network.embedding_and_head.head, adapter_dtype=dtype, adapter_kind="scale")
         if second

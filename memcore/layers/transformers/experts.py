@@ -221,7 +221,7 @@ def _hy_v3(hidden_states: Tensor, weights: Weights, part: Experts, context: Cont
         return add(routed_output, _shared(hidden_states, weights, part.shared, context))
 
 
-def beside(residual: Tensor, weights: Weights, part: Ffn) -> tuple[Tensor, ...]:
+def moe_branch(residual: Tensor, weights: Weights, part: Ffn) -> tuple[Tensor, ...]:
     """Run the experts of a Gemma 4 layer after its dense feed-forward block; local variables keep tensors alive."""
     if not isinstance(part, Experts):
         raise TypeError(part)
@@ -233,7 +233,7 @@ def beside(residual: Tensor, weights: Weights, part: Ffn) -> tuple[Tensor, ...]:
 
 
 def _gemma4(residual: Tensor, weights: Weights, part: Experts, context: Context) -> Tensor:
-    return beside(residual, weights, part)[0]
+    return moe_branch(residual, weights, part)[0]
 
 
 BLOCKS: Mapping[str, Callable[[Tensor, Weights, Experts, Context], Tensor]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from memcore.layers.transformers.context import Context, Weights, project
-from memcore.layers.transformers.experts import beside
+from memcore.layers.transformers.experts import moe_branch
 from memcore.layers.transformers.ffns import ffn
 from memcore.layers.transformers.mixers import mix
 from memcore.layers.transformers.norms import norm
@@ -41,7 +41,7 @@ def _gemma4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     hidden_states = ffn(hidden_states, weights, layer, context)
     if layer.second_feed_forward is not None:
         hidden_states_1 = norm(hidden_states, weights, Norm("post_feedforward_layernorm_1", _POWER))
-        hidden_states_2, _scores, *_local = beside(residual, weights, layer.second_feed_forward)
+        hidden_states_2, _scores, *_local = moe_branch(residual, weights, layer.second_feed_forward)
         hidden_states_2 = norm(hidden_states_2, weights, Norm("post_feedforward_layernorm_2", _POWER))
         hidden_states = add(hidden_states_1, hidden_states_2)
     hidden_states = norm(hidden_states, weights, layer.norms[3])

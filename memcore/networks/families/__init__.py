@@ -9,7 +9,7 @@ from memcore.networks.families.decoders import DECODERS
 from memcore.networks.families.family import Composite, Family
 from memcore.networks.families.hybrids import HYBRIDS
 from memcore.networks.families.multimodal import COMPOSITES
-from memcore.networks.families.remote import REMOTE, beside, published, renamed
+from memcore.networks.families.remote import REMOTE, extra_weights, published, renamed
 from memcore.networks.families.sparse import SPARSE
 from memcore.networks.families.special import SPECIAL
 
@@ -31,4 +31,14 @@ ALIASES: Mapping[str, str] = {
 }
 """Names under which checkpoints were published before transformers, or without it, for networks that have a row."""
 
-__all__ = ["ALIASES", "COMPOSITES", "FAMILIES", "REMOTE", "Composite", "Family", "beside", "published", "renamed"]
+__all__ = [
+    "ALIASES",
+    "COMPOSITES",
+    "FAMILIES",
+    "REMOTE",
+    "Composite",
+    "Family",
+    "extra_weights",
+    "published",
+    "renamed",
+]

@@ -597,9 +597,9 @@ def published(config: Config) -> Mapping[str, int]:
     return row.published(config) if row else found(config) if found else {}
 
 
-def beside(config: Config) -> tuple[Weight, ...]:
+def extra_weights(config: Config) -> tuple[Weight, ...]:
     """What a published checkpoint holds besides the network that `renamed` says it is: its code builds it too."""
-    row, found = counted(config), _BESIDE.get(str(config.get("model_type")))
+    row, found = counted(config), _EXTRA_WEIGHTS.get(str(config.get("model_type")))
     if row is not None:
         return tuple(row.towers(config))
     return found(config) if found else ()
@@ -652,7 +652,7 @@ def _jina_adapters(config: Config) -> tuple[Weight, ...]:
     return (Weight("lora", ((len(tasks) * rank * (inside + around),),), "other"),)
 
 
-_BESIDE: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
+_EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "gemma3n": _gemma3n_towers,
     "gemma4": lambda config: tuple(gemma4(config)),
