@@ -57,7 +57,9 @@ def estimate_training(config: Config | Mapping[str, object], *, fake: bool = Fal
     if foreign:
         message = "a config describes training or inference, not both; leave one out, or name a server as engine.type"
         raise ConfigError([Problem(path, message) for path in foreign])
-    found: Estimate = registry.room(described[EngineSettings.type] or "none", "estimate").estimate(described, fake=fake)
+    found: Estimate = registry.engine_module(described[EngineSettings.type] or "none", "estimate").estimate(
+        described, fake=fake
+    )
     return found
 
 
@@ -70,7 +72,9 @@ def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
     (True, 54)
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    found: ServingEstimate = registry.room(described[EngineSettings.type] or "vllm", "estimate").estimate(described)
+    found: ServingEstimate = registry.engine_module(described[EngineSettings.type] or "vllm", "estimate").estimate(
+        described
+    )
     return found
 
 

@@ -18,10 +18,10 @@ from memcore.faces.page.session import Session
 from memcore.faces.render import page
 from memcore.i18n import sentences
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
+from memcore.i18n.engine_texts import helps, words
 from memcore.i18n.messages.table import MESSAGES_IN_CHINESE
 from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
-from memcore.i18n.rooms import helps, words
 from memcore.messages import Message, joined
 from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.server_changes import changes_of

@@ -184,7 +184,9 @@ def test_ulysses():
 def test_advice():
     """A job hears of the next stages and of offload, each priced; every engine that trains has a price."""
     tables = (("engine", "ENGINES"), ("costs", "TRAFFIC"))
-    engines, priced = ({key for room in registry.rooms(name) for key in getattr(room, table)} for name, table in tables)
+    engines, priced = (
+        {key for module in registry.engine_modules(name) for key in getattr(module, table)} for name, table in tables
+    )
     assert engines == priced
     assert "fsdp" in engines
     titles = {each.title: each for each in advise(job(1).job.config).advice}

@@ -28,12 +28,12 @@ from memcore.faces.render.titles import titles, untitled
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.choices import CHOICES_IN_CHINESE
 from memcore.i18n.defaults import DEFAULTS_IN_CHINESE
+from memcore.i18n.engine_texts import helps, words
 from memcore.i18n.help import HELP_IN_CHINESE
 from memcore.i18n.labels import LABELS_IN_CHINESE, SETTINGS_IN_CHINESE
 from memcore.i18n.messages.table import MESSAGES_IN_CHINESE, TABLES
 from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, every, say, speaking, translated
-from memcore.i18n.rooms import helps, words
 from memcore.i18n.rules import TITLES_IN_CHINESE
 from memcore.i18n.serving import SERVING_IN_CHINESE
 from memcore.i18n.symbols import SYMBOLS_IN_CHINESE

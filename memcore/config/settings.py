@@ -1,8 +1,8 @@
 """A config: one description of one job, as values of settings.
 
-Settings are declared in sections (`training.py`, `parallelism.py`, `hardware.py`, and the `settings` rooms of trainers
-and servers). Command-line flags, the page's form, links, validation, the JSON Schema and the reference page are derived
-from the declarations.
+Settings are declared in sections (`training.py`, `parallelism.py`, `hardware.py`, and the `settings` modules of
+trainers and servers). Command-line flags, the page's form, links, validation, the JSON Schema and the reference page
+are derived from the declarations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODEL = setting(
 
 def _sections() -> Iterator[type[Section]]:
     """Every section, in the order of forms and references."""
-    own: list[type[Section]] = [each for room in registry.rooms("settings") for each in room.SECTIONS]
+    own: list[type[Section]] = [each for module in registry.engine_modules("settings") for each in module.SECTIONS]
     yield Training
     yield from (each for each in own if each.path != EngineSettings.path)
     yield Parallelism
@@ -54,8 +54,8 @@ SETTINGS: Mapping[str, Setting[Any]] = {
 def _claim() -> None:
     """Have each setting that not all engines take know those that do."""
     taking: dict[Setting[Any], list[str]] = {}
-    for room in registry.rooms("settings"):
-        for engine, taken in getattr(room, "TAKES", {}).items():
+    for module in registry.engine_modules("settings"):
+        for engine, taken in getattr(module, "TAKES", {}).items():
             for each in taken:
                 taking.setdefault(each, []).append(engine)
     for each, engines in taking.items():

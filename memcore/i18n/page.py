@@ -12,10 +12,10 @@ from contextvars import ContextVar
 
 from memcore.errors import MemcoreError, Problem, problems_of
 from memcore.i18n.answers import ANSWERS_IN_CHINESE, WORDS_OF_ANSWERS
+from memcore.i18n.engine_texts import helps, words
 from memcore.i18n.help import HELP_IN_CHINESE
 from memcore.i18n.labels import WORDS_OF_LABELS
 from memcore.i18n.logs import WORDS_OF_LOGS
-from memcore.i18n.rooms import helps, words
 from memcore.i18n.serving import WORDS_OF_SERVING
 from memcore.i18n.timeline import WORDS_OF_TIMELINE
 from memcore.i18n.waiting import WORDS_OF_WAITING

@@ -13,7 +13,7 @@ from string import Formatter
 from typing import TypeAlias
 
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
-from memcore.i18n.rooms import words
+from memcore.i18n.engine_texts import words
 from memcore.messages import Message
 
 _WORDS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", ": ": "："}

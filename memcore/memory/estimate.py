@@ -78,7 +78,7 @@ class Estimate(Answer):
         worst = self.job.worst_imbalance
         if worst is None or worst <= 1:
             return None
-        own = registry.room(self.job.engine.name, "estimate")
+        own = registry.engine_module(self.job.engine.name, "estimate")
         found: Estimate = own.estimate(self.job.config.replaced(EngineSettings.moe_load_imbalance, min(worst, SKEW)))
         return found
 

@@ -53,7 +53,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
         model = _of_class(model, config, own=known in REMOTE)
     elif known in registry.MODEL_TYPES:
-        model = registry.room(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
+        model = registry.engine_module(registry.MODEL_TYPES[known], "reader").READERS[known](Reader(config, known))
     elif is_short(config):
         model = _short(config)
     elif isinstance(model_type, str) and class_of(config, model_type) is not None:

@@ -541,7 +541,7 @@ def heaviest_of(job: Job) -> float:
     """Work of the pipeline's slowest rank over the mean of all: some have a layer more, and the last has the head."""
     if job.stages == 1:
         return 1.0
-    own = getattr(registry.room(job.engine.name, "costs"), "layers_of_ranks", _layers_of_ranks)
+    own = getattr(registry.engine_module(job.engine.name, "costs"), "layers_of_ranks", _layers_of_ranks)
     return heaviest(work_of(job.model, job.sizes["s"]), tuple(own(job)))
 
 
@@ -573,7 +573,7 @@ def recomputed(job: Job) -> tuple[float, float]:
         return share, share
     if checkpoints.selection.chosen is None:
         return share / 2, 0.0
-    again: tuple[float, float] = registry.room(job.engine.name, "budgets").computed_again(recipe, job.sizes)
+    again: tuple[float, float] = registry.engine_module(job.engine.name, "budgets").computed_again(recipe, job.sizes)
     return again
 
 

@@ -49,7 +49,7 @@ def compare(config: Config | Mapping[str, object]) -> Comparison:
         engine = described[EngineSettings.type]
         path, found = (EngineSettings.type, f"found {engine}; ") if engine else ("inference", "")
         raise ConfigError.at(path, f"{found}the published formulas are of training only")
-    tools: list[Published] = [room.published(described) for room in registry.rooms("formulas")]
+    tools: list[Published] = [module.published(described) for module in registry.engine_modules("formulas")]
     published = tuple(sorted(tools, key=lambda tool: not any(each.assumptions for each in tool.answers)))
     try:
         own = estimate_training(described)

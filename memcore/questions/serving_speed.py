@@ -65,7 +65,7 @@ class ServingSpeed:
 
 def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     """Return how fast a server is with the users and the length that are asked for; None where no source tells."""
-    pace = getattr(registry.room(found.job.server.name, "pace"), "PACE", None)
+    pace = getattr(registry.engine_module(found.job.server.name, "pace"), "PACE", None)
     if not isinstance(pace, Pace) or not found.fits or not _known(found) or not pace.covers(found.job):
         return None
     replicas = found.pool.replicas if found.pool else 1

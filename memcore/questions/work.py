@@ -145,9 +145,9 @@ def work_for(job: Job, sequence: int) -> Work:
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
     elementwise, narrow = work.elementwise, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
-    room = registry.room(job.engine.name, "costs")
-    own = getattr(room, "HIDDEN_BYTES", _eager(model))
-    fused = getattr(room, "fuses", None)
+    module = registry.engine_module(job.engine.name, "costs")
+    own = getattr(module, "HIDDEN_BYTES", _eager(model))
+    fused = getattr(module, "fuses", None)
     if not job.recipe.compiled and not (fused is not None and fused(job)):
         elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
     if job.recipe.attention == "math":
@@ -163,7 +163,7 @@ def work_for(job: Job, sequence: int) -> Work:
 
 def dispatch_of(job: Job) -> Dispatch:
     """How the job's engine sends tokens to experts."""
-    own = getattr(registry.room(job.engine.name, "costs"), "dispatch", None)
+    own = getattr(registry.engine_module(job.engine.name, "costs"), "dispatch", None)
     found: Dispatch = USUAL_DISPATCH if own is None else own(job)
     return found
 
@@ -188,15 +188,15 @@ _MOVES = USUAL_DISPATCH.moves
 
 def _with_launches(job: Job, work: Work) -> Work:
     """The same with the seconds that the host takes to start kernels."""
-    room = registry.room(job.engine.name, "costs")
-    own = getattr(room, "layer_launched", None)
+    module = registry.engine_module(job.engine.name, "costs")
+    own = getattr(module, "layer_launched", None)
     kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers)
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
     return replace(
         work,
         launched=own(job) if own is not None else kernels * _LAUNCH,
         launched_expert=each * _LAUNCH,
-        passed=getattr(room, "PASSED", 0.0),
+        passed=getattr(module, "PASSED", 0.0),
     )
 
 

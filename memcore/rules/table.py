@@ -49,7 +49,7 @@ _RING = "pytorch, torch/distributed/tensor/experimental/_context_parallel/_atten
 _ULYSSES = "deepspeed, runtime/sequence_parallel/ulysses_sp.py and sequence/layer.py"
 
 RULES: Mapping[str, Rule] = {
-    **{name: rule for room in registry.rooms("rules") for name, rule in room.RULES.items()},
+    **{name: rule for module in registry.engine_modules("rules") for name, rule in module.RULES.items()},
     **ZERO,
     **FINE_TUNING,
     # What is there from the start to the end of the job.

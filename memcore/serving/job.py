@@ -183,7 +183,7 @@ class ServingJob:
 
 def server_of(name: str) -> Server:
     """A server by its name."""
-    found: Server = registry.room(name, "server").SERVER
+    found: Server = registry.engine_module(name, "server").SERVER
     return found
 
 

@@ -1,4 +1,4 @@
-"""How fast a server's steps are beside what memory and matrix products allow: the rates of its room `pace`."""
+"""How fast a server's steps are beside what memory and matrix products allow: the rates of its module `pace`."""
 
 from __future__ import annotations
 

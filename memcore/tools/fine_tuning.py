@@ -38,8 +38,10 @@ _CHECKPOINTS = "training.activation_checkpointing"
 
 
 def _shared(name: str) -> Share:
-    """Return what the trainers' rooms say of their engines in such files."""
-    found: Share = reduce(add, [room.SHARES[name] for room in registry.rooms("files") if hasattr(room, "SHARES")])
+    """Return what the trainers' modules say of their engines in such files."""
+    found: Share = reduce(
+        add, [module.SHARES[name] for module in registry.engine_modules("files") if hasattr(module, "SHARES")]
+    )
     return found
 
 

@@ -1,6 +1,6 @@
 """What people who run an engine write to set a setting: a key of its tool's, else the argument or call of its API.
 
-The latter are in the rooms of engines that are named `called`.
+The latter are in the modules of engines that are named `called`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def known_as() -> Mapping[str, str]:
         for path, name in (*pairs, *tool.named.items()):
             if path in found and name:
                 found[path][name] = None
-    for names in (each for room in registry.rooms("called") for each in room.CALLED.values()):
+    for names in (each for module in registry.engine_modules("called") for each in module.CALLED.values()):
         for path, name in names.items():
             if path in found:
                 found[path][name] = None
@@ -68,6 +68,6 @@ def _called(tool: Tool, engine: str, path: str) -> str:
 def _own(engine: str) -> Mapping[str, str]:
     """Arguments and calls that set what the engine's tool has no key for."""
     table: Mapping[str, Mapping[str, str]] = (
-        registry.room(engine, "called").CALLED if engine in registry.ENGINES else {}
+        registry.engine_module(engine, "called").CALLED if engine in registry.ENGINES else {}
     )
     return table.get(engine, {})

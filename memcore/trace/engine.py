@@ -201,5 +201,5 @@ AUTOCAST_PRESETS: Mapping[str, Precision] = {
 def engine_of(key: str) -> Engine:
     """An engine by its name, or by its own key where several versions share a name, such as `fsdp1`."""
     name = next(each for each in sorted(registry.TRAINERS, key=len, reverse=True) if key.startswith(each))
-    found: Mapping[str, Engine] = registry.room(name, "engine").ENGINES
+    found: Mapping[str, Engine] = registry.engine_module(name, "engine").ENGINES
     return found[key]

@@ -23,8 +23,8 @@ NEEDS: Mapping[str, Need] = {**needs.NEEDS, **registry.merged("settings", "NEEDS
 
 def _refused() -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for room in registry.rooms("settings"):
-        for engine, paths in getattr(room, "REFUSED", {}).items():
+    for module in registry.engine_modules("settings"):
+        for engine, paths in getattr(module, "REFUSED", {}).items():
             found[engine] = (*found.get(engine, ()), *paths)
     return found
 

@@ -271,7 +271,7 @@ _COMMON: tuple[Change, ...] = (
     ),
 )
 """Of every trainer's jobs."""
-_OWN = (row for room in registry.rooms("knobs") for row in getattr(room, "CHANGES", ()))
+_OWN = (row for module in registry.engine_modules("knobs") for row in getattr(module, "CHANGES", ()))
 CHANGES: tuple[Change, ...] = tuple(sorted((*_COMMON, *_OWN), key=lambda each: RUNGS.index(each.rung)))
 """In order of harm, in which the ladder climbs them."""
 

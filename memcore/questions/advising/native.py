@@ -1,4 +1,4 @@
-"""Settings as the tool behind a config spells them, from the rooms of engines that are named `words`."""
+"""Settings as the tool behind a config spells them, from the modules of engines that are named `words`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from memcore.messages import Message
 def _dialects() -> Mapping[str, Mapping[str, object]]:
     """Merge the words of trainers and servers: one tool may have different settings in both."""
     found: dict[str, dict[str, object]] = {}
-    for room in registry.rooms("words"):
-        for dialect, words in room.WORDS.items():
+    for module in registry.engine_modules("words"):
+        for dialect, words in module.WORDS.items():
             found.setdefault(dialect, {}).update(words)
     return found
 

@@ -1,6 +1,6 @@
 """Rows of knowledge about methods: what to change of a training job, when, and what it costs in quality.
 
-What engines offer (ways to run a job, degrees of checkpointing and of offloading) stands in their rooms, `knobs`.
+What engines offer (ways to run a job, degrees of checkpointing and of offloading) stands in their modules `knobs`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,6 @@ _COMMON: tuple[Method, ...] = (
     Method("quantized", (_NF4,)),
 )
 """Of every trainer."""
-_OWN = (each for room in registry.rooms("knobs") for each in getattr(room, "METHODS", ()))
+_OWN = (each for module in registry.engine_modules("knobs") for each in getattr(module, "METHODS", ()))
 METHODS: tuple[Method, ...] = tuple(sorted((*_OWN, *_COMMON), key=lambda each: tuple(TIERS).index(each.tier)))
 """In the order of what they give up."""

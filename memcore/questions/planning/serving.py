@@ -179,7 +179,7 @@ class Servings:
         """The most layers on GPUs with which the server fits, for servers that keep others on the host."""
         named = self.asked[EngineSettings.type]
         for server in registry.SERVERS if named is None else (named,):
-            for name, knob in registry.room(server, "knobs").ON_GPU.items():
+            for name, knob in registry.engine_module(server, "knobs").ON_GPU.items():
                 if name != server:
                     continue
                 config = self.asked if named else self._as(server)

@@ -343,7 +343,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
 
 def _engines(named: str) -> tuple[str, ...]:
     """The engine that is named, and those that its users move on to."""
-    return (named, *registry.room(named, "knobs").NEXT.get(named, ()))
+    return (named, *registry.engine_module(named, "knobs").NEXT.get(named, ()))
 
 
 def _keeps(config: Config, settings: Settings) -> bool:

@@ -1,6 +1,6 @@
 """What libraries that build on PyTorch's step do in ways of their own: DeepSpeed, nanotron, Megatron-DeepSpeed.
 
-Each has an `EXTENSION` in its `resolve` room. Resolving a job asks that one, and compares no engine by name.
+Each has an `EXTENSION` in its `resolve` module. Resolving a job asks that one, and compares no engine by name.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ class Extension:
 
 def extension_of(read: Defaults) -> Extension:
     """The extension of the engine that is given; PyTorch's where none is."""
-    found: Extension = registry.room(read.given(EngineSettings.type) or "none", "resolve").EXTENSION
+    found: Extension = registry.engine_module(read.given(EngineSettings.type) or "none", "resolve").EXTENSION
     return found

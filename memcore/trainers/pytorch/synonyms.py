@@ -31,8 +31,8 @@ def understood(config: Config) -> tuple[Config, Defaults]:
 
     Raises ConfigError for words that contradict others, and for what the engine has no counterpart of.
     """
-    room = registry.room(config[EngineSettings.type] or "none", "resolve")
-    own: Extension = getattr(room, "EXTENSION", Extension())
+    module = registry.engine_module(config[EngineSettings.type] or "none", "resolve")
+    own: Extension = getattr(module, "EXTENSION", Extension())
     problems = [*(() if own.disk else _without_disk(config)), *_masters(config), *own.problems(config)]
     said = {**own.restated(config, problems), **_in_fp8(config, problems)}
     config, noted = _repository(config, problems)
