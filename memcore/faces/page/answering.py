@@ -34,7 +34,7 @@ from memcore.faces.render import html, page
 from memcore.faces.render.applying import applies
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
-from memcore.faces.render.gist import gist
+from memcore.faces.render.key_settings import key_settings
 from memcore.faces.render.page import Form
 from memcore.faces.render.social import subject
 from memcore.faces.render.titles import titled, untitled
@@ -115,7 +115,7 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
     for stage in stages:
         attributes = page.attributes_with(stage, found)
         yield {"html": stage, **({"attributes": attributes} if attributes else {})}
-    yield {"html": {"curve-setting": curve_options(found.job.engine.name), "gist": gist(found)}}
+    yield {"html": {"curve-setting": curve_options(found.job.engine.name), "gist": key_settings(found)}}
     if session.part:
         yield {"html": explained(found, session.part)}
     if session.pins:

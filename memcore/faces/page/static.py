@@ -18,7 +18,7 @@ from memcore.faces.page.ways import ways_of
 from memcore.faces.render import html
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form, groups
-from memcore.faces.render.gist import gist
+from memcore.faces.render.key_settings import key_settings
 from memcore.faces.render.page import defaults, example, fill, sections
 from memcore.faces.render.social import subject
 from memcore.faces.render.svg import COLOURS, STRIP_COLOURS
@@ -40,7 +40,7 @@ def parts() -> dict[str, Any]:
     session.form = fill(config)
     origins = dict.fromkeys(texts, "example")
     called = shown_names(config, engine)
-    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins, gist(found))
+    values = Values(texts, defaults(found), engine, task_of(texts), titles(), "", called, origins, key_settings(found))
     attributes = " ".join(f'{name}="{escape(value)}"' for name, value in html.attributes(found).items())
     return {
         "sections": {

@@ -82,7 +82,7 @@ class Values:
     """How the engine's tool spells each setting."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Who gave each setting its value, where that is not the user."""
-    gist: str = ""
+    key_settings: str = ""
     """Markup of the line next to the panel's button."""
 
 
@@ -96,7 +96,8 @@ def form(values: Values, whole: bool = True) -> str:
     title = escape(say("settings"))
     return (
         f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
-        f'<div id="said">{said}</div><p id="gist">{values.gist}</p><details id="settings"><summary>{title}</summary>'
+        f'<div id="said">{said}</div><p id="gist">{values.key_settings}</p>'
+        f'<details id="settings"><summary>{title}</summary>'
         f'<div id="panel" role="group" aria-label="{title}">{_finder()}'
         f'{_pasted(values)}<div id="groups">{groups(values, whole)}</div>{reset}</div></details>'
     )

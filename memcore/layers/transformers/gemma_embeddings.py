@@ -8,7 +8,7 @@ from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.masks import attention_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
-from memcore.layers.transformers.start import Start, arange, embed, scaled_by_buffer
+from memcore.layers.transformers.start import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.networks.weights import Norm
 from memcore.tensors.arithmetic import divide
 from memcore.tensors.autograd import attach, save, tracked
@@ -25,7 +25,7 @@ _PROJECTION = "per_layer_model_projection"
 _NORM = "per_layer_projection_norm"
 
 
-def gemma4(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def gemma4(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """`Gemma4TextModel.forward` up to its layers."""
     inputs_embeds = embed(step, batch.tokens)
     per_layer_inputs = None
@@ -35,7 +35,7 @@ def gemma4(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     position_ids = arange(step)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     tables = rotary_tables(step, inputs_embeds.dtype)
-    return inputs_embeds, Start(position_ids, masks, tables, kept=(inputs_embeds,), per_layer=per_layer_inputs)
+    return inputs_embeds, LayerInputs(position_ids, masks, tables, kept=(inputs_embeds,), per_layer=per_layer_inputs)
 
 
 def _has(step: Step, module: str) -> bool:
@@ -83,7 +83,7 @@ def _normed(step: Step, per_layer_projection: Tensor) -> Tensor:
     return norm(per_layer_projection, weights, Norm(_NORM, "rms-power", ("pl",)))
 
 
-def gemma3n(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def gemma3n(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """`Gemma3nTextModel.forward` up to its layers: the hidden states are several copies, stacked."""
     inputs_embeds = embed(step, batch.tokens)
     per_layer_inputs = _embed_per_layer(step, _within_table(batch.tokens))
@@ -98,7 +98,7 @@ def gemma3n(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     hidden_states = stack(held, 0, "na")
     tables = rotary_tables(step, hidden_states.dtype)
     kept = (inputs_embeds, target_magnitude, altup_proj)
-    return hidden_states, Start(position_ids, masks, tables, kept=kept, held=held, per_layer=per_layer_inputs)
+    return hidden_states, LayerInputs(position_ids, masks, tables, kept=kept, held=held, per_layer=per_layer_inputs)
 
 
 def _within_table(tokens: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ def _rescaled(current_hidden_state: Tensor, target_magnitude: Tensor) -> Tensor:
     return divide(mul(current_hidden_state, target_magnitude), new_magnitude)
 
 
-def _gemma3n_end(step: Step, hidden_states: Tensor, start: Start) -> Tensor:
+def _gemma3n_end(step: Step, hidden_states: Tensor, start: LayerInputs) -> Tensor:
     """From several copies to one: their mean."""
     target_magnitude = _magnitude(select(hidden_states, 0))
     dtype, altup_unemb_proj, current_hidden_state = start.held[0].dtype, hidden_states, start.held[-1]
@@ -158,5 +158,5 @@ def _gemma3n_end(step: Step, hidden_states: Tensor, start: Start) -> Tensor:
     return mean_of_first(hidden_states)
 
 
-GEMMA_FINISHES: Mapping[str, Callable[[Step, Tensor, Start], Tensor]] = {"gemma3n": _gemma3n_end}
+GEMMA_FINISHES: Mapping[str, Callable[[Step, Tensor, LayerInputs], Tensor]] = {"gemma3n": _gemma3n_end}
 """What comes between the layers and the final norm, by `Ends.start`."""

@@ -17,7 +17,7 @@ from memcore.layers.transformers.decoder_layer import decoder_layer
 from memcore.layers.transformers.masks import mask_of
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import table_of
-from memcore.layers.transformers.start import Start
+from memcore.layers.transformers.start import LayerInputs
 from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
 from memcore.networks.network import Layer
@@ -207,7 +207,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
         return hidden_states, *((start.seen.returned, start.seen.around) if start.seen else ((), ()))
 
 
-def _with_own(context: Context, start: Start, layer: Layer, outputs: Sequence[Tensor]) -> Context:
+def _with_own(context: Context, start: LayerInputs, layer: Layer, outputs: Sequence[Tensor]) -> Context:
     """The context of one layer."""
     if start.original is not None:
         context = replace(context, own=start.original)

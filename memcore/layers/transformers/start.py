@@ -9,7 +9,7 @@ from memcore.layers import tensor_parallel as parallel
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.rotary import Tables
 from memcore.layers.transformers.tokens import looked_up, merged, trained_rows
-from memcore.layers.transformers.vision.seen import Seen
+from memcore.layers.transformers.vision.decoder_inputs import DecoderInputs
 from memcore.tensors.basics import like, new, to
 from memcore.tensors.operations import mul
 from memcore.tensors.tensor import Tensor
@@ -17,7 +17,7 @@ from memcore.trace.step import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LayerInputs:
     """What stands before the layers and lives until they are done."""
 
     positions: Tensor | None
@@ -32,7 +32,7 @@ class Start:
     """Of which every layer is given an index of the third axis."""
     original: Tensor | None = None
     """What every layer is given as it is."""
-    seen: Seen | None = None
+    seen: DecoderInputs | None = None
     """What was made of images."""
 
 

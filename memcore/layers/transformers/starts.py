@@ -1,6 +1,6 @@
 """What a model of transformers does before its layers: embeddings, positions, masks and tables.
 
-Local variables that live as long as the model's forward pass do are part of a `Start`.
+Local variables that live as long as the model's forward pass do are part of `LayerInputs`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from memcore.layers.transformers.gemma_embeddings import GEMMA_FINISHES, gemma3n
 from memcore.layers.transformers.masks import attention_masks, unused_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
-from memcore.layers.transformers.start import Start, arange, embed, scaled_by_buffer
+from memcore.layers.transformers.start import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.layers.transformers.streams import end_streams, start_streams
 from memcore.layers.transformers.vision.models import see
 from memcore.networks.parts import Attention
@@ -29,7 +29,7 @@ def _embed_positions(step: Step, positions: Tensor, table: Weight) -> Tensor:
         return embedding(positions, step.weights[table.name])
 
 
-def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _decoder(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """Llama and most others; learned positions are added before the mask is made (GPT-2)."""
     embedding_and_head = step.recipe.network.embedding_and_head
     seen = see(step, batch, lambda: embed(step, batch.tokens))
@@ -49,10 +49,10 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Start]:
         # What was dropped goes by the name of the embeddings from here on.
         inputs_embeds = seen.embeds = hidden_states
     tables = rotary_tables(step, hidden_states.dtype)
-    return hidden_states, Start(position_ids, masks, tables, kept=tuple(kept), seen=seen)
+    return hidden_states, LayerInputs(position_ids, masks, tables, kept=tuple(kept), seen=seen)
 
 
-def _masks_first(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _masks_first(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """GPT-Neo and GPT-BigCode: positions come after the mask."""
     embedding_and_head = step.recipe.network.embedding_and_head
     inputs_embeds = embed(step, batch.tokens)
@@ -64,10 +64,10 @@ def _masks_first(step: Step, batch: Batch) -> tuple[Tensor, Start]:
         kept.append(_embed_positions(step, position_ids, embedding_and_head.positions))
         hidden_states = add(inputs_embeds, kept[-1])
     hidden_states = dropout(hidden_states, embedding_and_head.embedding_dropout)
-    return hidden_states, Start(position_ids, masks, {}, kept=tuple(kept))
+    return hidden_states, LayerInputs(position_ids, masks, {}, kept=tuple(kept))
 
 
-def _opt(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _opt(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """Positions are counted along a mask, which is made if there is none."""
     tape, embedding_and_head = step.tape, step.recipe.network.embedding_and_head
     inputs_embeds = embed(step, batch.tokens)
@@ -80,7 +80,7 @@ def _opt(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     if embedding_and_head.project_in is not None:
         inputs_embeds = project(inputs_embeds, step.weights, embedding_and_head.project_in)
     hidden_states = add(inputs_embeds, pos_embeds)
-    return hidden_states, Start(position_ids, masks, {}, kept=(inputs_embeds, position_mask, pos_embeds))
+    return hidden_states, LayerInputs(position_ids, masks, {}, kept=(inputs_embeds, position_mask, pos_embeds))
 
 
 def _positions_along(mask: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ def _opt_positions(step: Step, position_ids: Tensor, table: Weight) -> Tensor:
         return embedding(like(position_ids, "position_ids"), step.weights[table.name])
 
 
-def _bloom(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _bloom(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     embedding_and_head = step.recipe.network.embedding_and_head
     inputs_embeds = embed(step, batch.tokens)
     if embedding_and_head.embedding_norm is None:
@@ -101,10 +101,10 @@ def _bloom(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     hidden_states = norm(inputs_embeds, step.weights, embedding_and_head.embedding_norm)
     alibi, *kept = bloom_alibi(step, batch, hidden_states.dtype)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
-    return hidden_states, Start(None, masks, {}, alibi, (inputs_embeds, *kept))
+    return hidden_states, LayerInputs(None, masks, {}, alibi, (inputs_embeds, *kept))
 
 
-def _falcon(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _falcon(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """Falcon always makes a mask; it takes in the bias, if there is one."""
     inputs_embeds = embed(step, batch.tokens)
     biased = any(isinstance(mixer, Attention) and mixer.biased for mixer in step.recipe.network.kinds[0].mixers)
@@ -115,18 +115,18 @@ def _falcon(step: Step, batch: Batch) -> tuple[Tensor, Start]:
         masks["full"] = falcon_mask(masks, biases[0])
     tables = rotary_tables(step, inputs_embeds.dtype)
     alibi = biases[0] if biases else None
-    return inputs_embeds, Start(position_ids, masks, tables, alibi, (inputs_embeds, *biases))
+    return inputs_embeds, LayerInputs(position_ids, masks, tables, alibi, (inputs_embeds, *biases))
 
 
-def _mpt(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _mpt(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     inputs_embeds = embed(step, batch.tokens)
     alibi = mpt_alibi(step)
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     masks = {kind: None if mask is None else to(mask, "bool") for kind, mask in masks.items()}
-    return inputs_embeds, Start(None, masks, {}, alibi, (inputs_embeds,))
+    return inputs_embeds, LayerInputs(None, masks, {}, alibi, (inputs_embeds,))
 
 
-def _recurrent_gemma(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _recurrent_gemma(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """The model scales embeddings by a buffer in bf16; every attention layer makes a table of its own."""
     inputs_embeds = embed(step, batch.tokens, scales=False)
     position_ids = arange(step)
@@ -134,10 +134,10 @@ def _recurrent_gemma(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     hidden_states = inputs_embeds
     if step.recipe.network.embedding_and_head.reads_tokens:
         hidden_states = scaled_by_buffer(hidden_states, "bf16")
-    return hidden_states, Start(position_ids, masks, {}, kept=(inputs_embeds,))
+    return hidden_states, LayerInputs(position_ids, masks, {}, kept=(inputs_embeds,))
 
 
-def _zamba2(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def _zamba2(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """Every layer also sees a copy of the embeddings."""
     inputs_embeds = embed(step, batch.tokens)
     original_hidden_states = clone(inputs_embeds)
@@ -145,10 +145,10 @@ def _zamba2(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     masks = attention_masks(step, batch, inputs_embeds.dtype)
     tables = rotary_tables(step, inputs_embeds.dtype)
     kept = (inputs_embeds,)
-    return inputs_embeds, Start(position_ids, masks, tables, kept=kept, original=original_hidden_states)
+    return inputs_embeds, LayerInputs(position_ids, masks, tables, kept=kept, original=original_hidden_states)
 
 
-STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, Start]]] = {
+STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, LayerInputs]]] = {
     "decoder": _decoder,
     "phi": _decoder,
     "qwen2_moe": _decoder,
@@ -165,5 +165,5 @@ STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, Start]]] = {
 }
 """By `EmbeddingAndHead.start`: hidden states, and what the layers are given."""
 
-FINISHES: Mapping[str, Callable[[Step, Tensor, Start], Tensor]] = {"deepseek_v4": end_streams, **GEMMA_FINISHES}
+FINISHES: Mapping[str, Callable[[Step, Tensor, LayerInputs], Tensor]] = {"deepseek_v4": end_streams, **GEMMA_FINISHES}
 """What comes between the layers and the final norm, by `EmbeddingAndHead.start`."""

@@ -6,7 +6,7 @@ from memcore.layers.transformers.angles import half_table
 from memcore.layers.transformers.hyper import collapsed_streams
 from memcore.layers.transformers.masks import mask_for
 from memcore.layers.transformers.norms import unweighted_norm
-from memcore.layers.transformers.start import Start, arange, embed
+from memcore.layers.transformers.start import LayerInputs, arange, embed
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.basics import clone, to
 from memcore.tensors.operations import add, add_scalar, linear, mul
@@ -15,7 +15,7 @@ from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
 
-def start_streams(step: Step, batch: Batch) -> tuple[Tensor, Start]:
+def start_streams(step: Step, batch: Batch) -> tuple[Tensor, LayerInputs]:
     """The embeddings once for each stream, one mask for all layers, and tables for compressed and for other layers."""
     tape = step.tape
     inputs_embeds = embed(step, batch.tokens)
@@ -25,10 +25,10 @@ def start_streams(step: Step, batch: Batch) -> tuple[Tensor, Start]:
     main = half_table(tape, inputs_embeds.dtype, "r")
     compress = half_table(tape, inputs_embeds.dtype, "r")
     masks = {"full": causal_mask, "sliding": causal_mask}
-    return hidden_states, Start(position_ids, masks, {"main": (*compress, *main)}, kept=(inputs_embeds,))
+    return hidden_states, LayerInputs(position_ids, masks, {"main": (*compress, *main)}, kept=(inputs_embeds,))
 
 
-def end_streams(step: Step, x: Tensor, start: Start) -> Tensor:
+def end_streams(step: Step, x: Tensor, start: LayerInputs) -> Tensor:
     """`DeepseekV4HyperHead`: the streams become one."""
     weights, name = step.weights, "model.hc_head.hc"
     with x.tape.module("hc_head"):

@@ -40,7 +40,7 @@ from memcore.trainers.nanotron.layers import varlen_attention
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class LayerContext:
     """What every layer is given besides its input."""
 
     how: MegatronPlan
@@ -92,7 +92,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     positions = new(tape, ("b" if embedding_and_head.reads_tokens else 0, WHOLE), "int64", "inputs")
     wide = _angles(step)
     angles = tuple(to(each, recipe.precision.compute) for each in wide)
-    around = Around(how, recipe.attention, angles, _mask(step), recipe.ulysses)
+    around = LayerContext(how, recipe.attention, angles, _mask(step), recipe.ulysses)
     x = step.enter("root", batch.tokens)
     if embedding_and_head.reads_tokens:
         # A rank is given its part of the tokens, and sums nothing over ranks but words.
@@ -142,7 +142,7 @@ def _mask(step: Step) -> Tensor | None:
     return hidden
 
 
-def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: Around) -> Tensor:
+def _layer(hidden_states: Tensor, layer: Layer, weights: Weights, around: LayerContext) -> Tensor:
     """`ParallelTransformerLayer.forward`."""
     ffn = layer.feed_forward
     if not (isinstance(layer.mixer, Attention) and isinstance(ffn, FeedForward | Experts)):
@@ -162,7 +162,7 @@ def _norm_backward(gradients: list[Gradient], saved: list[Tensor], affine: list[
     return found + [new(saved[0].tape, each.shape, each.dtype, "layer_norm_backward") for each in affine]
 
 
-def _attention(x: Tensor, part: Attention, weights: Weights, around: Around) -> tuple[Tensor, Parameter | None]:
+def _attention(x: Tensor, part: Attention, weights: Weights, around: LayerContext) -> tuple[Tensor, Parameter | None]:
     """`ParallelAttention.forward`; the fused result lives until it ends."""
     how, own = around.how, heads_of(part)
     with x.tape.module(part.module):
@@ -195,7 +195,7 @@ def _core(core: Core, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return local(query, key, value, core)
 
 
-def _distributed(query: Tensor, key: Tensor, value: Tensor, heads: Heads, around: Around) -> Tensor:
+def _distributed(query: Tensor, key: Tensor, value: Tensor, heads: Heads, around: LayerContext) -> Tensor:
     """`DistributedAttention.forward`: queries and keys are turned once the whole sequence is there."""
     own = local_heads(heads, around.ulysses or Ulysses())
     query_layer, key_layer, value_layer = (to_heads(each, own.query) for each in (query, key, value))

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
+    Embed,
+    layer_norm,
+    linear_layer,
+    placeholder_mask,
+    put_among,
+)
 from memcore.layers.transformers.vision.masks import image_masks, prefix_masks
-from memcore.layers.transformers.vision.seen import Embed, Seen, layer_norm, linear_layer, placeholder_mask, put_among
 from memcore.layers.transformers.vision.vits import siglip
 from memcore.tensors.basics import contiguous, like, new, permute, to
 from memcore.tensors.images import average_pool
@@ -14,7 +21,7 @@ from memcore.trace.step import Batch, Step
 _PROJECTOR = "model.multi_modal_projector"
 
 
-def paligemma(step: Step, batch: Batch, embed: Embed) -> Seen:
+def paligemma(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`PaliGemmaModel.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
@@ -30,7 +37,7 @@ def paligemma(step: Step, batch: Batch, embed: Embed) -> Seen:
         block_sequence_ids = new(step.tape, ("b", "s"), "int64", "attention_mask")
         masks = prefix_masks(step, inputs_embeds.dtype)
     held = (image_outputs, special_image_mask, block_sequence_ids, position_ids)
-    return Seen(inputs_embeds, held=held, returned=(image_features,), masks=masks)
+    return DecoderInputs(inputs_embeds, held=held, returned=(image_features,), masks=masks)
 
 
 def _positions(step: Step) -> Tensor:
@@ -38,7 +45,7 @@ def _positions(step: Step) -> Tensor:
     return like(like(new(step.tape, ("s",), "int64", "position_ids"), "position_ids"), "position_ids")
 
 
-def gemma3(step: Step, batch: Batch, embed: Embed) -> Seen:
+def gemma3(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`Gemma3Model.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
@@ -50,7 +57,7 @@ def gemma3(step: Step, batch: Batch, embed: Embed) -> Seen:
         block_sequence_ids = _block_sequence_ids(step)
         masks = image_masks(step, inputs_embeds.dtype)
     held = (vision_outputs, special_image_mask, block_sequence_ids)
-    return Seen(inputs_embeds, held=held, returned=(image_features,), masks=masks)
+    return DecoderInputs(inputs_embeds, held=held, returned=(image_features,), masks=masks)
 
 
 def _block_sequence_ids(step: Step) -> Tensor:

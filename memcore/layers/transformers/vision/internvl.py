@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers.vision.buffers import root_of
-from memcore.layers.transformers.vision.seen import (
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
     Embed,
     Features,
-    Seen,
     context_of,
     layer_norm,
     linear_layer,
@@ -29,7 +29,7 @@ from memcore.trace.step import Batch, Step
 _PROJECTOR = "model.multi_modal_projector"
 
 
-def internvl(step: Step, batch: Batch, embed: Embed) -> Seen:
+def internvl(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`InternVLModel.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
@@ -37,7 +37,7 @@ def internvl(step: Step, batch: Batch, embed: Embed) -> Seen:
         features = to(image_outputs.merged, inputs_embeds.dtype)
         special_image_mask = placeholder_mask(step, batch.tokens)
         inputs_embeds = put_among(step, inputs_embeds, special_image_mask, features)
-    return Seen(inputs_embeds, held=(image_outputs, special_image_mask), returned=(features,))
+    return DecoderInputs(inputs_embeds, held=(image_outputs, special_image_mask), returned=(features,))
 
 
 def image_features(step: Step, pixel_values: Tensor) -> Features:

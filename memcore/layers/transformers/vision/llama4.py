@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memcore.layers.transformers.vision.seen import (
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
     Embed,
-    Seen,
     context_of,
     layer_norm,
     linear_layer,
@@ -23,18 +23,18 @@ from memcore.trace.step import Batch, Step
 _ROOT = "vision_model"
 
 
-def llama4(step: Step, batch: Batch, embed: Embed) -> Seen:
+def llama4(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`Llama4ForConditionalGeneration.forward` up to its language model, which has the head."""
     inputs_embeds = embed()
     if "pixel_values" not in batch.images:
-        return Seen(inputs_embeds, around=(inputs_embeds,))
+        return DecoderInputs(inputs_embeds, around=(inputs_embeds,))
     image_features = _tower(step, batch.images["pixel_values"])
     projected_vision_flat = linear_layer(step, reshape(image_features, ("mq", "vt")), "multi_modal_projector.linear_1")
     projected_vision_flat = to(projected_vision_flat, inputs_embeds.dtype)
     special_image_mask = placeholder_mask(step, batch.tokens)
     inputs_embeds = put_among(step, inputs_embeds, special_image_mask, projected_vision_flat)
     around = (inputs_embeds, projected_vision_flat, special_image_mask)
-    return Seen(inputs_embeds, around=around, returned=(image_features,))
+    return DecoderInputs(inputs_embeds, around=around, returned=(image_features,))
 
 
 def _tower(step: Step, pixel_values: Tensor) -> Tensor:

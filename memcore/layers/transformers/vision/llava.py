@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from memcore.errors import UnsupportedError
-from memcore.layers.transformers.vision.seen import Embed, Features, Seen, linear_layer, placeholder_mask, put_among
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
+    Embed,
+    Features,
+    linear_layer,
+    placeholder_mask,
+    put_among,
+)
 from memcore.layers.transformers.vision.towers import TOWERS
 from memcore.symbols import Shape
 from memcore.tensors.basics import narrow, to
@@ -14,7 +21,7 @@ from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
 
-def llava(step: Step, batch: Batch, embed: Embed) -> Seen:
+def llava(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`LlavaModel.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
@@ -22,7 +29,7 @@ def llava(step: Step, batch: Batch, embed: Embed) -> Seen:
         image_features = to(rejoined(image_outputs.merged, ("mq", "h")), inputs_embeds.dtype)
         special_image_mask = placeholder_mask(step, batch.tokens)
         inputs_embeds = put_among(step, inputs_embeds, special_image_mask, image_features)
-    return Seen(inputs_embeds, held=(image_outputs, special_image_mask), returned=(image_features,))
+    return DecoderInputs(inputs_embeds, held=(image_outputs, special_image_mask), returned=(image_features,))
 
 
 def _image_features(step: Step, pixel_values: Tensor) -> Features:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from memcore.errors import UnsupportedError
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
+    Embed,
+    layer_norm,
+    linear_layer,
+    placeholder_mask,
+    put_among,
+)
 from memcore.layers.transformers.vision.pixtral import pixtral
-from memcore.layers.transformers.vision.seen import Embed, Seen, layer_norm, linear_layer, placeholder_mask, put_among
 from memcore.symbols import Axis, Quotient
 from memcore.tensors.basics import to
 from memcore.tensors.images import divided, joined, rejoined, unfolded_rows
@@ -17,7 +24,7 @@ from memcore.trace.step import Batch, Step
 _PROJECTOR = "model.multi_modal_projector"
 
 
-def mistral3(step: Step, batch: Batch, embed: Embed) -> Seen:
+def mistral3(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`Mistral3Model.forward` up to its language model."""
     if len(step.recipe.network.towers[0].taps) != 1:
         raise UnsupportedError("model.vision_feature_layer", "found several layers; allowed with mistral3: {}", "one")
@@ -28,7 +35,7 @@ def mistral3(step: Step, batch: Batch, embed: Embed) -> Seen:
         image_features = to(rejoined(image_outputs.merged, ("mq", "h")), inputs_embeds.dtype)
         special_image_mask = placeholder_mask(step, batch.tokens)
         inputs_embeds = put_among(step, inputs_embeds, special_image_mask, image_features)
-    return Seen(inputs_embeds, held=(image_outputs, special_image_mask), returned=(image_features,))
+    return DecoderInputs(inputs_embeds, held=(image_outputs, special_image_mask), returned=(image_features,))
 
 
 def _projector(step: Step, image_features: Tensor) -> Tensor:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from memcore.layers.transformers.vision.seen import Embed, Seen, context_of, layer_norm, linear_layer, run_layers
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
+    Embed,
+    context_of,
+    layer_norm,
+    linear_layer,
+    run_layers,
+)
 from memcore.layers.transformers.vision.vits import patches
 from memcore.symbols import Rounded, Shape, Shifted
 from memcore.tensors.basics import like, narrow, new, to
@@ -20,7 +27,7 @@ _TILES: Shape = ("bt", _PADDED, "ht")
 _IMAGES: Shape = ("bi", "kt", "ht")
 
 
-def mllama(step: Step, batch: Batch, embed: Embed) -> Seen:
+def mllama(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`MllamaModel.forward` up to the layers."""
     with step.tape.at("model"):
         vision_outputs = _tower(step, batch)
@@ -33,7 +40,7 @@ def mllama(step: Step, batch: Batch, embed: Embed) -> Seen:
         "seen_mask": cross_attention_mask,
         "seen_rows": full_text_row_masked_out_mask,
     }
-    return Seen(embed(), held=(vision_outputs,), arguments=arguments)
+    return DecoderInputs(embed(), held=(vision_outputs,), arguments=arguments)
 
 
 def _dtype(step: Step) -> str:

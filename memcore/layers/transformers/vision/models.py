@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from memcore.layers.transformers.masks import mask_of
 from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
+from memcore.layers.transformers.vision.decoder_inputs import DecoderInputs, Embed
 from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
 from memcore.layers.transformers.vision.mistral3 import mistral3
-from memcore.layers.transformers.vision.seen import Embed, Seen
 from memcore.layers.transformers.vision.towers import TOWERS
 from memcore.networks.network import Network
 from memcore.symbols import Shape
@@ -17,7 +17,7 @@ from memcore.tensors.basics import new
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Step
 
-SEES: Mapping[str, Callable[[Step, Batch, Embed], Seen]] = {
+SEES: Mapping[str, Callable[[Step, Batch, Embed], DecoderInputs]] = {
     "gemma3": gemma.gemma3,
     "internvl": internvl,
     "llama4": llama4.llama4,
@@ -49,11 +49,11 @@ def sees(network: Network) -> bool:
     return made and network.family in SEES and network.towers[0].variant in _TOWERS_OF.get(network.family, own)
 
 
-def see(step: Step, batch: Batch, embed: Embed) -> Seen:
+def see(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """Embed tokens, and put what the towers see of images among them."""
     family = step.recipe.network.family
     if not step.recipe.pictures and family not in _AROUND:
-        return Seen(embed())
+        return DecoderInputs(embed())
     return SEES[family](step, batch, embed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memcore.layers.transformers.vision.buffers import root_of
-from memcore.layers.transformers.vision.seen import Features, context_of, layer_norm, run_layers
+from memcore.layers.transformers.vision.decoder_inputs import Features, context_of, layer_norm, run_layers
 from memcore.symbols import half
 from memcore.tensors.basics import cat, like, new, to
 from memcore.tensors.images import convolution, divided, rejoined

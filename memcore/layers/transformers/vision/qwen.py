@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from memcore.layers.transformers.vision.interpolated import interpolated, taps_and_weights
-from memcore.layers.transformers.vision.places import multimodal_positions
-from memcore.layers.transformers.vision.seen import (
+from memcore.layers.transformers.vision.decoder_inputs import (
+    DecoderInputs,
     Embed,
     Features,
-    Seen,
     context_of,
     layer_norm,
     linear_layer,
@@ -15,6 +13,8 @@ from memcore.layers.transformers.vision.seen import (
     put_among,
     run_layers,
 )
+from memcore.layers.transformers.vision.interpolated import interpolated, taps_and_weights
+from memcore.layers.transformers.vision.places import multimodal_positions
 from memcore.symbols import Quotient
 from memcore.tensors.basics import cat, like, new, to
 from memcore.tensors.images import buffer, convolution, divided, rejoined
@@ -28,7 +28,7 @@ from memcore.trace.step import Batch, Step
 _ROOT = "model.visual"
 
 
-def qwen2_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
+def qwen2_vl(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`Qwen2VLModel.forward` up to its language model; Qwen2.5-VL's is the same."""
     inputs_embeds = embed()
     with step.tape.at("model"):
@@ -37,7 +37,7 @@ def qwen2_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
         image_mask = placeholder_mask(step, batch.tokens)
         inputs_embeds = put_among(step, inputs_embeds, image_mask, image_embeds)
         position_ids = multimodal_positions(step)
-    return Seen(inputs_embeds, held=(vision_outputs, image_embeds, image_mask), positions=position_ids)
+    return DecoderInputs(inputs_embeds, held=(vision_outputs, image_embeds, image_mask), positions=position_ids)
 
 
 def image_features(step: Step, pixel_values: Tensor) -> Features:
@@ -164,7 +164,7 @@ def _permuted(step: Step, x: Tensor) -> Tensor:
     return reshape(x, ("nq", width))
 
 
-def qwen3_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
+def qwen3_vl(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """`Qwen3VLModel.forward` up to its language model."""
     inputs_embeds = embed()
     with step.tape.at("model"):
@@ -175,7 +175,7 @@ def qwen3_vl(step: Step, batch: Batch, embed: Embed) -> Seen:
         deepstack_visual_embeds = [rejoined(each, ("mq", "h")) for each in vision_outputs.deep]
         position_ids = multimodal_positions(step)
     visual_pos_masks = Tensor(image_mask.tape, image_mask.storage, batch.tokens.shape, "bool")
-    return Seen(
+    return DecoderInputs(
         inputs_embeds,
         held=(vision_outputs, image_embeds),
         positions=position_ids,

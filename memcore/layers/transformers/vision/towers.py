@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.vision import vits
+from memcore.layers.transformers.vision.decoder_inputs import Features
 from memcore.layers.transformers.vision.pixtral import pixtral
-from memcore.layers.transformers.vision.seen import Features
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
 

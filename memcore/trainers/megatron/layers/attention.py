@@ -25,7 +25,7 @@ from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class LayerContext:
     """What every layer is given besides its input."""
 
     how: MegatronPlan
@@ -40,7 +40,7 @@ class Around:
 
 
 def attention(
-    x: Tensor, part: Attention, before: Norm, weights: Weights, around: Around, angles: Tensor | None = None
+    x: Tensor, part: Attention, before: Norm, weights: Weights, around: LayerContext, angles: Tensor | None = None
 ) -> tuple[Tensor, Parameter | None]:
     """The result before its bias is added, and the bias; `angles`: (s, b, 1, d), where micro-batches have their own."""
     how = around.how
@@ -59,7 +59,7 @@ def attention(
         return projected(out, part.output, weights, around), weights.get(f"{part.output.name}.bias")
 
 
-def projected(x: Tensor, part: Linear, weights: Weights, around: Around) -> Tensor:
+def projected(x: Tensor, part: Linear, weights: Weights, around: LayerContext) -> Tensor:
     """The product with a layer's last matrix; its bias is added later."""
     group = opened(around.offloads, "attn_proj")
     x = group.start(x)
@@ -69,7 +69,9 @@ def projected(x: Tensor, part: Linear, weights: Weights, around: Around) -> Tens
     return out
 
 
-def _heads(x: Tensor, part: Attention, before: Norm, weights: Weights, around: Around) -> tuple[Tensor, Tensor, Tensor]:
+def _heads(
+    x: Tensor, part: Attention, before: Norm, weights: Weights, around: LayerContext
+) -> tuple[Tensor, Tensor, Tensor]:
     """`get_query_key_value_tensors`: behind their norms, not yet turned."""
     if around.local:
         mixed = local_linear(norm(x, before, weights), part.inputs[0], weights, around.how)
@@ -83,7 +85,7 @@ def _heads(x: Tensor, part: Attention, before: Norm, weights: Weights, around: A
 
 
 def cross_attention(
-    x: Tensor, seen: Tensor, part: Attention, before: Norm, weights: Weights, around: Around
+    x: Tensor, seen: Tensor, part: Attention, before: Norm, weights: Weights, around: LayerContext
 ) -> tuple[Tensor, Parameter | None]:
     """Keys and values of the encoder's result; the norm before it is a module of its own."""
     how, run = around.how, local_linear if around.local else linear
@@ -108,7 +110,7 @@ def _halves(mixed: Tensor, part: Attention) -> list[Tensor]:
 
 
 def core(
-    query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, around: Around, *, packed: bool
+    query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, around: LayerContext, *, packed: bool
 ) -> Tensor:
     """Attention's core; TransformerEngine takes parts of one tensor as they lie, and copies anything else in order."""
     heads = heads_of(part)

@@ -9,7 +9,7 @@ from memcore.tensors.operations import add, dropout, embedding, gelu
 from memcore.tensors.operations import linear as plain_linear
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Batch, Slot, Step
-from memcore.trainers.megatron.layers.attention import Around
+from memcore.trainers.megatron.layers.attention import LayerContext
 from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.heads import head, plan
@@ -24,7 +24,7 @@ def bert(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | Non
     embedding_and_head, tape, how = step.recipe.network.embedding_and_head, step.tape, plan(step)
     loaded = [new(tape, ("b", "s"), "int64", "inputs") for _ in range(_INPUTS - 2)]
     mask = new(tape, ("b", 1, "s", "s"), "bool", "attention_mask")
-    around = Around(how, step.recipe.attention, local, mask)
+    around = LayerContext(how, step.recipe.attention, local, mask)
     x = step.enter("root", batch.tokens)
     if embedding_and_head.reads_tokens:
         x = step.enter("embedding", x)
@@ -96,6 +96,6 @@ _PAIRS: tuple[tuple[Axis, Axis], ...] = (("s", "s"), ("sd", "sd"), ("sd", "s"))
 """Tokens that attend, and tokens that are attended to."""
 
 
-def _around(step: Step, rows: Axis, columns: Axis, *, local: bool) -> Around:
+def _around(step: Step, rows: Axis, columns: Axis, *, local: bool) -> LayerContext:
     mask = new(step.tape, ("b", 1, rows, columns), "bool", "attention_mask")
-    return Around(plan(step), step.recipe.attention, local, mask)
+    return LayerContext(plan(step), step.recipe.attention, local, mask)

@@ -15,7 +15,7 @@ from memcore.tensors.operations import ACTIVATIONS, add, mul
 from memcore.tensors.operations import linear as plain_linear
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.adapters import adapted_rows
-from memcore.trainers.megatron.layers.attention import Around
+from memcore.trainers.megatron.layers.attention import LayerContext
 from memcore.trainers.megatron.layers.dispatch import DISPATCHERS, ROWS
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import COMPILED, halves
@@ -28,7 +28,7 @@ from memcore.trainers.megatron.step_plan import Experts as Plan
 from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
-def experts(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor:
+def experts(x: Tensor, part: Experts, weights: Weights, around: LayerContext) -> Tensor:
     """`MoELayer.forward`."""
     plan = around.how.experts
     if plan is None:
@@ -40,7 +40,7 @@ def experts(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tenso
     return run_again(forward, x) if recomputes(around.how, "moe") else forward(x)
 
 
-def _layer(x: Tensor, part: Experts, weights: Weights, around: Around, plan: Plan) -> Tensor:
+def _layer(x: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
     with x.tape.module(part.module):
         beside = _shared(x, part, weights, around)
         with x.tape.module("router"):
@@ -60,7 +60,7 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: Around, plan: Pla
         return out if beside is None else add(out, beside)
 
 
-def _shared(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tensor | None:
+def _shared(x: Tensor, part: Experts, weights: Weights, around: LayerContext) -> Tensor | None:
     shared = part.shared
     if shared is None:
         return None
@@ -75,7 +75,7 @@ def _shared(x: Tensor, part: Experts, weights: Weights, around: Around) -> Tenso
     return out
 
 
-def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: Around, plan: Plan) -> Tensor:
+def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
     """Two products with the matrices of each row's expert; the weights are applied between them."""
     how, offloads = around.how, around.offloads if plan.grouped else None
     up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from memcore.networks.parts import FeedForward
 from memcore.networks.weights import Norm
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.trainers.megatron.layers.attention import Around
+from memcore.trainers.megatron.layers.attention import LayerContext
 from memcore.trainers.megatron.layers.fused import bias_gelu, norm, spelled_out, swiglu
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, local_row_linear, norm_linear
 
 
 def feed_forward(
-    x: Tensor, part: FeedForward, before: Norm | None, weights: Weights, around: Around
+    x: Tensor, part: FeedForward, before: Norm | None, weights: Weights, around: LayerContext
 ) -> tuple[Tensor, Parameter | None]:
     """The result before its bias is added, and the bias; `before`: the norm that the first matrix is fused with."""
     how, run = around.how, local_linear if around.local else linear
@@ -27,7 +27,7 @@ def feed_forward(
         return finish(y, part.down, weights, how, biased=False), weights.get(f"{part.down.name}.bias")
 
 
-def activated(x: Tensor, part: FeedForward, bias: Parameter | None, around: Around) -> Tensor:
+def activated(x: Tensor, part: FeedForward, bias: Parameter | None, around: LayerContext) -> Tensor:
     """Bias and activation, in one kernel where Megatron has one."""
     if around.how.gate_fusion and part.fused and part.activation == "silu":
         return swiglu(x, bias, part.down.inner[0])

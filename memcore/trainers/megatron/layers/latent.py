@@ -13,7 +13,7 @@ from memcore.tensors.discarding import discard
 from memcore.tensors.operations import add, mul
 from memcore.tensors.slices import expand
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.trainers.megatron.layers.attention import Around, core, projected, rotated_half
+from memcore.trainers.megatron.layers.attention import LayerContext, core, projected, rotated_half
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, local_linear, norm_linear, parts_to_all
 from memcore.trainers.megatron.layers.offloading import Group, opened
@@ -21,7 +21,7 @@ from memcore.trainers.megatron.layers.recompute import discarded, recomputes
 
 
 def latent_attention(
-    x: Tensor, part: LatentAttention, before: Norm, weights: Weights, around: Around, group: Group
+    x: Tensor, part: LatentAttention, before: Norm, weights: Weights, around: LayerContext, group: Group
 ) -> tuple[Tensor, Parameter | None]:
     """The result before its bias is added, and the bias; the norm before it is a module of its own, with its group."""
 
@@ -32,7 +32,7 @@ def latent_attention(
 
 
 def behind_norm(
-    x: Tensor, before: Norm, use: Callable[[Tensor], Tensor], weights: Weights, around: Around, group: Group
+    x: Tensor, before: Norm, use: Callable[[Tensor], Tensor], weights: Weights, around: LayerContext, group: Group
 ) -> Tensor:
     """Return what follows a norm that is a module of its own; its result may be computed again."""
 
@@ -46,7 +46,7 @@ def behind_norm(
     return use(found)
 
 
-def _attention(x: Tensor, part: LatentAttention, weights: Weights, around: Around) -> Tensor:
+def _attention(x: Tensor, part: LatentAttention, weights: Weights, around: LayerContext) -> Tensor:
     with x.tape.module(part.module):
         group = opened(around.offloads, "qkv_linear")
         x = group.start(x)
@@ -72,7 +72,7 @@ def _attention(x: Tensor, part: LatentAttention, weights: Weights, around: Aroun
         return projected(out, part.output, weights, around)
 
 
-def _latents(x: Tensor, part: LatentAttention, weights: Weights, around: Around) -> list[Tensor]:
+def _latents(x: Tensor, part: LatentAttention, weights: Weights, around: LayerContext) -> list[Tensor]:
     """Queries in their latent space, keys and values in theirs, and the turned part that all heads share."""
     how, run = around.how, local_linear if around.local else linear
     query = run(x, part.queries[0], weights, how) if len(part.queries) > 1 else x
@@ -81,7 +81,7 @@ def _latents(x: Tensor, part: LatentAttention, weights: Weights, around: Around)
 
 
 def _heads(
-    query: Tensor, latent: Tensor, turned: Tensor, part: LatentAttention, weights: Weights, around: Around
+    query: Tensor, latent: Tensor, turned: Tensor, part: LatentAttention, weights: Weights, around: LayerContext
 ) -> list[Tensor]:
     """Queries, keys and values of all heads, each in order."""
     how = around.how
@@ -104,7 +104,7 @@ def _heads(
     return [query, key, clone(values)]
 
 
-def _up(x: Tensor, before: Norm | None, part: Linear, weights: Weights, around: Around) -> Tensor:
+def _up(x: Tensor, before: Norm | None, part: Linear, weights: Weights, around: LayerContext) -> Tensor:
     """A projection out of a latent space, behind its norm if it has one."""
     how = around.how
     if before is None or before.kind.endswith("plain"):

@@ -6,7 +6,7 @@ from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentA
 from memcore.networks.weights import Norm
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.step import Slot
-from memcore.trainers.megatron.layers.attention import Around, attention, cross_attention
+from memcore.trainers.megatron.layers.attention import LayerContext, attention, cross_attention
 from memcore.trainers.megatron.layers.experts import experts
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import bias_dropout_add
@@ -18,7 +18,9 @@ from memcore.trainers.megatron.layers.offloading import Group, opened
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
 
 
-def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None, angles: Tensor | None = None) -> Tensor:
+def layer(
+    x: Tensor, slot: Slot, around: LayerContext, seen: Tensor | None = None, angles: Tensor | None = None
+) -> Tensor:
     """`TransformerLayer.forward`; `seen`: what cross-attention attends to; `angles`: of the micro-batch's tokens."""
     own, weights, graphs = slot.layer, slot.weights, around.how.graphs
     mixer, ffn = own.mixer, own.feed_forward
@@ -53,7 +55,7 @@ def layer(x: Tensor, slot: Slot, around: Around, seen: Tensor | None = None, ang
 
 
 def _mixer(
-    x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: Around, group: Group, angles: Tensor | None
+    x: Tensor, mixer: Mixer, before: Norm, weights: Weights, around: LayerContext, group: Group, angles: Tensor | None
 ) -> tuple[Tensor, Parameter | None]:
     if isinstance(mixer, Attention):
         return attention(x, mixer, before, weights, around, angles)
@@ -63,7 +65,7 @@ def _mixer(
 
 
 def _ffn(
-    x: Tensor, ffn: Ffn, before: Norm, weights: Weights, around: Around, group: Group
+    x: Tensor, ffn: Ffn, before: Norm, weights: Weights, around: LayerContext, group: Group
 ) -> tuple[Tensor, Parameter | None]:
     """A feed-forward layer behind its norm; a dense one may be recomputed as a whole."""
     how = around.how

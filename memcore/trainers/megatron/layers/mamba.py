@@ -9,13 +9,13 @@ from memcore.networks.parts import SpecialMixer
 from memcore.networks.weights import Linear, Norm
 from memcore.tensors.basics import contiguous, new, permute
 from memcore.tensors.tensor import Tensor
-from memcore.trainers.megatron.layers.attention import Around
+from memcore.trainers.megatron.layers.attention import LayerContext
 from memcore.trainers.megatron.layers.dispatch import view_of
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.linear import Weights, linear, norm_linear
 
 
-def mamba(x: Tensor, part: SpecialMixer, before: Norm, weights: Weights, around: Around) -> Tensor:
+def mamba(x: Tensor, part: SpecialMixer, before: Norm, weights: Weights, around: LayerContext) -> Tensor:
     """One kernel for convolution, scan and gate; norm and projections are modules of their own."""
     how, tape = around.how, x.tape
     projection, output = _linear(part, "in_proj"), _linear(part, "out_proj")

@@ -19,7 +19,7 @@ from memcore.tensors.basics import new
 from memcore.tensors.tensor import Tensor
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
-from memcore.trainers.megatron.layers.attention import Around
+from memcore.trainers.megatron.layers.attention import LayerContext
 from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.encoders import bert, t5
 from memcore.trainers.megatron.layers.fused import norm
@@ -79,7 +79,7 @@ def _passed(step: Step, batch: Batch, offloads: Groups | None, *, local: bool) -
     rows = ("b", "s")
     loaded = [new(tape, rows, "fp32", "inputs"), new(tape, rows, "int64", "inputs")]
     mask = new(tape, ("b", 1, "s", "s"), "bool", "inputs") if how.masked else None
-    around = Around(how, step.recipe.attention, local, mask, offloads)
+    around = LayerContext(how, step.recipe.attention, local, mask, offloads)
     x = step.enter("root", batch.tokens)
     seen: list[Tensor] = []
     if embedding_and_head.reads_tokens:

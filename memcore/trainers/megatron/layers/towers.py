@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from memcore.layers.transformers.vision import internvl
+from memcore.layers.transformers.vision.decoder_inputs import placeholder_mask, put_among
 from memcore.layers.transformers.vision.models import inputs
 from memcore.layers.transformers.vision.places import multimodal_positions
 from memcore.layers.transformers.vision.qwen import image_features, tower
-from memcore.layers.transformers.vision.seen import placeholder_mask, put_among
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention
 from memcore.symbols import Axis, Quotient, Shape, Smaller, half, split_over

@@ -18,7 +18,7 @@ from memcore.tensors.images import convolution, divided, rejoined, viewed
 from memcore.tensors.operations import ACTIVATIONS, add, embedding, mul
 from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.step import Slot, Step
-from memcore.trainers.megatron.layers.attention import Around, heads_of, heads_split, projected, rotated
+from memcore.trainers.megatron.layers.attention import LayerContext, heads_of, heads_split, projected, rotated
 from memcore.trainers.megatron.layers.core_attention import Core, cudnn, flash_kernel
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import norm
@@ -52,7 +52,7 @@ def plan_of_tower(how: MegatronPlan) -> MegatronPlan:
 
 def qwen3_tower(step: Step, how: MegatronPlan, pixels: Tensor) -> tuple[Tensor, list[Tensor]]:
     """`Qwen3VLVisionModel.forward`: merged patches for the decoder, and for each of its first layers."""
-    around = Around(plan_of_tower(how), step.recipe.attention, False, None)
+    around = LayerContext(plan_of_tower(how), step.recipe.attention, False, None)
     with step.tape.at(_ROOT):
         step.begin("vision embedding")
         x = _patches(step, pixels)
@@ -65,7 +65,7 @@ def qwen3_tower(step: Step, how: MegatronPlan, pixels: Tensor) -> tuple[Tensor, 
         return rejoined(divided(x, "cat"), ("mq", "h")), deep
 
 
-def _layers(step: Step, x: Tensor, angles: Tensor, around: Around) -> tuple[Tensor, list[Tensor]]:
+def _layers(step: Step, x: Tensor, angles: Tensor, around: LayerContext) -> tuple[Tensor, list[Tensor]]:
     """Blocks; results of some are merged on their own, where blocks are recomputed in a checkpoint of their own."""
     last = len(step.recipe.network.towers[0].taps) - 1
     deep: list[Tensor] = []
@@ -87,7 +87,7 @@ def _layers(step: Step, x: Tensor, angles: Tensor, around: Around) -> tuple[Tens
     return x, deep
 
 
-def _block(x: Tensor, slot: Slot, angles: Tensor, around: Around) -> Tensor:
+def _block(x: Tensor, slot: Slot, angles: Tensor, around: LayerContext) -> Tensor:
     """`TransformerLayer.forward`; what is added to the input is not fused, and there is no dropout."""
     mixer, ffn, (first, second) = slot.layer.mixer, slot.layer.feed_forward, slot.layer.norms
     if not isinstance(mixer, Attention) or not isinstance(ffn, FeedForward):
@@ -101,7 +101,7 @@ def _added(x: Tensor, y: Tensor, bias: Parameter | None) -> Tensor:
 
 
 def _attention(
-    x: Tensor, part: Attention, before: Norm, weights: Weights, angles: Tensor, around: Around
+    x: Tensor, part: Attention, before: Norm, weights: Weights, angles: Tensor, around: LayerContext
 ) -> tuple[Tensor, Parameter | None]:
     """`Qwen3VLSelfAttention.forward`: heads are turned in fp32."""
     with x.tape.module(part.module):
@@ -114,7 +114,7 @@ def _attention(
         return projected(out, part.output, weights, around), weights.get(f"{part.output.name}.bias")
 
 
-def _core(query: Tensor, key: Tensor, value: Tensor, part: Attention, around: Around) -> Tensor:
+def _core(query: Tensor, key: Tensor, value: Tensor, part: Attention, around: LayerContext) -> Tensor:
     """`TEDotProductAttention` over images of different lengths: kernels take rows as they lie."""
     given = Core(around.how, heads_of(part), 0.0, None, packed=False)
     with query.tape.module("core_attention"):
@@ -129,7 +129,7 @@ def _core(query: Tensor, key: Tensor, value: Tensor, part: Attention, around: Ar
         return run_again(run, query, key, value) if recomputes(around.how, "core_attn") else run(query, key, value)
 
 
-def _merged(step: Step, x: Tensor, name: str, around: Around, *, after: bool = False) -> Tensor:
+def _merged(step: Step, x: Tensor, name: str, around: LayerContext, *, after: bool = False) -> Tensor:
     """`Qwen3VLVisionPatchMerger.forward`, with its norm before or after patches are put side by side."""
     module = f"{_ROOT}.{name}"
     width = "mt" if after else "ht"

@@ -24,7 +24,7 @@ Embed = Callable[[], Tensor]
 
 
 @dataclass(slots=True)
-class Seen:
+class DecoderInputs:
     """What the decoder starts from."""
 
     embeds: Tensor

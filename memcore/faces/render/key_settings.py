@@ -25,7 +25,7 @@ _TRAINING = (
 _SERVING = (Inference.weight_dtype, Inference.kv_cache_dtype, Inference.max_num_seqs, EngineSettings.version)
 
 
-def gist(found: Estimate | ServingEstimate) -> str:
+def key_settings(found: Estimate | ServingEstimate) -> str:
     """Return what is set or assumed for the settings that decide most, as buttons that lead to their fields."""
     values = {each.path: spelled(each.path, each.value) for each in found.assumptions} | to_texts(found.job.config)
     paths = _SERVING if isinstance(found, ServingEstimate) else _TRAINING
