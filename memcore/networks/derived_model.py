@@ -113,13 +113,8 @@ def derived_model(
         read = [replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(beside, layers, symbol) for beside, layers in order.items()]
-    network = Network(
-        model_type,
-        main,
-        runs,
-        _embedding_and_head(outer, keys, symbol, name),
-        towers=tuple(each for each, _ in found),
-    )
+    around = _embedding_and_head(outer, keys, symbol, name)
+    network = Network(model_type, main, runs, around, towers=tuple(each for each, _ in found))
     symbol("P", _integer(keys, LENGTHS) or 4096)
     said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
     return Model(
