@@ -159,13 +159,13 @@ def test_heads_that_transformers_never_ties(family):
 def test_layers_that_are_not_recognized_have_a_cache_that_is_not_known():
     """Servers refuse it by name, and training by what lacks; others are answered from usual layers, with a range."""
     from memcore.networks.recognized import UNCACHED
-    from memcore.serving.cache import kept
+    from memcore.serving.cache import cache_specs
 
     layer = read_model({"model_type": "rwkv"}).layers[0][0]
     assert layer.extra is not None
     assert layer.extra.variant == UNCACHED
     with pytest.raises(UnsupportedError):
-        kept(layer, None)
+        cache_specs(layer, None)
     with pytest.raises(UnsupportedError, match="attention or feed-forward"):
         estimate_training({"model": {"model_type": "rwkv"}})
 

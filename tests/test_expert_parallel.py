@@ -7,7 +7,7 @@ import pytest
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
 from memcore.memory.communicators import deep_ep
-from memcore.memory.rank import outside
+from memcore.memory.rank import outside_allocator
 
 QWEN = {
     "model_type": "qwen3_moe",
@@ -134,7 +134,10 @@ def test_hybridep_sorts_rows_itself():
 def test_deepep_buffers_are_outside_the_allocator():
     """Four ranks of a node: 256 tokens of 512 B, and 32 B + 20 B + 12 B for the experts of each, in pages of 2 MiB."""
     assert 4 * 256 * (512 + 64) < 2**21
-    parts = {each.name: each.overhead.expected for each in outside(job(engine={"moe_token_dispatcher": "deepep"}).rank)}
+    parts = {
+        each.name: each.overhead.expected
+        for each in outside_allocator(job(engine={"moe_token_dispatcher": "deepep"}).rank)
+    }
     assert parts["DeepEP buffers"] == 2**21
     returned = (14336 + 64) * ((8 * 4 + 4) * 4096 + 4 * (4096 + 1280))  # of four nodes, which take more than they send
     assert deep_ep(4096, 7168, 8, 32, 8) == 2**21 * ceil(returned / 2**21)
