@@ -1,7 +1,8 @@
 """Which trainers and servers there are, and where each is found.
 
-Nothing but this table knows them. Whatever depends on an engine is asked of a room in the folder of its trainer or
-server: `room("fsdp", "settings")` is `memcore.trainers.pytorch.settings`. Rooms are imported when they are asked for.
+Nothing but this table knows them. Whatever depends on an engine is asked of an engine module in the folder of its
+trainer or server: `engine_module("fsdp", "settings")` is `memcore.trainers.pytorch.settings`. Engine modules are
+imported when they are asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Home(NamedTuple):
     meaning: str
     """What the engine is, for people."""
     base: str = ""
-    """The folder whose rooms stand in for those that this one lacks, where one library builds on another."""
+    """The folder whose modules stand in for those that this one lacks, where one library builds on another."""
 
 
 TRAINERS: Mapping[str, Home] = {
@@ -93,7 +94,7 @@ def engine_module(engine: str, name: str) -> Any:
 
 
 def own(engine: str, name: str, table: str, key: str | None = None) -> Any:
-    """An engine's row of a table in one of its rooms, by its name or a key of its own; what is missing is named."""
+    """An engine's row of a table in one of its modules, by its name or a key of its own; what is missing is named."""
     rows = getattr(engine_module(engine, name), table, {})
     if (key or engine) not in rows:
         kind, folder = "trainers" if engine in TRAINERS else "servers", ENGINES[engine].folder
@@ -102,7 +103,7 @@ def own(engine: str, name: str, table: str, key: str | None = None) -> Any:
 
 
 def engine_modules(name: str) -> Iterator[Any]:
-    """The rooms of this name in the order of the tables, those that trainers or servers share first."""
+    """The engine modules of this name in the order of the tables, those that trainers or servers share first."""
     for kind, homes in (("trainers", TRAINERS), ("servers", SERVERS)):
         folders = (f"memcore.{kind}.{home.folder}" for home in homes.values())
         for folder in dict.fromkeys((_SHARED[kind], *folders)):
@@ -112,12 +113,12 @@ def engine_modules(name: str) -> Iterator[Any]:
 
 
 def row(name: str, table: str, key: str) -> Any:
-    """The row of a table that rooms of this name share between them; None where none of them has it."""
+    """The row of a table that engine modules of this name share between them; None where none of them has it."""
     return next((getattr(each, table)[key] for each in engine_modules(name) if key in getattr(each, table)), None)
 
 
 def merged(name: str, table: str) -> dict[Any, Any]:
-    """The rows of a table that some rooms of this name have, in one."""
+    """The rows of a table that some engine modules of this name have, in one."""
     return {key: found for each in engine_modules(name) for key, found in getattr(each, table, {}).items()}
 
 

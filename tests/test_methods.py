@@ -78,10 +78,8 @@ def test_an_adapter_needs_no_copy():
 def test_pairs_are_two_sequences():
     """The activations of the model are those of a micro-batch twice as large."""
     pairs, plain = answer("simpo").ranks[0], answer("sft", micro_batch_size=8).ranks[0]
-    embedding_and_head = [
-        next(moment.end for moment in rank.moments if moment.place == "final norm") for rank in (pairs, plain)
-    ]
-    assert embedding_and_head[0] == embedding_and_head[1]
+    peaks = [next(moment.end for moment in rank.moments if moment.place == "final norm") for rank in (pairs, plain)]
+    assert peaks[0] == peaks[1]
 
 
 def test_both_models_logits_are_there_when_the_loss_is():

@@ -123,7 +123,7 @@ def test_few_floors():
 
 
 def test_engines_are_asked_through_the_registry():
-    """Only trainers and servers import their rooms."""
+    """Only trainers and servers import engine modules."""
     owned = ("memcore.trainers.", "memcore.servers.")
     assert any(name.startswith(owned) for name in imported())
     found = {
@@ -162,7 +162,7 @@ ENGINES = {*registry.ENGINES, *(home.folder for home in registry.ENGINES.values(
 TOLD_APART = re.compile(
     r"servers\.|registry$|tools\.(?:loops|scripts)$|trainers\.(?!pytorch)|trainers\.pytorch\.(?:torchtune|automodel|verl|foundry)$"
 )
-"""Where engines are told apart: their rooms, and readers of other tools' files, which name them in their own words.
+"""Where engines are told apart: engine modules, and readers of other tools' files, which name them in their own words.
 
 Not in PyTorch's, whose step other libraries build on: `Engine` says what one can do.
 """

@@ -332,7 +332,7 @@ def test_names_are_shown_and_ids_are_kept():
 
 
 def test_the_same_model_written_otherwise_is_the_same_job():
-    """Nothing that an example lent is taken back for another spelling."""
+    """Nothing that came from an example is taken back for another spelling."""
     visit = Visit(ON_EIGHT)
     visit.do("edit", path="model", texts={**visit.texts, "model": "Llama 3.1 8B"}, entry=1)
     assert visit.session.config == Config.from_dict(EIGHT)
@@ -1004,7 +1004,7 @@ def test_two_quick_edits_are_the_same_job_as_two_slow_ones(steps):
 
 
 def test_what_the_user_has_set_stays():
-    """Another model takes back what the example lent, and nothing else; what stays of it is said and can be dropped."""
+    """Another model takes back what came from the example, and nothing else; what stays of it is said and can be dropped."""
     visit = Visit().do("preset", name="405b-16k", entry=1)
     assert "Example: 405B on 16k GPUs. It sets: " in visit.html["example-note"]
     visit.do("edit", path="training.micro_batch_size", texts={**visit.texts, "training.micro_batch_size": "2"}, entry=2)

@@ -83,4 +83,4 @@ NEEDS: Mapping[str, Need] = {
     Parallelism.expert_tensor_parallel_size: ROUTED,
     EngineSettings.moe_load_imbalance: ROUTED,
 }
-"""The one other setting that each of these waits for; an engine's settings have theirs in its room `settings`."""
+"""The one other setting that each of these waits for; an engine's settings have theirs in its module `settings`."""

@@ -1,8 +1,8 @@
 """A config: one description of one job, as values of settings.
 
-Settings are declared in sections (`training.py`, `parallelism.py`, `hardware.py`, and the `settings` rooms of trainers
-and servers). Command-line flags, the page's form, links, validation, the JSON Schema and the reference page are derived
-from the declarations.
+Settings are declared in sections (`training.py`, `parallelism.py`, `hardware.py`, and the `settings` modules of
+trainers and servers). Command-line flags, the page's form, links, validation, the JSON Schema and the reference page
+are derived from the declarations.
 """
 
 from __future__ import annotations

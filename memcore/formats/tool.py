@@ -124,7 +124,7 @@ class Tool:
     normalized: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None
     """What its keys mean together where that takes more than a table, and notes on it."""
     settles: tuple[str, ...] = ()
-    """Keys that `settled` reads; `a*` is all that begin so."""
+    """Keys that `normalized` reads; `a*` is all that begin so."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
     read_only: bool = False

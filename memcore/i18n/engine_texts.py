@@ -1,4 +1,4 @@
-"""Texts of settings that trainers and servers own: their rooms have them in Chinese behind the settings themselves."""
+"""Texts of settings that trainers and servers own: their modules have the Chinese behind the settings."""
 
 from __future__ import annotations
 

@@ -288,8 +288,8 @@ def _made(model: Model, most: int | None) -> Iterator[_Made]:
     """Every parameter in the order in which modules are made."""
     network = model.network
     for tower, repeats in zip(network.towers, model.tower_repeats, strict=True):
-        projector = [weight for weight in tower.embedding_and_head if weight.kind == "projector"]
-        yield [(weight.name, weight) for weight in tower.embedding_and_head if weight not in projector], 1
+        projector = [weight for weight in tower.outer_weights if weight.kind == "projector"]
+        yield [(weight.name, weight) for weight in tower.outer_weights if weight not in projector], 1
         yield from _made_layers(tower.path, tower.runs, repeats, most)
         yield [(weight.name, weight) for weight in projector], 1
     embedding_and_head = network.embedding_and_head.weights()

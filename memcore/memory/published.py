@@ -1,6 +1,6 @@
 """What the formulas that a tool publishes say about a job, to stand beside what is recorded of it.
 
-A trainer whose tool has such formulas says what they answer in its room `formulas`.
+A trainer whose tool has such formulas says what they answer in its module `formulas`.
 """
 
 from __future__ import annotations

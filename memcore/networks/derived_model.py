@@ -88,9 +88,9 @@ def derived_model(
             "model.model_type", "found {!r}, a family of transformers that is not supported yet", model_type
         )
     stacks: dict[str, dict[int, dict[str, tuple[int, ...]]]] = {}
-    embedding_and_head: dict[str, tuple[int, ...]] = {}
+    outer: dict[str, tuple[int, ...]] = {}
     for each in tensors(config, name):
-        _put(each, stacks, embedding_and_head)
+        _put(each, stacks, outer)
     row = derived()["classes"][name]
     keys = Keys(config, row)
     known = row.get("cache") if caches is None else caches
@@ -100,7 +100,7 @@ def derived_model(
     order = {path: [layers.get(number, {}) for number in range(max(layers) + 1)] for path, layers in stacks.items()}
     layers = order.pop(main, [])
     window = _window(keys)
-    rotary = "none" if any(kind_of(each) == "position" for each in embedding_and_head) else "full"
+    rotary = "none" if any(kind_of(each) == "position" for each in outer) else "full"
     # Where its cache is another one, its attention is not what its tensors look like.
     heads = None if known is False else _integer(keys, HEADS)
     facts = Facts(heads, _integer(keys, CHOSEN), cached, rotary=rotary, latent=_turned(keys))
@@ -113,13 +113,8 @@ def derived_model(
         read = [replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(beside, layers, symbol) for beside, layers in order.items()]
-    network = Network(
-        model_type,
-        main,
-        runs,
-        _embedding_and_head(embedding_and_head, keys, symbol, name),
-        towers=tuple(each for each, _ in found),
-    )
+    around = _embedding_and_head(outer, keys, symbol, name)
+    network = Network(model_type, main, runs, around, towers=tuple(each for each, _ in found))
     symbol("P", _integer(keys, LENGTHS) or 4096)
     said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
     return Model(
@@ -226,12 +221,12 @@ def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
 def _put(
     tensor: Tensor,
     stacks: dict[str, dict[int, dict[str, tuple[int, ...]]]],
-    embedding_and_head: dict[str, tuple[int, ...]],
+    outer: dict[str, tuple[int, ...]],
 ) -> None:
     if tensor.stack:
         stacks.setdefault(tensor.stack, {}).setdefault(tensor.layer, {})[tensor.name] = tensor.shape
     else:
-        embedding_and_head[tensor.name] = tensor.shape
+        outer[tensor.name] = tensor.shape
 
 
 def _integer(keys: Keys, names: Sequence[str]) -> int | None:
@@ -279,33 +274,31 @@ _HEADLESS = re.compile(r"(?<!LMHead)(?<!Decoder)Model$|Encoder$|Classification$|
 """Classes whose results are no words."""
 
 
-def _embedding_and_head(
-    embedding_and_head: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str
-) -> EmbeddingAndHead:
+def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str) -> EmbeddingAndHead:
     """What is outside of layers: the embedding, the head, and the rest."""
     rows = _integer(keys, VOCABULARY)
-    tables = [name for name, shape in embedding_and_head.items() if len(shape) == 2 and name.endswith("weight")]
+    tables = [name for name, shape in outer.items() if len(shape) == 2 and name.endswith("weight")]
     embeds = [name for name in tables if re.search(r"embed|wte|shared|tok", name) and "position" not in name]
-    wide = [name for name in (*embeds, *tables) if embedding_and_head[name][0] == rows]
+    wide = [name for name in (*embeds, *tables) if outer[name][0] == rows]
     first = next(iter(wide or embeds or tables), None)
     if first is None:
         raise ConfigError.at("model.model_type", "the network has no token embedding")
-    shape = embedding_and_head.pop(first)
+    shape = outer.pop(first)
     if 0 in shape:
         raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)
     v, h = symbol("V", shape[0]), symbol("h", shape[1])
     predicts = _HEADLESS.search(cls.partition("@")[0]) is None
     heads = [
         name
-        for name in embedding_and_head
+        for name in outer
         if predicts and re.search(r"lm_head|head|decoder|generator|predictions", name) and name in tables
     ]
-    head = next((name for name in heads if embedding_and_head[name] == shape), None)
+    head = next((name for name in heads if outer[name] == shape), None)
     linear = Linear("lm_head", (v,), (h,))
     if head is not None:
         module = head.removesuffix(".weight")
-        del embedding_and_head[head]
-        linear = replace(linear, name=module, bias=embedding_and_head.pop(f"{module}.bias", None) is not None)
+        del outer[head]
+        linear = replace(linear, name=module, bias=outer.pop(f"{module}.bias", None) is not None)
     # T5's class ties the head whatever a file says; checkpoints of T5 1.1 that say otherwise have one of their own.
     apart = predicts and keys.row.get("unties") and keys.stated("tie_word_embeddings") is False
     return EmbeddingAndHead(
@@ -318,6 +311,6 @@ def _embedding_and_head(
             replace(plain(name, size), kind="tower")
             if _BESIDE.search(name) and kind_of(name) != "projector"
             else plain(name, size)
-            for name, size in embedding_and_head.items()
+            for name, size in outer.items()
         ),
     )

@@ -24,7 +24,7 @@ class Layer:
     mixer: Mixer | None
     feed_forward: Ffn | None
     residual: str
-    """How the parts are wired: a row of the wirings in `layers.transformers`."""
+    """How residual connections join the parts: a row of `DECODER_LAYERS` in `layers.transformers`."""
     norms: tuple[Norm, ...]
     """In order of use."""
     dropout: float = 0.0
@@ -255,7 +255,7 @@ class Model:
             for layer, count in _counted(tower.runs, repeats).items():
                 for weight in layer.weights():
                     yield weight, f"{tower.path}.*.{weight.name}", count
-            for weight in tower.embedding_and_head:
+            for weight in tower.outer_weights:
                 yield weight, weight.name, 1
         for layer, count in self.layers:
             for weight in layer.weights():
@@ -270,7 +270,7 @@ class Model:
             last = max(tower.taps, default=-1) + 1 if images else 0
             for layer, count in _counted(tower.runs[last:], repeats[last:]).items():
                 found.update({f"{tower.path}.*.{weight.name}": count for weight in layer.weights()})
-            found.update(weight.name for weight in tower.embedding_and_head if weight.name in tower.idle or not images)
+            found.update(weight.name for weight in tower.outer_weights if weight.name in tower.idle or not images)
         for layer, count in self.layers:
             indexers = (weight for mixer in layer.mixers for weight in mixer.weights() if ".indexer." in weight.name)
             found.update({f"{self.network.path}.*.{weight.name}": count for weight in indexers})

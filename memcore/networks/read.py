@@ -445,9 +445,9 @@ def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Lay
     if place.mixer is not None:
         mixer = family.mixers[place.mixer].read(reader, place.mask, rotates=place.rotates)
     second = family.second_mixer(place) if family.second_mixer else None
-    extra_weights = family.second_ffn
-    if extra_weights is not None and family.second_if is not None and not reader.value(family.second_if):
-        extra_weights = None
+    second_ffn = family.second_ffn
+    if second_ffn is not None and family.second_if is not None and not reader.value(family.second_if):
+        second_ffn = None
     names = family.norms(reader, place) if callable(family.norms) else family.norms
     bias = reader.flag(family.norm_bias)
     return Layer(
@@ -457,7 +457,7 @@ def _layer(reader: Reader, family: Family, place: Place, ffn: str | None) -> Lay
         norms=tuple(Norm(name, family.norm, ("h",), bias, fused=reader.value("norm") != "composite") for name in names),
         dropout=reader.number("hidden_dropout", 0.0),
         second_mixer=second.read(reader, "full", rotates=True) if second else None,
-        second_feed_forward=extra_weights.read(reader) if extra_weights else None,
+        second_feed_forward=second_ffn.read(reader) if second_ffn else None,
         extra=family.more(reader, place) if family.more else None,
         order=family.order,
     )

@@ -1,4 +1,4 @@
-"""Rows of what makes room in a server, and those that several servers have; a server's own room lists all of its."""
+"""Rows of what makes room in a server, and those that several servers have; a server's own module lists all of its."""
 
 from __future__ import annotations
 

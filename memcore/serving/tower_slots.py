@@ -23,7 +23,7 @@ def tower_slots(model: Model) -> Iterator[tuple[Slot, str, int]]:
         for layer, count in counts.items():
             for slot in layer_slots(layer):
                 yield slot, f"{tower.path}.*.", count
-        for weight in tower.embedding_and_head:
+        for weight in tower.outer_weights:
             matrix = len(weight.axes) == 2
             yield (
                 Slot(

@@ -38,7 +38,7 @@ _CHECKPOINTS = "training.activation_checkpointing"
 
 
 def _shared(name: str) -> Share:
-    """Return what the trainers' rooms say of their engines in such files."""
+    """Return what the trainers' modules say of their engines in such files."""
     found: Share = reduce(
         add, [module.SHARES[name] for module in registry.engine_modules("files") if hasattr(module, "SHARES")]
     )
@@ -80,7 +80,7 @@ _ENGINES = (
     Meaning(sets={EngineSettings.version: 1}, keys={"fsdp_config.version": 1}),
     *LOOPS.meanings,
 )
-"""How engines are written; what is read of them is settled before."""
+"""How engines are written; what is read of them is normalized before."""
 _UNCHECKPOINTED = Meaning(
     sets={Training.activation_checkpointing.policy: "none"}, keys={"gradient_checkpointing": False}
 )

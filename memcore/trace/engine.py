@@ -32,7 +32,7 @@ class Runtime:
     def outer_parameters(
         self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
     ) -> Mapping[str, Parameter]:
-        """The parameters outside the layers as the model sees them, and those `beside` the language model."""
+        """The parameters outside the layers as the model sees them, and those of towers."""
         return {weight.name: self.parameter(weight) for weight in (*weights, *tower_weights)}
 
     def unit(

@@ -1,6 +1,6 @@
 """What an engine can be searched for: how its divisions, its policies and its kinds of jobs are described.
 
-A trainer that can be searched says in its room `search` what it divides (`ROWS`), and as what it is looked at where a
+A trainer that can be searched says in its module `search` what it divides (`ROWS`), and as what it is looked at where a
 config leaves its engine open (`KINDS`).
 """
 

@@ -69,7 +69,7 @@ class Step:
         )
         for tower in recipe.network.towers if recipe.pictures else ():
             for unit in tower.units:
-                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.embedding_and_head))
+                self.weights |= self.runtime.unit(unit, unit, "", _below(unit, tower.outer_weights))
         embedding_and_head = recipe.network.embedding_and_head
         if (
             embedding_and_head.tied and embedding_and_head.embedding.name in self.weights
@@ -89,8 +89,8 @@ class Step:
     def _tower_weights(self) -> list[Weight]:
         """The towers' parameters outside their layers and units."""
         towers = self.recipe.network.towers
-        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.embedding_and_head)]
-        return [weight for tower in towers for weight in tower.embedding_and_head if weight not in own]
+        own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.outer_weights)]
+        return [weight for tower in towers for weight in tower.outer_weights if weight not in own]
 
     def _stack(self, tower: int | None) -> Iterator[list[Slot]]:
         """The layers of each run of the decoder, or of a tower."""

@@ -227,7 +227,7 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
 
 
 def edit(session: Session, message: Message) -> Iterator[Patch]:
-    """A field was edited; if the job is another now, what an example had lent is taken back."""
+    """A field was edited; if the job is another now, what came from an example is taken back."""
     given, path = form_of(message["texts"]), str(message.get("path") or "")
     form = after_edit(session, given, path)
     if form != given or form.pasted != str(message["texts"].get(PASTED) or ""):

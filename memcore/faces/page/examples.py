@@ -1,7 +1,7 @@
 """What an example or a task has put into the form, apart from what the user has set.
 
-Another task, another model or a single GPU is another job: what was lent is dropped, what the user has set stays, and
-the rest starts from the task's own values. What stays of an example is listed next to the verdict.
+Another task, another model or a single GPU is another job: what came from the example is dropped, what the user has
+set stays, and the rest starts from the task's own values. What stays of an example is listed next to the verdict.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def record_example(session: Session, form: Form, name: str) -> None:
 
 
 def after_edit(session: Session, form: Form, touched: str = "") -> Form:
-    """The form after an edit: what the user changed is the user's, and what was lent goes if the job is another."""
+    """The form after an edit: what the user changed is the user's; of another job, what came from an example goes."""
     before = dict(session.from_example)
     _own(session, form, touched)
     is_another = any(path in before and _is_another(path, before[path], form.texts.get(path, "")) for path in _DECIDE)

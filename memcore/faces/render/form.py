@@ -96,7 +96,8 @@ def form(values: Values, whole: bool = True) -> str:
     title = escape(say("settings"))
     return (
         f'<div id="sentence" role="group" aria-label="{escape(say("quick"))}">{_sentence(values)}</div>'
-        f'<div id="said">{said}</div><p id="gist">{values.key_settings}</p><details id="settings"><summary>{title}</summary>'
+        f'<div id="said">{said}</div><p id="gist">{values.key_settings}</p>'
+        f'<details id="settings"><summary>{title}</summary>'
         f'<div id="panel" role="group" aria-label="{title}">{_finder()}'
         f'{_pasted(values)}<div id="groups">{groups(values, whole)}</div>{reset}</div></details>'
     )

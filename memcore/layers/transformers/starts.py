@@ -1,6 +1,6 @@
 """What a model of transformers does before its layers: embeddings, positions, masks and tables.
 
-Local variables that live as long as the model's forward pass do are part of a `Start`.
+Local variables that live as long as the model's forward pass do are part of `LayerInputs`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, LayerInputs]]] = {
     "gemma3n": gemma3n,
     "gemma4": gemma4,
 }
-"""By `Ends.start`: hidden states, and what the layers are given."""
+"""By `EmbeddingAndHead.start`: hidden states, and what the layers are given."""
 
 FINISHES: Mapping[str, Callable[[Step, Tensor, LayerInputs], Tensor]] = {"deepseek_v4": end_streams, **GEMMA_FINISHES}
-"""What comes between the layers and the final norm, by `Ends.start`."""
+"""What comes between the layers and the final norm, by `EmbeddingAndHead.start`."""

@@ -12,7 +12,7 @@ from memcore.symbols import Shape, half
 from memcore.trace.recipe import Buffer
 
 _SCALARS = {"gemma4": ("layer_scalar",), "gemma3n": ("altup.router_input_scale",)}
-"""Buffers of one element in every layer, by wiring."""
+"""Buffers of one element in every layer, by residual layout."""
 _SQUARE: Shape = ("P", "P")
 
 

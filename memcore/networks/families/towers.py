@@ -53,8 +53,8 @@ def clip(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
     idle = frozenset(weight.name for weight in last)
     return (
         equal(
-            reader, layer, taps, variant="clip", path=f"{prefix}encoder.layers", outer_weights=tuple(outer_weights), idle=idle,
-            units=(f"{prefix}embeddings",),
+            reader, layer, taps, variant="clip", path=f"{prefix}encoder.layers", outer_weights=tuple(outer_weights),
+            idle=idle, units=(f"{prefix}embeddings",),
         ),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Settings as the tool behind a config spells them, from the rooms of engines that are named `words`."""
+"""Settings as the tool behind a config spells them, from the modules of engines that are named `words`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes that make room in a server: the rows of its room, and what each makes of a server's settings."""
+"""Changes that make room in a server: the rows of its module, and what each makes of a server's settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rows of knowledge about methods: what to change of a training job, when, and what it costs in quality.
 
-What engines offer (ways to run a job, degrees of checkpointing and of offloading) stands in their rooms, `knobs`.
+What engines offer (ways to run a job, degrees of checkpointing and of offloading) stands in their modules `knobs`.
 """
 
 from __future__ import annotations

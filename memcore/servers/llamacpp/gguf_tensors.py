@@ -281,8 +281,8 @@ def _native(model: Model) -> str | None:
 
 def _named(model: Model, weight: Weight, names: Mapping[str, str | Parts]) -> Tensors:
     """A parameter of a part that is described by its parameters alone."""
-    embedding_and_head = [weight.name.split(".", count)[-1] for count in range(weight.name.count(".") + 1)]
-    found = next((names[end] for end in embedding_and_head if end in names), weight.name)
+    suffixes = [weight.name.split(".", count)[-1] for count in range(weight.name.count(".") + 1)]
+    found = next((names[end] for end in suffixes if end in names), weight.name)
     shape = tuple(model.size(axis) for axis in weight.axes)
     parts: Parts = ((found, None),) if isinstance(found, str) else found
     rest = shape[0] - sum(model.size(rows) for _, rows in parts if rows is not None)

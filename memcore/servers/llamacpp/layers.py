@@ -32,7 +32,7 @@ from memcore.serving.gguf_types import row_bytes
 
 
 def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: bool) -> Tensor:
-    """A layer, in the wiring of its family."""
+    """A layer, with the residual connections of its family."""
     last = last and to.model.network.family not in SELECTS_LATE
     names = to.names[index]
     norms = dict(zip(names, layer.norms, strict=True))

@@ -86,7 +86,7 @@ def model_to_params(model: Model) -> tuple[int, int]:
     """All parameters of a model, shared ones once, and the most that one module owns itself (recurse=False)."""
     stacks = [layer.weights() for layer, _ in model.layers]
     stacks += [layer.weights() for tower in model.network.towers for run in tower.runs for layer in run]
-    stacks += [tower.embedding_and_head for tower in model.network.towers]
+    stacks += [tower.outer_weights for tower in model.network.towers]
     stacks.append(model.network.embedding_and_head.weights())
     return model.parameters, max(_owned(model, weights) for weights in stacks)
 

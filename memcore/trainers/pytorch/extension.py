@@ -1,6 +1,6 @@
 """What libraries that build on PyTorch's step do in ways of their own: DeepSpeed, nanotron, Megatron-DeepSpeed.
 
-Each has an `EXTENSION` in its `resolve` room. Resolving a job asks that one, and compares no engine by name.
+Each has an `EXTENSION` in its `resolve` module. Resolving a job asks that one, and compares no engine by name.
 """
 
 from __future__ import annotations

@@ -54,10 +54,10 @@ def predicted(
 def _depth(step: Step, slots: Sequence[Slot], x: Tensor, added: Tensor, run: Layer, how: MegatronPlan) -> Tensor:
     """One further token: the first layer is given its embedding."""
     for place, slot in enumerate(slots):
-        embedding_and_head, given = place == len(slots) - 1, [] if place else [added]
+        is_last, given = place == len(slots) - 1, [] if place else [added]
 
-        def layer(slot: Slot, x: Tensor, *more: Tensor, embedding_and_head: bool = embedding_and_head) -> Tensor:
-            return _layer(slot, slots[0], x, more, run, how, embedding_and_head=embedding_and_head)
+        def layer(slot: Slot, x: Tensor, *more: Tensor, is_last: bool = is_last) -> Tensor:
+            return _layer(slot, slots[0], x, more, run, how, is_last=is_last)
 
         x = step.layer(slot, layer, x, *given)
     return x
@@ -89,7 +89,7 @@ def _layer(
     run: Layer,
     how: MegatronPlan,
     *,
-    embedding_and_head: bool,
+    is_last: bool,
 ) -> Tensor:
     extra, weights, kind = first.layer.extra, first.weights, first.layer.norms[0]
     if extra is None:
@@ -105,7 +105,7 @@ def _layer(
         x = _whole(linear(both, _projection(extra), weights, how), how)
         del both
     x = run(slot, x)
-    return norm(x, part("final_layernorm"), weights) if embedding_and_head else x
+    return norm(x, part("final_layernorm"), weights) if is_last else x
 
 
 def _projection(extra: Extra) -> Linear:

@@ -70,14 +70,14 @@ def even_chunks(model: Model, counts: tuple[int, ...]) -> Sequence[Chunk]:
         raise LayoutError(Message("{} layers, but {} has {}", sum(counts), model.name, model.num_layers - further))
     last, found, start = len(counts) - 1, [], 0
     for number, count in enumerate(counts):
-        embedding_and_head = number == last
+        is_last = number == last
         found.append(
             Chunk(
                 start=start,
                 layers=count,
                 embeds=number == 0,
-                predicts=further if embedding_and_head else 0,
-                loss=embedding_and_head,
+                predicts=further if is_last else 0,
+                loss=is_last,
             )
         )
         start += count
