@@ -264,3 +264,69 @@ def test_a_layer_that_is_mostly_unknown_is_not_trained():
     case = next(each for each in TRUTH if each["config"]["model_type"] == "longcat_flash")
     with pytest.raises(UnsupportedError, match="unknown to memcore"):
         estimate_training({"model": case["config"]})
+
+
+@pytest.mark.parametrize("name", ["openai/whisper-large-v3", "google-t5/t5-base", "facebook/bart-large-cnn"])
+def test_decoders_that_attend_to_an_encoder_learn(name):
+    """Only layers that attend to images are skipped without one: AdamW keeps two states for every parameter."""
+    cache_specs = estimate_training({"model": name, "training": {"sequence_length": 256}}).rank.persistent
+    assert cache_specs.states == pytest.approx(2 * cache_specs.parameters, rel=0.002)
+
+
+TOWERS_THAT_LEARN = [
+    "zai-org/GLM-4.1V-9B-Thinking",
+    "Qwen/Qwen2-Audio-7B",
+    "rednote-hilab/dots.ocr",
+    "openbmb/MiniCPM-V-4",
+]
+
+
+def states_of(name, **training):
+    """What one GPU keeps in a full fine-tune, and what its gradients need."""
+    cache_specs = estimate_training({"model": name, "training": {"sequence_length": 512, **training}})
+    found = cache_specs.rank.persistent
+    return cache_specs, found.states, sum(each.size * each.learning for each in found.stored)
+
+
+@pytest.mark.parametrize("name", TOWERS_THAT_LEARN)
+def test_towers_that_no_code_describes_learn(name):
+    """Every parameter has a gradient and two states; at the optimizer step all of them are there."""
+    found, states, gradients = states_of(name)
+    cache_specs = found.rank.persistent
+    assert states == pytest.approx(2 * cache_specs.parameters, rel=0.001)
+    assert gradients == cache_specs.parameters
+    assert found.allocated.expected >= cache_specs.parameters + states + gradients
+
+
+@pytest.mark.parametrize("name", TOWERS_THAT_LEARN)
+def test_without_images_or_frozen_towers_keep_nothing(name):
+    """Text alone gives towers no gradient, nor does freezing them; the projector may still learn."""
+    _, states, gradients = states_of(name, images_per_sequence=0)
+    _, frozen, of_language = states_of(name, trainable=["language-model"])
+    assert (states, gradients) == (frozen, of_language)
+    assert states < states_of(name)[1]
+    projected = states_of(name, trainable=["language-model", "projector"])[1]
+    assert frozen <= projected < states_of(name)[1]
+
+
+def test_towers_that_are_only_counted_widen_the_range():
+    """Of dots.ocr's tower only the number of parameters is known: its activations are part of the upper end."""
+    whole, frozen = (
+        states_of("rednote-hilab/dots.ocr")[0],
+        states_of("rednote-hilab/dots.ocr", trainable=["language-model"])[0],
+    )
+    above = [found.allocated.high / found.allocated.expected for found in (whole, frozen)]
+    assert above[0] > above[1] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("model", "parts", "said"),
+    [
+        ("gpt2", ["language-model"], "has no towers"),
+        ("rednote-hilab/dots.ocr", ["language-model", "mlp"], "allowed: tower, projector"),
+    ],
+)
+def test_what_language_model_goes_with(model, parts, said):
+    """Towers and projectors alone."""
+    with pytest.raises(ConfigError, match=said):
+        states_of(model, trainable=parts)

@@ -231,7 +231,8 @@ class Training(Section, path="training"):
     trainable = setting(
         Names(),
         "Trainable parts",
-        "Parameters to train, by parts of their names such as `mlp`, `norm` or `lm_head`; the rest is frozen.",
+        "Parameters to train, by parts of their names such as `mlp`, `norm` or `lm_head`; the rest is frozen. "
+        "`language-model` freezes towers and projectors; add `projector` or `tower` to train these too.",
         flag="trainable",
         default="all",
         advanced=True,

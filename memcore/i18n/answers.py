@@ -223,6 +223,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "how far the host runs ahead of the GPU": "主机领先 GPU 的程度",
     "memory outside the allocator": "分配器之外的显存",
     "how unevenly tokens are routed to experts": "token 路由到各专家的不均匀程度",
+    "activations of towers that are only counted": "只计参数的塔的激活值",
     "layers that memcore approximates": "memcore 近似处理的层",
     "the config allows several networks": "该配置可能对应多种网络",
 }

@@ -66,7 +66,10 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     ),
     "training.offload.activations": "把为反向传播保存的激活值移到主机，用时取回（torchtune、TRL、save_on_cpu）。",
     "training.quantization": "与适配器一起使用的冻结线性层的存储格式：bitsandbytes（QLoRA）或 transformers 的 fp8。",
-    "training.trainable": "要训练的参数，写参数名的一段，如 `mlp`、`norm` 或 `lm_head`；其余冻结。",
+    "training.trainable": (
+        "要训练的参数，写参数名的一段，如 `mlp`、`norm` 或 `lm_head`；其余冻结。"
+        "`language-model` 冻结塔和投影器；加上 `projector` 或 `tower` 则一并训练。"
+    ),
     "training.gradient_clipping": "按全局范数裁剪梯度；每个参数张量需要一个数，原地缩放。",
     "training.zero_grad": "两次更新之间释放还是保留梯度。",
     "training.activation_checkpointing.policy": "完全重计算只保存每层的输入，反向传播时重新计算该层。",

@@ -24,6 +24,8 @@ from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.memory.rank import Rank
+from memcore.networks.adapters import learns
+from memcore.networks.nearest import only_counted, positions, width
 from memcore.networks.recognized import RESIDUAL
 from memcore.trace.code import code_of
 
@@ -150,8 +152,13 @@ with four layers, the peak of 14 is within 3 % of the prediction; those of BitNe
 
 def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:
     """Yield the doubts about a reading of a rank; of simulated steps these are the order of allocations and layers."""
-    if any(layer.residual == RESIDUAL for layer in rank.job.recipe.network.kinds):
-        activations = max(expected - rank.persistent.before_step, 0)
+    network, pictures = rank.job.recipe.network, rank.job.recipe.pictures
+    near = any(layer.residual == RESIDUAL for layer in network.kinds)
+    share = 1.0 if near else _of_towers(rank) if pictures is not None else 0.0
+    if pictures is not None and (counted := _counted(rank)):
+        yield Part(title="activations of towers that are only counted", low=0, high=counted)
+    if share:
+        activations = share * max(expected - rank.persistent.before_step, 0)
         yield Part(
             title="layers that memcore approximates",
             low=int(NEAREST[0] * activations),
@@ -172,6 +179,37 @@ def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:
                     high=int(high * expected),
                     settled_by=doubt.settled_by,
                 )
+
+
+_PER_PATCH = 34 / 12
+"""Bytes in 16 bits that a layer of a vision transformer keeps of a patch, by its width, over its parameters, by their
+width's square: "Reducing Activation Recomputation in Large Transformer Models", equation 1 without scores."""
+_PATCHES, _NARROW = 4096, 1024
+"""Patches of an image, and a tower's width, that make for the most: 896 pixels by 14; ViT-L's."""
+_KEPT = 0.1
+"""The share that checkpoints keep: the input of a layer, and one layer at a time."""
+
+
+def _counted(rank: Rank) -> int:
+    """The most bytes that towers keep of which only the number of parameters is known."""
+    learning = [each for each in only_counted(rank.job.share.network) if learns(each, rank.job.share.network)]
+    elements = sum(rank.job.model.size(each.shape) for each in learning)
+    images = rank.job.sizes.get("bi", 0)
+    kept = _KEPT if rank.job.recipe.checkpoints is not None else 1.0
+    return int(elements * images * kept * _PER_PATCH * _PATCHES / _NARROW)
+
+
+def _of_towers(rank: Rank) -> float:
+    """The share of hidden states that learning towers make that run from the nearest parts."""
+    model, sizes = rank.job.model, rank.job.sizes
+    seen = 0
+    for place, (tower, repeats) in enumerate(zip(model.network.towers, model.tower_repeats, strict=True)):
+        axes = width(tower)
+        weights = [weight for run in tower.runs for layer in run for weight in layer.weights()]
+        if axes and positions(place) in sizes and any(learns(each, rank.job.share.network) for each in weights):
+            layers = sum(len(run) * times for run, times in zip(tower.runs, repeats, strict=True))
+            seen += layers * sizes[positions(place)] * sizes["bi"] * model.size(axes)
+    return seen / (seen + model.num_layers * sizes["b"] * sizes["s"] * sizes["h"])
 
 
 FRAGMENTATION = 1.29

@@ -23,17 +23,23 @@ _BESIDE = re.compile(
 )
 """Layers that are no decoder, where there are others."""
 """Keys of the language model, under the names that families give them."""
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads")
+HEADS = (
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads",
+    "decoder_num_attention_heads",
+)  # fmt: skip
 CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "experts_per_token", "top_k")
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
 WINDOW = ("sliding_window",)
 VOCABULARY = ("vocab_size", "text_vocab_size", "n_vocab")
-_TEXT = ("text_config.", "llm_config.", "language_config.", "thinker_config.text_config.", "decoder.", "")
+_TEXT = (
+    "text_config.", "llm_config.", "language_config.", "thinker_config.text_config.", "decoder.", "",
+    "vlm_config.text_config.", "decoder_config.",
+)  # fmt: skip
 """Where a configuration may describe the language model."""
 
 
 UNPROVED = "this family's cache size was derived only from the shapes of its attention tensors"
-TOWERS = "only the parameters of this family's towers and encoders are counted; their activations are not"
+TOWERS = "this family's towers and encoders are approximated in training; for serving only their parameters are counted"
 ASSUMED = (UNPROVED, TOWERS)
 """What is said of networks with parts that no row describes."""
 
@@ -112,7 +118,7 @@ def derived_model(
     if _repeats(row, main, keys, len(layers)):
         read = [replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
-    found = [_tower(beside, layers, symbol) for beside, layers in order.items()]
+    found = [_tower(path, layers, keys, symbol) for path, layers in order.items()]
     around = _embedding_and_head(outer, keys, symbol, name)
     network = Network(model_type, main, runs, around, towers=tuple(each for each, _ in found))
     symbol("P", _integer(keys, LENGTHS) or 4096)
@@ -261,13 +267,32 @@ def _runs(layers: Sequence[Layer]) -> tuple[tuple[tuple[Layer, ...], ...], tuple
 
 
 def _tower(
-    path: str, layers: Iterable[Mapping[str, tuple[int, ...]]], symbol: Symbols
+    path: str, layers: Iterable[Mapping[str, tuple[int, ...]]], keys: Keys, symbol: Symbols
 ) -> tuple[Tower, tuple[int, ...]]:
-    """A stack next to the decoder."""
-    kind = "tower" if not re.search(r"(^|\.)(encoder|decoder)\.", f"{path}.") or "vision" in path else None
-    found = [replace(recognize(each, Facts(), symbol), kind=kind) for each in layers]
+    """A stack next to the decoder; its attention sees everything, and caches nothing."""
+    seen = _SEEN.search(path) is not None
+    kind = "tower" if seen or not re.search(r"(^|\.)(encoder|decoder)\.", f"{path}.") else None
+    facts = Facts(_heads_of(path, keys) if seen else None, cached=None, rotary="none")
+    found = [replace(recognize(each, facts, symbol), kind=kind) for each in layers]
     runs, repeats = _runs(found)
     return Tower(variant=RESIDUAL, path=path, runs=runs, taps=(len(runs) - 1,)), repeats
+
+
+_SEEN = re.compile(r"vision|visual|image|audio|speech|img")
+"""Paths of towers for images and sounds."""
+_OF_SOUND = re.compile(r"audio|speech")
+_HEADS_OF_TOWERS = ("num_attention_heads", "num_heads", "encoder_attention_heads", "attention_heads")
+
+
+def _heads_of(path: str, keys: Keys) -> int | None:
+    """Heads of a tower, as the part of the configuration that describes it says."""
+    names = ("audio_config", "speech_config", "encoder_config") if _OF_SOUND.search(path) else ("vision_config",)
+    for place, name in ((f"{before}{each}.", key) for before in ("", "thinker_config.") for each in names
+                        for key in _HEADS_OF_TOWERS):  # fmt: skip
+        found = keys[f"{place}{name}"]
+        if type(found) is int and 0 < found <= of_model("num_attention_heads"):
+            return found
+    return None
 
 
 _HEADLESS = re.compile(r"(?<!LMHead)(?<!Decoder)Model$|Encoder$|Classification$|QuestionAnswering$|MultipleChoice$")

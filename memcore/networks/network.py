@@ -146,6 +146,10 @@ class Tower:
     """Tensor-parallel ranks share it; another library's stands whole on each of them."""
 
 
+CROSSING = "crossing"
+"""The variant of attention to images, whose layers do not run without one (modeling_mllama.py)."""
+SEEING = ("tower", "projector")
+"""Kinds of parameters that only images and sounds reach."""
 _FEW = 16
 """Layers that are compared with each other; of more the hashes are."""
 
@@ -180,6 +184,12 @@ class Network:
     def __getstate__(self) -> dict[str, object]:
         # Texts have another hash in another process.
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def encodes(self) -> bool:
+        """Return whether an encoder of text or sound stands before the decoder, which always runs."""
+        mixers = (mixer for layer in self.kinds for mixer in layer.mixers)
+        return any(isinstance(mixer, Attention) and mixer.crosses and mixer.variant != CROSSING for mixer in mixers)
 
     @cached_property
     def kinds(self) -> tuple[Layer, ...]:
@@ -271,11 +281,14 @@ class Model:
             for layer, count in _counted(tower.runs[last:], repeats[last:]).items():
                 found.update({f"{tower.path}.*.{weight.name}": count for weight in layer.weights()})
             found.update(weight.name for weight in tower.outer_weights if weight.name in tower.idle or not images)
+        if not images and not self.network.encodes:
+            found.update(weight.name for weight in self.network.embedding_and_head.others if weight.kind in SEEING)
         for layer, count in self.layers:
             indexers = (weight for mixer in layer.mixers for weight in mixer.weights() if ".indexer." in weight.name)
             found.update({f"{self.network.path}.*.{weight.name}": count for weight in indexers})
         for layer, count in self.layers if not images else ():
-            if any(isinstance(mixer, Attention) and mixer.crosses for mixer in layer.mixers):
+            # Layers that attend to images are skipped without them; those that attend to an encoder are not.
+            if any(isinstance(mixer, Attention) and mixer.variant == CROSSING for mixer in layer.mixers):
                 found.update({f"{self.network.path}.*.{weight.name}": count for weight in layer.weights()})
         return found
 

@@ -37,12 +37,13 @@ _ATTENTION = (
     *((f"q{end}", f"k{end}", f"v{end}") for end in ("_proj", "", "_lin", "_linear")),
     *((f"query{end}", f"key{end}", f"value{end}") for end in ("", "_proj")),
     *(("linear_q", "linear_k", "linear_v"), ("wq", "wk", "wv"), ("to_q", "to_k", "to_v")),
+    *(("q_proj.linear", "k_proj.linear", "v_proj.linear"), ("Wq", "Wk", "Wv")),
 )
 _FUSED = ("qkv_proj", "qkv", "query_key_value", "Wqkv", "wqkv", "c_attn", "in_proj", "att_proj", "W_pack")
 _LATENT = ("kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
 _OUTPUTS = (
     *("o_proj", "out_proj", "output.dense", "dense", "o", "out", "out_lin", "output", "wo", "linear_out", "c_proj"),
-    *("Wo", "proj", "attn_out", "to_out.0", "projection"),
+    *("Wo", "proj", "attn_out", "to_out.0", "projection", "o_proj.linear"),
 )
 _GATED = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("wi_0", "wi_1", "wo"), ("fc12", "fc11", "fc2"))
 _PLAIN = (
@@ -59,6 +60,7 @@ _PLAIN = (
     ("w_1", "w_2"),
     ("dense_in", "dense_out"),
     ("ffn", "ffn_output"),
+    ("ffn.0", "ffn.2"),
     ("intermediate_dense", "output_dense"),
 )
 _WIDE = (("gate_up_proj", "down_proj"), ("up_gate_proj", "down_proj"), ("Wi", "Wo"), ("fc1", "fc2"), ("wi", "wo"))
@@ -298,7 +300,7 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
 
 def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols) -> Iterator[FeedForward]:
     for names in (*_GATED, *_PLAIN, *_WIDE):
-        for before in list(_modules(left, names))[:1]:
+        for before in list(_modules(left, names))[:2]:
             if "expert" in before and "shared" not in before:
                 continue
             *first, last = (left[f"{before}{each}.weight"] for each in names)

@@ -39,6 +39,8 @@ class LayerCode:
     """What it is given of images."""
     sees: Callable[[Network], bool] = lambda network: False
     """Whether it covers what a network's towers do with images."""
+    approximates: bool = False
+    """Other towers run from the nearest parts."""
 
 
 @lru_cache(maxsize=64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.networks.nearest import positions, rows
 from memcore.networks.network import Model
 from memcore.tensors.loops import LOOP
 from memcore.trace.recipe import HEAD, TAIL, Pictures
@@ -12,8 +13,10 @@ from memcore.trace.step import run_name
 
 def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side: int) -> Mapping[str, int]:
     """The symbols that images of `side` pixels have values for; none without images."""
-    if model.images is None or not images:
+    if not images:
         return {}
+    if model.images is None:
+        return _nearest_sizes(model, micro_batch, sequence, images, side)
     found = dict(model.images.sizes(side))
     found["ni"] = images
     found["bt"] = micro_batch * images * model.sizes.get("zt", found["nx"])
@@ -29,6 +32,15 @@ def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side
     windows, cut = found.pop("nw", 0), found.pop("ne", 0)
     if windows:
         found |= {"tw": found["bt"] * windows, "te": found["bt"] * cut}
+    return found
+
+
+def _nearest_sizes(model: Model, micro_batch: int, sequence: int, images: int, side: int) -> Mapping[str, int]:
+    """The same for towers that run from the nearest parts."""
+    found = {"ni": images, "bi": micro_batch * images, "bt": micro_batch * images, "nq": 16}
+    found |= {positions(tower): length for tower, length in enumerate(rows(model, sequence, side))}
+    for tower, repeats in enumerate(model.tower_repeats):
+        found |= {run_name(run, tower): times - HEAD - TAIL for run, times in enumerate(repeats)}
     return found
 
 

@@ -149,6 +149,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "allowed: 0 (text only)": "允许：0（仅文本）",
     "its towers' activations are not counted yet": "其视觉塔的激活值尚未计入",
     "one image": "一张图像",
+    "one image or sound": "一张图像或一段音频",
+    "{model} has no towers": "{model} 没有塔",
     "0 for text-only sequences": "纯文本序列为 0",
     "text only: an image has more tokens than a sequence": "仅文本：一张图像的 token 数多于序列",
     "the model's native size": "模型的原生尺寸",

@@ -174,8 +174,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "both must be at least 1": "两者都至少为 1",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
-    "only the parameters of this family's towers and encoders are counted": "该系列的塔和编码器只计参数",
-    "their activations are not": "其激活值未计入",
+    "this family's towers and encoders are approximated in training": "训练中该系列的塔和编码器按近似处理",
+    "for serving only their parameters are counted": "推理服务中只计其参数",
     # A model from its size
     "unknown": "未知",
     "a model needs a model_type, or keys of the short form: {names}": "模型需要 model_type，或简写形式的键：{names:s}",

@@ -19,8 +19,9 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         has_cache=True,
         default_wrap="layer",
         buffers=tables.buffers,
-        inputs=vision.inputs,
+        inputs=vision.given,
         sees=vision.sees,
+        approximates=True,
     ),
 }
 """By the value of `training.implementation`."""

@@ -20,6 +20,8 @@ from memcore.layers.transformers.rotary import table_of
 from memcore.layers.transformers.start import LayerInputs
 from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
+from memcore.layers.transformers.vision import nearest
+from memcore.layers.transformers.vision.models import sees
 from memcore.networks.network import Layer
 from memcore.symbols import Axis
 from memcore.tensors.basics import narrow, to
@@ -159,6 +161,8 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
     shared: dict[str, tuple[Tensor, Tensor]] = {}
     with tape.at(network.path.rpartition(".")[0]):
         hidden_states, start = STARTS[embedding_and_head.start](step, batch)
+        if embedding_and_head.reads_tokens and (step.recipe.pictures or network.encodes) and not sees(network):
+            hidden_states = nearest.towers(step, batch, hidden_states)
         cache = step.cache if step.recipe.use_cache else None
         contexts = {
             layer: Context(

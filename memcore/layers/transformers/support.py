@@ -38,14 +38,15 @@ def kernels(network: Network) -> tuple[str, ...]:
 
 def check(network: Network) -> None:
     """Refuse networks with parts whose activations are not supported."""
-    missing = list(dict.fromkeys(part for layer in network.kinds for part in _missing(layer)))
-    if missing:
+    lacking = list(dict.fromkeys(part for layer in network.kinds for part in missing(layer)))
+    if lacking:
         raise UnsupportedError(
-            "model.model_type", "training {} is not supported yet: {}", network.family, joined(", ", missing)
+            "model.model_type", "training {} is not supported yet: {}", network.family, joined(", ", lacking)
         )
 
 
-def _missing(layer: Layer) -> Iterator[str]:
+def missing(layer: Layer) -> Iterator[str]:
+    """Parts of a layer whose activations are not supported."""
     if layer.residual not in DECODER_LAYERS:
         yield Message("layers connected as {!r}", layer.residual)
     if layer.residual == RESIDUAL and not (layer.mixers and layer.ffns):

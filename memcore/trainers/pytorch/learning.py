@@ -27,7 +27,8 @@ from memcore.networks.adapters import (
     with_saved,
     with_trained_rows,
 )
-from memcore.networks.network import Model
+from memcore.networks.nearest import seeing
+from memcore.networks.network import SEEING, Model
 from memcore.networks.parts import Attention
 from memcore.networks.quantized import STORAGES
 from memcore.networks.usual_targets import usual_targets
@@ -434,8 +435,26 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
     parts = tuple(names_of(given))
     if model.network.adapted:
         read.refuse(path, "found {!r}; with an adapter, only the adapter is trained", given)
+    if LANGUAGE_MODEL in parts:
+        return _without_towers(read, model, parts)
     known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}
     known |= {weight.kind for weight, _, _ in model.tensors}
     for unknown in [each for each in parts if each not in known]:
         read.refuse(path, "found {!r}; parts of parameter names: {}, or all", unknown, joined(", ", sorted(known)))
     return replace(model, network=replace(model.network, trainable=parts))
+
+
+LANGUAGE_MODEL = "language-model"
+"""Everything but towers and projectors, next to which these may be named."""
+
+
+def _without_towers(read: Defaults, model: Model, parts: Sequence[str]) -> Model:
+    """The model with towers, projectors or both frozen; LLaMA-Factory's `freeze_vision_tower` and others' are this."""
+    for unknown in [each for each in parts if each not in (LANGUAGE_MODEL, *SEEING)]:
+        read.refuse(
+            Training.trainable, "found {!r} with {!r}; allowed: {}", unknown, LANGUAGE_MODEL, joined(", ", SEEING)
+        )
+    if not seeing(model.network):
+        read.refuse(Training.trainable, "found {!r}; {} has no towers; allowed: {}", LANGUAGE_MODEL, model.name, "all")
+    frozen = tuple(kind for kind in SEEING if kind not in parts)
+    return replace(model, network=replace(model.network, frozen=frozen))

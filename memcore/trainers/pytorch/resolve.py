@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.devices import device_of
@@ -18,6 +19,7 @@ from memcore.layers.fused_loss import chunk_sizes
 from memcore.memory.communicators import node
 from memcore.messages import Message
 from memcore.networks.catalog import find_model
+from memcore.networks.nearest import seeing
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.tensor_parallel import parallelized
@@ -79,7 +81,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
     keeps = _keeps_gradients(read, engine, extension)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
-    sizes = _sizes(model, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
+    near = model if code_of(layer_code(read)).sees(model.network) else replace(model, images=None)
+    sizes = _sizes(near, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence) | tiles_of(read, sizes)
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
@@ -181,12 +184,15 @@ def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
 def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> tuple[int, int]:
     """Images of a sequence, and the pixels along their sides."""
     paths = Training.images_per_sequence, Training.image_size
-    if model.images is None:
+    if model.images is None and not seeing(model.network):
         for path in paths:
             if read.given(path):
                 read.refuse(path, "{} has no vision tower; leave it out", model.name)
         return 0, 0
-    if not code.sees(model.network):
+    if code.approximates and (model.images is None or not code.sees(model.network)):
+        images = read.take(paths[0], int(not model.network.encodes), "one image or sound; 0 for text-only sequences")
+        return images, read.given(paths[1]) or (model.images.usual if model.images is not None else 0)
+    if model.images is None or not code.sees(model.network):
         if read.given(paths[0]):
             message = Message("the towers of {} are not supported yet; allowed: 0 (text only)", model.name)
             raise UnsupportedError(paths[0], "found {}; {}", read.given(paths[0]), message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from memcore.layers.transformers.masks import mask_of
-from memcore.layers.transformers.vision import gemma, llama4, mllama, qwen
+from memcore.layers.transformers.vision import gemma, llama4, mllama, nearest, qwen
 from memcore.layers.transformers.vision.decoder_inputs import DecoderInputs, Embed
 from memcore.layers.transformers.vision.internvl import internvl
 from memcore.layers.transformers.vision.llava import llava
@@ -45,16 +45,21 @@ def sees(network: Network) -> bool:
     """Return whether the network's handling of images is supported, with the tower that it has."""
     own = _QWENS if network.family.startswith("qwen") else (network.family,)
     masks = {mask_of(layer) for layer in network.kinds}
-    made = masks <= set(_MASKS_OF.get(network.family, masks))
+    made = bool(network.towers) and masks <= set(_MASKS_OF.get(network.family, masks))
     return made and network.family in SEES and network.towers[0].variant in _TOWERS_OF.get(network.family, own)
 
 
 def see(step: Step, batch: Batch, embed: Embed) -> DecoderInputs:
     """Embed tokens, and put what the towers see of images among them."""
     family = step.recipe.network.family
-    if not step.recipe.pictures and family not in _AROUND:
+    if (not step.recipe.pictures and family not in _AROUND) or not sees(step.recipe.network):
         return DecoderInputs(embed())
     return SEES[family](step, batch, embed)
+
+
+def given(step: Step) -> Mapping[str, Tensor]:
+    """Return what transformers' models are given of images, whether their towers are written line by line or not."""
+    return inputs(step) if sees(step.recipe.network) else nearest.inputs(step)
 
 
 def inputs(step: Step) -> Mapping[str, Tensor]:
