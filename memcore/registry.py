@@ -75,6 +75,7 @@ FILES = (
     "memcore.trainers.megatron.swift",
     "memcore.trainers.megatron.configured",
     "memcore.trainers.megatron.bridge_files",
+    "memcore.trainers.megatron.nemo",
     "memcore.trainers.megatron.verl",
     "memcore.trainers.nanotron.files",
     "memcore.trainers.deepspeed.files",

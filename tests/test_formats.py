@@ -12,8 +12,10 @@ from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.faces.cli import main
 from memcore.formats.readers import read_command, read_file
+from memcore.formats.shell import variables_given, words
 from memcore.formats.yaml import read_yaml
 from memcore.tools import TOOLS, exported, flag, imported
+from memcore.tools.sources import read_source
 
 MEGATRON = """
 #!/bin/bash
@@ -607,3 +609,52 @@ def test_adapters_whose_layers_trl_leaves_to_peft():
     moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
     assert moe.config["training"]["adapter"] == {"type": "lora"}
     assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear",)
+
+
+CASE = """case $SIZE in
+  7b) TP=1; LAYERS=(--num-layers 32 --swiglu) ;;
+  70b) TP=8; LAYERS=(--num-layers 80) ;;
+esac
+torchrun pretrain_gpt.py --tensor-model-parallel-size $TP ${LAYERS[@]}
+"""
+ASKED = {
+    "X=1 one --a b\ntwo --c $X": ["one", "--a", "b", "*env.X=1", ";", "two", "--c", "$X", ";"],
+    "export X=1\ntwo --c $X": ["two", "--c", "1", ";", "*env.X=1", ";"],
+    "local -i X=1; two --c $X": ["two", "--c", "1", ";"],
+    "NPROC_PER_NODE=8 one --a b": ["one", "--a", "b", "--nproc_per_node", "8", "*env.NPROC_PER_NODE=8", ";"],
+    CASE: ["--num-layers", "$SIZE", "--swiglu", ";", "--num-layers", "$SIZE", ";", "torchrun", "pretrain_gpt.py",
+           "--tensor-model-parallel-size", "$SIZE", ";"],
+    f"SIZE=70b\n{CASE}": ["--num-layers", "80", ";", "torchrun", "pretrain_gpt.py", "--tensor-model-parallel-size", "8", ";"],
+    "case $S in\n a) X=2;;\n *) X=2;;\nesac\none --x $X": ["one", "--x", "2", ";"],
+    "X=1\ncase $S in\n a) X=2;;\nesac\none --x $X": ["one", "--x", "$S", ";"],
+    "case $S in\n a) one --x 1;;\n b) one --x 2;;\nesac": ["one", "--x", "1", ";", "one", "--x", "2", ";"],
+}  # fmt: skip
+"""What holds for one command alone, and what a choice by a variable from outside leaves open."""
+
+
+@pytest.mark.parametrize("script", ASKED)
+def test_what_is_asked_for(script):
+    assert words(script) == ASKED[script]
+
+
+def test_a_choice_is_asked_for_by_its_variable():
+    text = f"{CASE.strip()} --micro-batch-size 1 --seq-length 2048 --hidden-size 64 --num-attention-heads 4 --vocab-size 256"
+    with pytest.raises(ConfigError, match=r"--tensor-model-parallel-size: found \$SIZE, which the script does not set"):
+        read_source(text)
+    with variables_given({"SIZE": "70b"}):
+        assert read_source(text)[0]["model"]["num_layers"] == 80
+
+
+COMPOSED = {
+    "trainer:\n  devices: 4\n  strategy: fsdp\nmodel:\n  class_path: a.b.LitModel\n  init_args:\n    lr: 0.1\n":
+        r"model\.class_path: found 'a\.b\.LitModel'; a class of Lightning's says nothing of its network",
+    "trainer:\n  accelerator: gpu\n  devices: 4\n  precision: bf16-mixed\ndata:\n  batch_size: 2\n":
+        r"trainer\.devices: found 4; Lightning's trainer says nothing of the network",
+    "defaults:\n  - model: llama\n  - _self_\nseed: 1\n": r"defaults: found \['model=llama', '_self_'\]; Hydra composes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", COMPOSED)
+def test_compositions_are_refused_by_name(text):
+    with pytest.raises(UnsupportedError, match=COMPOSED[text]):
+        imported(text)

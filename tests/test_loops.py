@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memcore.config.settings import SETTINGS
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_training
 from memcore.formats.readers import flat, read_command, read_file
 from memcore.tools import imported
@@ -220,3 +220,30 @@ def test_a_cache_stays_on_where_the_loop_wraps_layers():
         return estimate_training(job).rank.end_of_forward
 
     assert forward(use_cache=True) - forward() == 2 * 32 * 4 * 2048 * 4096 * 2
+
+
+V1 = "model: a/b\nmodel_class: llm\ntrain_dataset: data/x.yaml\nmicro_batch_size: 1\n"
+TUNED = TUNE.replace("lora_finetune_distributed", "{}")
+KINDS = {
+    V1 + "pref_loss: orpo\n": "pref_loss: found 'orpo'; only `llamafactory-cli dpo` reads it",
+    TUNED.format("qat_distributed") + "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n  groupsize: 256\n":
+        r"quantizer\._component_: found .*; fake quantization keeps masks",
+    TUNED.format("knowledge_distillation_distributed") + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n":
+        r"teacher_model\._component_: found .*; the teacher's weights",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_refused_by_the_part(text):
+    with pytest.raises(UnsupportedError, match=KINDS[text]):
+        imported(text)
+
+
+def test_parts_that_no_recipe_reads():
+    """torchtune, recipes/lora_finetune_distributed.py, which has neither a quantizer nor a teacher."""
+    text = TUNE + "quantizer:\n  _component_: a.B\nteacher_model:\n  _component_: a.b\n"
+    assert imported(text).config == imported(TUNE).config
+
+
+def test_a_method_of_the_command_is_said():
+    assert any(note.startswith("the method stands in the command alone") for note in imported(V1).notes)

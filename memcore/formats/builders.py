@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -45,11 +46,64 @@ def built(code: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+_MAIN = "__name__ == '__main__'"
+
+
+def handed_over(code: str, makers: tuple[str, ...]) -> list[dict[str, Any]]:
+    r"""Values that functions named so make, as a script hands them to what is not its own; else all that it makes.
+
+    Of a condition that nobody can answer, what its branches leave different is `$` and the condition.
+
+    >>> handed_over("r = llm.a.recipe(n=2)\nr.b.c = 3\nwith E() as e:\n  e.add(r)", ("recipe",))
+    [{'()': 'llm.a.recipe', 'n': 2, 'b': {'c': 3}}]
+    """
+    try:
+        body = ast.parse(code).body if len(code) <= _LONGEST else []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    known = {node.name: node for node in ast.walk(ast.Module(body, [])) if isinstance(node, ast.FunctionDef)}
+    script = _Script(known, _of_command_line(body), {})
+    script.makers, script.given = makers, []
+    script.run(body, 0)
+    if script.given:
+        return _different(script.given)
+    made = [*script.names.values()]
+    for name in list(known)[:_FUNCTIONS]:
+        function = _Script(known, {**script.shared, **script.names}, {})
+        function.makers, function.given = makers, []
+        made += [function.result(name, 0), *function.given]
+    return _different([each for each in made if script.makes(each)])
+
+
+def _different(values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for each in values:
+        if each not in found:
+            found.append(each)
+    return found
+
+
+def _of_command_line(body: list[ast.stmt]) -> dict[str, Any]:
+    """What the arguments of a script are where its command line says nothing (`argparse`)."""
+    found: dict[str, Any] = {}
+    for node in ast.walk(ast.Module(body, [])):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+            continue
+        flag, default = node.args[-1], next((each.value for each in node.keywords if each.arg == "default"), None)
+        if node.func.attr == "add_argument" and isinstance(flag, ast.Constant) and isinstance(default, ast.Constant):
+            found[f"args.{str(flag.value).lstrip('-').replace('-', '_')}"] = default.value
+    return found
+
+
 class _Function:
     """One function, whose names are being given their values."""
 
     def __init__(self, known: Mapping[str, ast.FunctionDef], shared: Mapping[str, Any], names: dict[str, Any]) -> None:
         self.known, self.shared, self.names = known, shared, names
+
+    def of(self, names: dict[str, Any]) -> _Function:
+        """Another function of the module, with its arguments."""
+        return _Function(self.known, self.shared, names)
 
     def result(self, name: str, deep: int) -> Any:
         """What a function of the module returns."""
@@ -115,7 +169,114 @@ class _Function:
         named = {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg is not None}
         if name in self.known:
             arguments = dict(zip((each.arg for each in self.known[name].args.args), plain.values(), strict=False))
-            return deepcopy(_Function(self.known, self.shared, {**arguments, **named}).result(name, deep))
+            return deepcopy(self.of({**arguments, **named}).result(name, deep))
         inner = node.func.value if isinstance(node.func, ast.Attribute) else None
         on = {ON: self.value(inner, deep)} if isinstance(inner, ast.Call) else {}
         return {CALLED: name, **on, **plain, **named}
+
+
+class _Script(_Function):
+    """A script or one of its functions, statement by statement."""
+
+    makers: tuple[str, ...] = ()
+    given: list[Any]
+
+    def of(self, names: dict[str, Any]) -> _Script:
+        """Another function, which sees the names of the script."""
+        shared = {**self.shared, **{name: value for name, value in self.names.items() if not isinstance(value, dict)}}
+        other = _Script(self.known, shared, names)
+        other.makers, other.given = self.makers, self.given
+        return other
+
+    def makes(self, value: Any) -> bool:
+        """Return whether a value is made by one of the functions that are looked for."""
+        return isinstance(value, dict) and str(value.get(CALLED)).rpartition(".")[2] in self.makers
+
+    def result(self, name: str, deep: int) -> Any:
+        """What a function of the script returns."""
+        if deep > NESTING:
+            return f"${name}"
+        given = self.known[name].args
+        for argument, default in zip(given.args[len(given.args) - len(given.defaults) :], given.defaults, strict=True):
+            self.names.setdefault(argument.arg, self.value(default, deep))
+        returned = self.run(self.known[name].body, deep)
+        return returned[0] if returned else None
+
+    def run(self, body: list[ast.stmt], deep: int) -> list[Any]:
+        """Go through statements; what is returned is in a list."""
+        for each in body:
+            if isinstance(each, ast.Return):
+                return [None if each.value is None else self.value(each.value, deep)]
+            returned: list[Any] = []
+            if isinstance(each, ast.Expr):
+                self.value(each.value, deep)
+            elif isinstance(each, ast.If):
+                returned = self.choose(each, deep + 1)
+            elif isinstance(each, ast.With | ast.For | ast.Try):
+                returned = self.run(each.body, deep + 1) if deep <= NESTING else []
+            else:
+                self.step(each, deep)
+            if returned:
+                return returned
+        return []
+
+    def choose(self, node: ast.If, deep: int) -> list[Any]:
+        """Take the branch of a condition; of one that nobody can answer, both."""
+        asked = self.value(node.test, deep)
+        if ast.unparse(node.test) == _MAIN or asked is True:
+            return self.run(node.body, deep)
+        if deep > NESTING:
+            return []
+        if asked is False or asked is None:
+            return self.run(node.orelse, deep)
+        other = _Script(self.known, self.shared, deepcopy(self.names))
+        other.makers, other.given = self.makers, self.given
+        first, second = self.run(node.body, deep), other.run(node.orelse, deep)
+        label = f"${re.sub(_NO_LETTER, '_', ast.unparse(node.test))[:60]}"
+        self.names |= {name: _both(self.names.get(name), other.names.get(name), label)
+                       for name in {**self.names, **other.names}}  # fmt: skip
+        return [_both(first[0], second[0], label)] if first and second else []
+
+    def value(self, node: ast.expr, deep: int) -> Any:
+        """What an expression is, comparisons and fields of values included."""
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is | ast.In):
+            left, right = self.value(node.left, deep + 1), self.value(node.comparators[0], deep + 1)
+            if _OPEN not in repr(left) and _OPEN not in repr(right) and deep <= NESTING:
+                fits = right == left if not isinstance(node.ops[0], ast.In) else None
+                return (
+                    left in right if fits is None and isinstance(right, list) else fits if fits is not None else "$IN"
+                )
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            asked = self.value(node.operand, deep + 1)
+            return not asked if isinstance(asked, bool | None) else "$NOT"
+        if isinstance(node, ast.Attribute):
+            place = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
+            place = self.value(node.value, deep + 1) if isinstance(node.value, ast.Attribute) else place
+            if isinstance(place, dict) and node.attr in place:
+                return place[node.attr]
+            if isinstance(node.value, ast.Name) and "arg" in node.value.id:
+                return self.shared.get(f"args.{node.attr}", f"${node.attr}")
+            return f"${ast.unparse(node)[:_SAID]}"
+        return super().value(node, deep)
+
+    def call(self, node: ast.Call, deep: int) -> Any:
+        """What a call makes; what it is given by the script is noted where it is not the script's own."""
+        made = super().call(node, deep)
+        if ast.unparse(node.func) not in self.known and isinstance(made, dict):
+            parts = [part for each in made.values() for part in (each if isinstance(each, list) else [each])]
+            self.given += [each for each in parts if self.makes(each)]
+        return made
+
+
+_OPEN, _SAID = "'$", 200
+_NO_LETTER = re.compile(r"\W+")
+
+
+def _both(first: Any, second: Any, label: str) -> Any:
+    """What two branches leave: the same value, or the name of the condition."""
+    fields = [each for each in (first, second) if isinstance(each, dict) and CALLED not in each]
+    if len(fields) == 1 and None in (first, second):
+        first, second = fields[0], {}
+    if isinstance(first, dict) and isinstance(second, dict) and first.get(CALLED) == second.get(CALLED):
+        return {name: _both(first.get(name), second.get(name), label) for name in {**first, **second}}
+    return first if first == second else label

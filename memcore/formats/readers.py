@@ -244,7 +244,7 @@ def _opened(keys: Mapping[str, Any]) -> dict[str, Any]:
     return opened
 
 
-_OF_CONFIG = ("config-name", "recipe", "mode")
+_OF_CONFIG = ("config-name", "recipe", "mode", "factory")
 """Options by which a command says what it overrides keys of."""
 
 
@@ -350,6 +350,7 @@ _LAUNCHED = re.compile(
     r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
+    r"|\bnemo llm (?:finetune|pretrain)\b"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
 _OVERRIDING = ("verl.trainer.", "training/run_recipe.py")
@@ -357,11 +358,14 @@ _OVERRIDING = ("verl.trainer.", "training/run_recipe.py")
 
 
 def _overriding_in(text: str) -> bool:
-    return any(each in text for each in _OVERRIDING)
+    return any(each in text for each in _OVERRIDING) or _FACTORIES.search(text) is not None
 
 
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
-_SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama")
+_ANY_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)*)=")
+_FACTORIES = re.compile(r"\bnemo\sllm\s")
+"""What begins a command that overrides whole sections too, as in `peft=none`."""
+_SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama|nemo\sllm")
 _ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$")
 """Programs behind which a model stands, even one whose name has no owner."""
 _HANDLED = re.compile(
@@ -374,6 +378,10 @@ _TRAINED = frozenset({
     "--per_device_train_batch_size", "--micro-batch-size",
 })  # fmt: skip
 """Flags by which a command of a script trains something."""
+
+
+_PLACES = re.compile(r"@|^\*env\.(?:CUDA_VISIBLE_DEVICES|MASTER_ADDR|MASTER_PORT|NODE_RANK)=")
+"""Words that only say where a command runs."""
 
 
 def _jobs(words: list[str]) -> list[list[str]]:
@@ -389,7 +397,7 @@ def _jobs(words: list[str]) -> list[list[str]]:
     kept = [word for each in commands if each and (_FLAG.match(each[0]) or _OVERRIDE.match(each[0])) for word in each]
     different: dict[str, list[str]] = {}
     for each in launched:
-        different.setdefault(" ".join(word for word in each if "@" not in word), [*_program_on(each), *kept])
+        different.setdefault(" ".join(word for word in each if not _PLACES.search(word)), [*_program_on(each), *kept])
     return list(different.values())
 
 
@@ -421,28 +429,33 @@ def _trains(command: list[str]) -> bool:
 
 
 def _program_on(command: list[str]) -> list[str]:
-    """A command without what stands before a server's program, which starts a container."""
+    """A command without what stands before the program of a server or of NeMo, which starts a container."""
     program = _LAUNCHED.search(" ".join(command))
     if program is None or not _SERVED.search(program[0]):
         return command
     first = program[0].split()[0]
-    return command[next((at for at, word in enumerate(command) if first in word), 0) :]
+    places = command.index(first) if first in command else None
+    return command[
+        places if places is not None else next((at for at, each in enumerate(command) if first in each), 0) :
+    ]
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     """Flags with their values; programs under an empty name, and what one is run on under `*`."""
     programs: list[str] = []
     at = 0
-    overrides = any(map(_overriding_in, words))
+    overrides = _overriding_in(" ".join(words))
+    pattern = _ANY_OVERRIDE if _FACTORIES.search(" ".join(words)) else _OVERRIDE
     while at < len(words):
-        override = _OVERRIDE.match(words[at]) if overrides else None
+        override = pattern.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")
+        name = "--factory" if name == "-f" and pattern is _ANY_OVERRIDE else name
         at += 1
         if override is not None:
             yield override[1], _overriding(value)
             continue
         values = [value] if equals else []
-        while not equals and at < len(words) and not (_ends(words[at]) or (overrides and _OVERRIDE.match(words[at]))):
+        while not equals and at < len(words) and not (_ends(words[at]) or (overrides and pattern.match(words[at]))):
             values.append(words[at])
             at += 1
         known = [each for each in values if not OUTSIDE.fullmatch(each)]

@@ -53,11 +53,13 @@ _LINES = re.compile(r"[^$]+")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
-    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "declare", "do", "done", "echo", "esac",
-     "exit", "for", "function", "git", "in", "local", "ls", "mkdir", "mv", "printf", "read", "readonly", "return", "rm",
+    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "do", "done", "echo", "esac",
+     "exit", "for", "function", "git", "in", "ls", "mkdir", "mv", "printf", "read", "return", "rm",
      "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
+_DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
+"""Commands that assign what stands behind them."""
 _SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
 _FILLED = 16
 """Defaults of variables inside each other: each is read once more for every one around it."""
@@ -144,6 +146,8 @@ class _Script:
     """Open brackets of arrays."""
     choices: list[str] = field(default_factory=list)
     """What open `case`s choose by."""
+    cases: list[tuple[int, dict[str, set[str]]]] = field(default_factory=list)
+    """For each open `case`, how many words were found before it, and the values that its branches give variables."""
     patterns: list[str] | None = None
     """Of a branch of the innermost `case` that begins; None within one."""
     used: set[str] = field(default_factory=set)
@@ -233,6 +237,7 @@ class _Script:
         words, self.command = self.command, []
         if words[:1] == ["case"]:
             self.choices.append(words[1] if len(words) > 1 else "")
+            self.cases.append((len(self.found), {}))
             self.open.append((False, False))
             self.patterns, words = [], words[3:]
         self.patterns = [*(self.patterns or ()), *words]
@@ -431,17 +436,25 @@ class _Script:
         if given and given[0] in ("case", "esac"):
             self._choice(given)
             return
-        count, names = 0, []
-        while count < len(given) and (name := _NAME.match(given[count])) is not None:
-            if self._taken:
-                self._assign(name[1], given[count][name.end() :], more=bool(name[2]))
-                names.append(name[1])
-            count += 1
-        given = given[count:]
-        if exports or given:
-            self.exported |= dict.fromkeys(names)
-        if not given or given[0] not in _SILENT:
-            self._emit(given)
+        if given and given[0] in _DECLARING:
+            given = [each for each in given[1:] if _NAME.match(each)]
+        assigned: dict[str, tuple[str, bool]] = {}
+        while given and (name := _NAME.match(given[0])) is not None:
+            assigned[name[1]] = (given.pop(0)[name.end() :], bool(name[2]))
+        self._given(assigned, given, exports=exports)
+
+    def _given(self, assigned: Mapping[str, tuple[str, bool]], command: list[str], *, exports: bool) -> None:
+        """What is assigned holds from here on; in front of a command, for that alone, which finds it around it."""
+        if exports or not command:
+            for name, (value, more) in assigned.items() if self._taken else ():
+                self._assign(name, value, more=more)
+            self.exported |= dict.fromkeys(assigned if exports and self._taken else ())
+            assigned = {}
+        if not command or command[0] not in _SILENT:
+            around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
+            processes = assigned.get("NPROC_PER_NODE", ("", False))[0]
+            each = ["--nproc_per_node", processes] if processes.isdecimal() else []
+            self._emit([*command, *each, *around])
 
     def _choice(self, given: list[str]) -> None:
         """A `case` opens, or closes."""
@@ -451,8 +464,29 @@ class _Script:
             return
         self.patterns = None
         if self.choices:
-            self.choices.pop()
+            asked = OUTSIDE.search(_POSITION.sub("", self.choices.pop()))
+            start, given_there = self.cases.pop()
             self.open.pop()
+            if asked:
+                self._ask(asked[0], start, given_there)
+
+    def _ask(self, variable: str, start: int, given: Mapping[str, set[str]]) -> None:
+        """Put a variable from outside where the branches of a `case` on it differ: nobody knows which is taken."""
+        self.variables |= {name: variable for name, values in given.items() if len(values) > 1}
+        flags: dict[str, set[str]] = {}
+        places: dict[str, list[int]] = {}
+        first = True
+        for at in range(start, len(self.found) - 1):
+            word, value = self.found[at : at + 2]
+            begins, first = first, word == END
+            if begins and not _FLAG.match(word):
+                return  # a branch runs something itself
+            if _FLAG.match(word) and value != END and not _FLAG.match(value):
+                flags.setdefault(word, set()).add(value)
+                places.setdefault(word, []).append(at + 1)
+        for flag, values in flags.items():
+            for at in places[flag] if len(values) > 1 else ():
+                self.found[at] = variable
 
     def _assign(self, name: str, value: str, *, more: bool) -> None:
         """A variable gets a value; what is added to copies what was there."""
@@ -460,6 +494,9 @@ class _Script:
         self.filled += len(before)
         if self.filled > VARIABLES_LENGTH:
             raise ValueError("Its variables expand without end")
+        if self.cases:
+            known = self.cases[-1][1].setdefault(name, {self.variables[name]} if name in self.variables else set())
+            known.add(before + value)
         self.variables[name] = before + value
 
     def _branch(self, word: str, condition: list[str]) -> None:

@@ -16,7 +16,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
-from memcore.errors import ConfigError, MemcoreError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.modelfile import as_modelfile, of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.python import code_of, docstring_of
@@ -159,8 +159,8 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported
     """The job that is meant; the only one, where all commands describe the same."""
     if job is not None and job > len(several.jobs):
         raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
-    if job is not None:
-        return of_keys(*_tool_and_keys(several.jobs[job - 1]), gpus)
+    if job is not None or len(several.jobs) == 1:
+        return of_keys(*_tool_and_keys(several.jobs[(job or 1) - 1]), gpus)
     try:
         read = [of_keys(*_tool_and_keys(each), gpus) for each in several.jobs]
     except MemcoreError:
@@ -317,6 +317,25 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
     return None
 
 
+_COMPOSED: Mapping[str, str] = {
+    "defaults": "Hydra composes these files into one; pass what it makes of them (`python SCRIPT --cfg job`)",
+    "model.class_path": "a class of Lightning's says nothing of its network; describe the job with --model and --seq",
+    "trainer.devices": "Lightning's trainer says nothing of the network; describe the job with --model and --seq",
+    "trainer.strategy": "Lightning's trainer says nothing of the network; describe the job with --model and --seq",
+}
+"""Keys of Hydra's and Lightning's files, which leave the job to Python, and what to do instead."""
+
+
+def _listed(value: Any) -> Any:
+    """Entries of a list as Hydra's command line has them."""
+    entries = value if isinstance(value, list) else ()
+    said = [
+        " ".join(f"{name}={choice}" for name, choice in each.items()) if isinstance(each, Mapping) else each
+        for each in entries
+    ]
+    return said or value
+
+
 def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     program = str(found.get("", ""))
     for tool in TOOLS.values():
@@ -325,6 +344,9 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     known = _knowing(syntax, found)
     if known is not None:
         return known
+    for name, why in _COMPOSED.items():
+        if name in found:
+            raise UnsupportedError(name, "found {!r:.80}; {}", _listed(found[name]), why)
     names = ", ".join(tool.title for tool in TOOLS.values())
     raise ConfigError.at("the file", "does not match any supported tool; supported: {}, and config.json", names)
 

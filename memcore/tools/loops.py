@@ -362,6 +362,13 @@ def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
     return f"{word or 'bf16'}-mixed" if normalized.get(ENGINE) in _SHARDED else word or "bf16"
 
 
+_OF_PREFERENCES = ("pref_loss", "pref_beta", "pref_ftx", "simpo_gamma", "dpo_label_smoothing", "ld_alpha")
+"""What only v1/trainers/dpo_trainer.py reads."""
+_SUPERVISED = (
+    "the method stands in the command alone; `llamafactory-cli sft` is assumed, while `dpo` and `rm` take more memory"
+)
+
+
 def of_factory_v1(found: Mapping[str, Any]) -> Normalized:
     """LLaMA-Factory's second generation: a full fine-tune unless `peft_config` says otherwise.
 
@@ -372,8 +379,12 @@ def of_factory_v1(found: Mapping[str, Any]) -> Normalized:
     if "peft_config.export_dir" in found:
         message = "is a file that merges an adapter, not a training job"
         raise ConfigError.at("peft_config.export_dir", message)
+    preferring = next((name for name in _OF_PREFERENCES if name in found), None)
+    if preferring is not None:
+        message = "only `llamafactory-cli dpo` reads it, whose pairs in one sequence are not supported yet"
+        raise _refuse(preferring, found[preferring], message)
     normalized = {**DEFAULTS["llama-factory-v1"], **found}
-    notes = _backend(normalized)
+    notes = (_SUPERVISED, *_backend(normalized))
     kind = normalized.pop("peft_config.name", None)
     if kind not in (None, "lora"):
         raise _refuse("peft_config.name", kind, "supported: 'lora', or leave it out for full fine-tuning")

@@ -209,6 +209,39 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"
     ),
     "torchtune is supported for full fine-tuning and LoRA": "torchtune 支持全量微调与 LoRA",
+    "what the job leaves open is the default of NeMo's recipe {recipe}": (
+        "任务未写明的部分取 NeMo 配方 {recipe} 的默认值"
+    ),
+    "NeMo's recipes: {recipes}": "NeMo 的配方：{recipes}",
+    "{kind} of {recipe} is not supported": "不支持 {recipe} 的 {kind}",
+    "its recipes: {kinds}": "该配方有：{kinds}",
+    "it names the recipe, as in --factory llama3_8b": "它指明配方，例如 --factory llama3_8b",
+    "arguments are written NAME=VALUE": "参数写作 NAME=VALUE",
+    "memcore reads values that stand in the script": "memcore 只读取脚本中写明的值",
+    "it changes the recipe's network: describe the model with --model": "它会改变配方的网络：请用 --model 描述模型",
+    "known classes: {names}": "已知的类：{names}",
+    "the method stands in the command alone": "训练方法只写在命令里",
+    "`llamafactory-cli sft` is assumed, while `dpo` and `rm` take more memory": (
+        "按 `llamafactory-cli sft` 估算，`dpo` 与 `rm` 需要更多显存"
+    ),
+    "only `llamafactory-cli dpo` reads it, whose pairs in one sequence are not supported yet": (
+        "只有 `llamafactory-cli dpo` 读取它，暂不支持它把一对回答放进同一序列的做法"
+    ),
+    "Hydra composes these files into one": "Hydra 会把这些文件合成一份",
+    "pass what it makes of them (`python SCRIPT --cfg job`)": "请给出合成后的配置（`python SCRIPT --cfg job`）",
+    "a class of Lightning's says nothing of its network": "Lightning 的类没有说明网络结构",
+    "Lightning's trainer says nothing of the network": "Lightning 的 trainer 没有说明网络结构",
+    "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
+    "the teacher's weights and logits are not counted yet": "暂未计入教师模型的权重与 logits",
+    "without teacher_model and kd_loss the estimate is of the student alone": (
+        "去掉 teacher_model 与 kd_loss 后，只估算学生模型"
+    ),
+    "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet": (
+        "伪量化会在每个线性层保留掩码与取整后的副本，暂未计入"
+    ),
+    "without quantizer the estimate is of the same run without it": (
+        "去掉 quantizer 后，估算的是同一任务不做量化时的显存"
+    ),
     "the recipe is not named: a single-device recipe is assumed": "未写明 recipe：按单设备处理",
     "learning rate, schedule or seed: no effect on tensor sizes": ("学习率、调度或随机种子：不影响张量大小"),
     "data and tokenization before batching": "组成批次之前的数据与分词",

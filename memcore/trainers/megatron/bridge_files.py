@@ -136,7 +136,7 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     )
 
 
-def _normalized(found: Mapping[str, Any]) -> Normalized:
+def of_bridge(found: Mapping[str, Any]) -> Normalized:
     """A config of Megatron Bridge in Megatron-LM's words."""
     found, notes = _recipe(found)
     plain: dict[str, Any] = {_FRAMEWORK: "megatron-bridge"}
@@ -231,7 +231,7 @@ BRIDGE = Tool(
     prefixes=(_PROGRAM,),
     dimensions=_DIMENSIONS,
     family="megatron",
-    normalized=_normalized,
+    normalized=of_bridge,
     batch="global_batch_size",
     keys=(
         *(each for each in MEGATRON_SWIFT.keys if each.name not in _OTHERS and not each.name.startswith("*")),

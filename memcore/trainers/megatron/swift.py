@@ -109,7 +109,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
             normalized[f"*{path}"] = not found[name]
     if found.get("moe_enable_deepep") is True:
         normalized["moe_flex_dispatcher_backend"] = "deepep"
-    _unevenly(normalized)
+    unevenly(normalized, "model")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
@@ -163,13 +163,13 @@ def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
     return {_TRAINABLE: "all"} if all(learn) else {}
 
 
-def _unevenly(normalized: dict[str, Any]) -> None:
-    """Layers of each stage where the first or the last has its own number, which needs the model's."""
+def unevenly(normalized: dict[str, Any], model: str) -> None:
+    """Set the layers of each stage where the first or the last has its own number; `model` is the model's key."""
     names = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
     if not any(name in normalized for name in names):
         return
     try:
-        layers = find_model(str(normalized.get("model"))).num_layers
+        layers = find_model(str(normalized.get(model))).num_layers
     except MemcoreError:
         return
     given = {f"--{name.replace('_', '-')}": normalized[name] for name in names if name in normalized}

@@ -72,7 +72,22 @@ _LOSSES: Mapping[str, str] = {
 """Both of torchtune's own work in 8 chunks (modules/loss/cross_entropy_loss.py, `num_output_chunks`)."""
 _PREFERENCES: Mapping[str, str] = {"DPOLoss": "dpo", "RSOLoss": "dpo", "SimPOLoss": "simpo"}
 """Losses of pairs (rlhf/loss/dpo.py); what a model is compared with is itself without its adapter, or a copy."""
-_REFUSED = ("teacher_model", "ref_policy", "reward_and_value_model", "quantizer", "enable_fp8_training", "generations")
+_TUNED = "torchtune is supported for full fine-tuning and LoRA"
+_TAUGHT = (
+    "the teacher's weights and logits are not counted yet; without teacher_model and kd_loss the estimate is of the "
+    "student alone"
+)
+_QUANTIZED = (
+    "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet; without "
+    "quantizer the estimate is of the same run without it"
+)
+_REFUSED: Mapping[str, str] = {
+    "quantizer": _QUANTIZED, "teacher_model": _TAUGHT, "kd_loss": _TAUGHT,
+    "ref_policy": _TUNED, "reward_and_value_model": _TUNED, "enable_fp8_training": _TUNED, "generations": _TUNED,
+}  # fmt: skip
+"""Parts that no answer has, and what to do without them."""
+_READ_BY: Mapping[str, str] = {"quantizer": "qat", "teacher_model": "knowledge_distillation", "kd_": "knowledge_dis"}
+"""Keys that only recipes of such names read (recipes/*.py): the others run as if they were not there."""
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
@@ -83,9 +98,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     """
     normalized: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
     recipe = str(normalized.pop(RECIPE, ""))
-    for name, value in normalized.items():
-        if name.partition(".")[0] in _REFUSED and value is not False:
-            raise UnsupportedError(name, "found {!r:.80}; torchtune is supported for full fine-tuning and LoRA", value)
+    normalized = _without_unread(normalized, recipe)
     notes: list[str] = []
     _model(normalized, notes)
     optimizer = str(normalized.pop("optimizer._component_", None))
@@ -114,6 +127,17 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
             "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
         )
     return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
+
+
+def _without_unread(normalized: dict[str, Any], recipe: str) -> dict[str, Any]:
+    """The keys that a recipe of this name reads; all, if it is not named. Raises UnsupportedError for refused ones."""
+    others = [begins for begins, part in _READ_BY.items() if recipe and part not in recipe]
+    read = {name: value for name, value in normalized.items() if not name.startswith(tuple(others))}
+    for name, value in read.items():
+        lacking = _REFUSED.get(name.partition(".")[0])
+        if lacking is not None and value is not False:
+            raise UnsupportedError(name, "found {!r:.80}; {}", value, lacking)
+    return read
 
 
 def _model(normalized: dict[str, Any], notes: list[str]) -> None:
@@ -190,7 +214,7 @@ TORCHTUNE = Tool(
     normalized=_normalized,
     settles=("model._component_", "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
              "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm",
-             "teacher_model.*", "ref_policy*", "quantizer.*"),
+             "teacher_model.*", "ref_policy*", "quantizer.*", "kd_loss*"),
     vocabulary=("torchtune",),
     ignored=("checkpointer.*", "ref_checkpointer.*", "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*",
              "dataset_val.*", "lr_scheduler.*", "optimizer.*", "loss.*", "device", "batch_size_val", "name",

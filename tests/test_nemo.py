@@ -1,0 +1,123 @@
+"""NeMo 2's recipes: what scripts and commands make of them, and what is refused."""
+
+import pytest
+
+from memcore import Config, estimate
+from memcore.errors import ConfigError, MemcoreError
+from memcore.formats.builders import handed_over
+from memcore.formats.readers import flat
+from memcore.tools import imported
+from memcore.tools.sources import read_source
+
+HEAD = "import nemo_run as run\nfrom nemo.collections import llm\n"
+TUNED = """\
+def conversion():
+    return run.Partial(llm.import_ckpt, model=llm.llama3_8b.model(), source="hf://meta-llama/Meta-Llama-3-8B")
+
+def recipe_of(nodes: int = 1, gpus_per_node: int = 1):
+    recipe = llm.llama3_8b.finetune_recipe(dir="/a", name="b", num_nodes=nodes, num_gpus_per_node=gpus_per_node)
+    recipe.trainer.max_steps = 100
+    recipe.trainer.strategy.tensor_model_parallel_size = 2
+    return recipe
+
+def tune():
+    finetune = recipe_of(gpus_per_node=4)
+    with run.Experiment("x") as exp:
+        exp.add(conversion(), executor=run.LocalExecutor(), name="import_from_hf")
+        exp.add(finetune, executor=run.LocalExecutor(), name="peft")
+        exp.run()
+
+if __name__ == "__main__":
+    tune()
+"""
+DATA = """\
+GPUS, MB = 2, 1
+recipe = llm.llama33_nemotron_super_49b.finetune_recipe(num_gpus_per_node=2, peft_scheme='lora', packed_sequence=False)
+recipe.data = run.Config(llm.ChatDataModule, seq_length=recipe.model.config.seq_length)
+recipe.trainer.strategy.tensor_model_parallel_size = 2
+run.run(recipe, direct=True)
+"""
+PLAIN = "recipe = llm.llama3_8b.{}\n{}\nrun.run(recipe)\n"
+TP, PP, CP = (f"parallelism.{each}_parallel_size" for each in ("tensor", "pipeline", "context"))
+BATCH, STEPS, LENGTH = (
+    f"training.{each}" for each in ("micro_batch_size", "gradient_accumulation_steps", "sequence_length")
+)
+RANK, TYPE, GPUS = "training.adapter.rank", "training.adapter.type", "hardware.num_gpus"
+READ = {
+    HEAD + TUNED: {
+        "model": "meta-llama/Meta-Llama-3-8B", TP: 2, PP: 1, GPUS: 4, LENGTH: 2048, BATCH: 1, STEPS: 64, RANK: 8,
+        "engine.distributed_optimizer": False, "engine.cross_entropy_loss_fusion": False},
+    HEAD + DATA: {"model": "nvidia/Llama-3_3-Nemotron-Super-49B-v1", TP: 2, GPUS: 2, BATCH: 4, STEPS: 2, LENGTH: 2048},
+    HEAD + PLAIN.format("pretrain_recipe(num_nodes=2)", "recipe.data.micro_batch_size = 2 * 2"): {
+        GPUS: 16, CP: 2, BATCH: 4, STEPS: 16, LENGTH: 8192, TYPE: None, "engine.cross_entropy_loss_fusion": True,
+        "engine.overlap_grad_reduce": True},
+    HEAD + PLAIN.format("finetune_recipe(peft_scheme=None)", ""): {TP: 2, TYPE: None, STEPS: 32},
+    HEAD + PLAIN.format("finetune_recipe(peft_scheme='dora')", "recipe.peft.dim = 4"): {TYPE: "dora", RANK: 4},
+    HEAD + PLAIN.format("finetune_recipe()", "recipe.peft = llm.peft.LoRA(target_modules=['linear_qkv'], dim=16)"): {
+        TYPE: "lora", RANK: 16, "training.adapter.target_modules": ["linear_qkv"]},
+    HEAD + PLAIN.format("finetune_recipe()", "recipe.peft = None"): {TYPE: None, TP: 1},
+    HEAD + PLAIN.format("finetune_recipe(packed_sequence=True)", ""): {
+        LENGTH: 4096, "training.packed_sequences": True, STEPS: 1},
+    HEAD + PLAIN.format("pretrain_recipe()", "recipe.trainer.plugins = bf16_with_fp8_current_scaling_mixed()"): {
+        "training.precision": "fp8-mixed", "engine.fp8_recipe": "tensorwise"},
+    HEAD + PLAIN.format("pretrain_recipe(performance_mode=True)", ""): {
+        "training.precision": "bf16-mixed", "engine.tp_comm_overlap": False},
+    HEAD + PLAIN.format("pretrain_recipe()", "if 4 == 2 * 2:\n  recipe.data.seq_length = 512\nelse:\n  x = 1"): {LENGTH: 512},
+    HEAD + PLAIN.format("pretrain_recipe()", "recipe.model.config.recompute_granularity = 'full'"): {
+        "training.activation_checkpointing.policy": "full"},
+    "nemo llm finetune --factory llama31_8b trainer.devices=2 data.global_batch_size=8 trainer.max_steps=250 -y": {
+        "model": "meta-llama/Llama-3.1-8B", GPUS: 2, STEPS: 4, RANK: 8},
+    'nemo llm finetune --factory "qwen3_30b_a3b(peft_scheme=none)" -y': {TYPE: None, TP: 4, PP: 2, GPUS: 8},
+    "nemo llm pretrain -f mixtral_8x7b trainer.strategy.expert_model_parallel_size=4": {
+        "parallelism.expert_parallel_size": 4, PP: 4, GPUS: 64, "hardware.gpus_per_node": 8},
+    "nemo llm finetune -f llama3_8b peft=none": {TYPE: None, TP: 1},
+    "nemo llm import model=llama3_8b source=hf://a/b\nsrun singularity exec --nv x.sif nemo llm finetune --factory "
+    "llama3_8b peft.dim=16": {RANK: 16, GPUS: 8},
+    "nemo llm finetune -f deepseek_v3": {"parallelism.pipeline_layout": [13, 12, 12, 12, 12], TP: 8, GPUS: 40},
+}  # fmt: skip
+REFUSED = {
+    HEAD + PLAIN.format("finetune_recipe()", "recipe.trainer.strategy = 'auto'"): "trainer.strategy: found 'auto'",
+    HEAD + PLAIN.format("pretrain_recipe()", "recipe.model.config.num_layers = 4"): r"config\.num_layers: found 4; it",
+    HEAD + "run.run(llm.llama9_8b.pretrain_recipe())\n": "the recipe: found 'llama9_8b'; NeMo's recipes: ",
+    HEAD + PLAIN.format("finetune_recipe(peft_scheme=sys.argv[1])", ""): "peft_scheme: found ",
+    HEAD + PLAIN.format("pretrain_recipe()", "recipe.trainer.plugins = fp16_mixed()"): "trainer.plugins: found 'fp16_mixed'",
+    HEAD + PLAIN.format("pretrain_recipe()", "if big:\n  recipe.data.micro_batch_size = 4"): r"found \$big",
+    "nemo llm finetune peft=none": "--factory: is required",
+    "nemo llm finetune -f hf_auto_model_for_causal_lm model_name=a/b": "found 'hf_auto_model_for_causal_lm'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_read(text):
+    found = imported(text)
+    said = flat({"model": found.config["model"], **found.config})
+    assert {path: said.get(path) for path in READ[text]} == READ[text]
+    assert found.accounts.unknown == ()
+    assert found.tool.title == "NeMo"
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused_by_key(text):
+    with pytest.raises(MemcoreError, match=REFUSED[text]):
+        read_source(text)
+
+
+def test_each_recipe_is_one_job():
+    two = HEAD + "a = llm.llama3_8b.pretrain_recipe()\nb = llm.llama3_8b.finetune_recipe()\nrun.run(a)\nrun.run(b)\n"
+    with pytest.raises(ConfigError, match="2 commands for 2 jobs"):
+        imported(two)
+    assert flat(imported(two, job=2).config)[RANK] == 8
+
+
+def test_estimated():
+    found = imported(HEAD + TUNED)
+    answer = estimate(Config.from_dict(found.config))
+    pairs = (4096 + 6144) + (4096 + 4096) + (4096 + 28672) + (14336 + 4096)
+    assert answer.job.model.parameters == 8_030_261_248 + pairs * 8 * 32
+
+
+def test_conditions_nobody_can_answer():
+    code = "r = a.recipe(n=1)\nif x:\n  r.b.c = 1\nelse:\n  r.b.d = 2\nr.e = 3\ngo(r)"
+    assert handed_over(code, ("recipe",)) == [{"()": "a.recipe", "n": 1, "b": {"c": "$x", "d": "$x"}, "e": 3}]
+    code = "def f(a, b=2):\n  if a == 1:\n    return m.recipe(n=b)\n  return m.recipe(n=a)\nx = f(1)\ny = f(5)"
+    assert [each["n"] for each in handed_over(code, ("recipe",))][:2] == [2, 5]
