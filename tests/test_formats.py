@@ -595,8 +595,8 @@ def test_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
     assert printed.err == (
-        "note: read as a file of vLLM\nnote: --swap-space may affect memory but is not supported yet: "
-        "ignored\nnote: no effect on memory: --port\n"
+        "note: read as a file of vLLM\nnote: --swap-space: 4 GiB of host memory for each GPU, none of its own\n"
+        "note: no effect on memory: --port\n"
     )
 
 

@@ -400,10 +400,11 @@ def test_models_with_towers_are_answered_with_and_without_images(model, images):
 
 
 def test_images_in_a_model_whose_masks_around_them_are_not_modelled():
-    """PaliGemma 2 has layers with windows."""
+    """PaliGemma 2 has layers with windows: its tower runs from the nearest parts, and the range says so."""
     job = {"model": "google/paligemma2-3b-pt-224", "training": {"sequence_length": 2048, "images_per_sequence": 1}}
-    with pytest.raises(UnsupportedError, match=r"images_per_sequence: found 1; .* allowed: 0 \(text only\)"):
-        estimate(job)
+    allocated = estimate(job).allocated
+    assert "layers that memcore approximates" in [str(each.title) for each in allocated.parts]
+    assert allocated.high / allocated.expected > 1.05
 
 
 @pytest.mark.parametrize(

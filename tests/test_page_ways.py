@@ -9,7 +9,7 @@ from browser import AXE, ON_EIGHT, SEQUENCE, answered, expect, live, native
 from memcore import estimate, plan
 from memcore.config.url import decode_fragment
 from memcore.faces.page.ways import KEEP
-from memcore.questions.solving import solve
+from memcore.questions.solving import solve_by_piece
 
 pytestmark = pytest.mark.machine
 
@@ -69,7 +69,8 @@ def test_free_room_is_offered(watched, site):
     expect(room.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
     assert room.get_by_role("button").count() == 4
     config = decode_fragment(ON_EIGHT)
-    most = solve(config, "training.micro_batch_size").value
+    *_, solution = solve_by_piece(config, "training.micro_batch_size", certain=True)
+    most = solution.value
     room.get_by_role("button", name=f"Micro-batch size: {most}").click()
     expect(page.get_by_label("Micro-batch size", exact=True)).to_have_value(str(most))
     config = config.replaced("training.micro_batch_size", most)

@@ -40,7 +40,7 @@ def pages(dist):
     found = {}
     for path in sorted((dist / "docs").rglob("*.html")):
         found[path] = Page()
-        found[path].ffn(path.read_text(encoding="utf-8"))
+        found[path].feed(path.read_text(encoding="utf-8"))
     assert len(found) > 10
     return found
 

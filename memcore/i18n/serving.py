@@ -44,17 +44,17 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-utilization": ("Workable gpu_memory_utilization", "可用的 gpu_memory_utilization"),
     "serves-from-to": ("from {least} to {most}", "从 {least} 到 {most}"),
     "serves-pace": (
-        "Tokens per second of each user at {length} tokens, while no prompt is read",
-        "{length} 个 token 时每个用户每秒生成的 token 数（不处理提示时）",
+        "Tokens/s per user at {length} tokens",
+        "{length} 个 token 时每个用户的 token/s",
     ),
-    "serves-range": ("{expected} (from {low} to {high})", "{expected}（从 {low} 到 {high}）"),
+    "serves-range": ("{expected} ({low} to {high})", "{expected}（{low} 至 {high}）"),
     "serves-range-all": (
-        "{expected} (from {low} to {high}); {total} for all {count} users",
-        "{expected}（从 {low} 到 {high}）；{count} 个用户共 {total}",
+        "{expected} ({low} to {high}); {total} for all {count} users",
+        "{expected}（{low} 至 {high}）；{count} 个用户共 {total}",
     ),
     "serves-first": (
-        "Seconds to the first token of a prompt of {length} tokens, alone and not cached",
-        "{length} 个 token 的提示（单独且未缓存）到第一个 token 的秒数",
+        "Seconds to first token, {length}-token prompt alone",
+        "单个 {length} token 提示词的首 token 秒数",
     ),
     "serves-no-value": ("no value works on this GPU", "在这个 GPU 上没有可用的值"),
     # Places and pictures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memcore.config.defaults import Assumption, Defaults
@@ -222,7 +222,9 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
         path = STAGES if given is None else _LAYOUT
         shares = list(found(model.num_layers, total))
         read.refuse(path, "found {}; {} layers would leave a stage empty", read.given(path), shares)
-    elif any(_reuses(stage_of(model, number, total, found or layers_of)) for number in range(total)):
+    elif any(map(_reuses, _mixers(model))) and any(
+        _reuses(next(_mixers(stage_of(model, number, total, found or layers_of)), None)) for number in range(total)
+    ):
         raise UnsupportedError(
             STAGES,
             "a pipeline stage cannot start with a layer that reuses the previous stage's indexer: not supported yet",
@@ -230,10 +232,14 @@ def partition(read: Defaults, model: Model, engine: Engine, total: int, *, fake:
     return found
 
 
-def _reuses(stage: Model) -> bool:
-    """Whether the first layer of a stage attends to the tokens that an earlier layer chose."""
-    first = next((run[0].mixer for run in stage.network.runs), None)
-    return isinstance(first, LatentAttention) and first.reuses
+def _mixers(model: Model) -> Iterator[Mixer | None]:
+    """Return the mixer of each layer that differs from others, the first layer's first."""
+    return (layer.mixer for run in model.network.runs for layer in run)
+
+
+def _reuses(mixer: Mixer | None) -> bool:
+    """Return whether it attends to the tokens that an earlier layer chose."""
+    return isinstance(mixer, LatentAttention) and mixer.reuses
 
 
 def _partition(read: Defaults, engine: Engine) -> Partition | None:
