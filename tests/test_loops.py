@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from memcore.config.settings import SETTINGS
+from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_training
 from memcore.formats.readers import flat, read_command, read_file
 from memcore.tools import imported
+from memcore.tools.convert import exported
 from memcore.tools.loops import targets
 
 P, POLICY, REENTRANT = "training.precision", "training.activation_checkpointing.policy", (
@@ -247,3 +248,23 @@ def test_parts_that_no_recipe_reads():
 
 def test_a_method_of_the_command_is_said():
     assert any(note.startswith("the method stands in the command alone") for note in imported(V1).notes)
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "trained"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "", ["language-model"]),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "freeze_multi_modal_projector: false\n", ["language-model", "projector"]),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "freeze_vision_tower: false\nfreeze_multi_modal_projector: false\n", None),
+        ("Qwen/Qwen3-8B", "freeze_vision_tower: true\n", None),
+    ],
+)
+def test_towers_that_llama_factory_trains(model, more, trained):
+    """A full fine-tune leaves towers and projectors as they are unless its file says otherwise; and back again."""
+    text = f"stage: sft\nmodel_name_or_path: {model}\nfinetuning_type: full\ncutoff_len: 512\ntemplate: x\n{more}"
+    found = imported(text, 1)
+    assert found.config["training"].get("trainable") == trained
+    assert "freeze_vision_tower" not in found.accounts.left_out
+    written = exported(Config.from_dict(found.config), "llama-factory", {})
+    assert written.left_out == ()
+    assert imported(written.text, 1).config["training"].get("trainable") == trained

@@ -20,6 +20,7 @@ from memcore.formats.normalized import (
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 from memcore.tools.loops import (
+    FREEZES,
     IMPLEMENTATION,
     LIGER,
     LOSS,
@@ -27,6 +28,7 @@ from memcore.tools.loops import (
     PRECISION,
     REENTRANT,
     TRAINABLE,
+    factory_freezes,
     of_axolotl,
     of_factory,
     of_trainer,
@@ -268,6 +270,7 @@ LLAMA_FACTORY = Tool(
         Key(path=Training.adapter.block_size, name="oft_block_size"),
         Key(path=Training.adapter.target_modules, name="oft_target", but="all-linear", joined=True),
         Key(path=Training.activation_checkpointing.use_reentrant, name="use_reentrant_gc"),
+        Key(path=Training.trainable, name=TRAINABLE),
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
@@ -301,6 +304,7 @@ LLAMA_FACTORY = Tool(
         ),
     ),
     normalized=of_factory,
+    written=factory_freezes,
     defaults={
         Training.micro_batch_size: 8,
         Training.sequence_length: 2048,
@@ -310,7 +314,7 @@ LLAMA_FACTORY = Tool(
     ignored=(*TRAINED, *LOOPS.ignored, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
-    settles=(*FACTORY_KEYS, "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
+    settles=(*FACTORY_KEYS, *FREEZES, "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
              "use_unsloth_gc"),
     vocabulary=("llama-factory", "transformers"),
     closed=True,

@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
+from memcore.networks.nearest import seeing
 from memcore.networks.separate_experts import experts_of
 from memcore.tools.launchers import is_set, launched
 from memcore.tools.methods import (
@@ -41,7 +44,11 @@ _LINEAR = ("all-linear", "all")
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "axolotl": {"bf16": "auto"},
-    "llama-factory": {"use_reentrant_gc": True},
+    "llama-factory": {
+        "use_reentrant_gc": True,
+        "freeze_vision_tower": True,
+        "freeze_multi_modal_projector": True,
+    },
     "llama-factory-v1": {"enable_activation_checkpointing": True, "bf16": True, "cp_size": 1, "cp_mode": "ulysses"},
     "ms-swift": {"gradient_checkpointing": True, "lora_rank": 8, "lora_dropout": 0.05},
     "trl": {"SFTConfig.max_length": 1024, "SFTConfig.gradient_checkpointing": True},
@@ -321,6 +328,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     normalized = {"finetuning_type": "lora", **plain, **method}
     if kind == "full":
         del normalized["finetuning_type"]
+        _factory_towers(normalized, found.get("model_name_or_path"))
     else:
         normalized = {"lora_target" if kind == "lora" else "oft_target": "all", **normalized}
     normalized[PRECISION] = _factory_precision(normalized, kind)
@@ -350,6 +358,37 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     kind = found.get("finetuning_type", "lora")
     if kind not in ("lora", "full", "oft"):
         raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
+
+
+FREEZES: Mapping[str, str] = {"freeze_vision_tower": "tower", "freeze_multi_modal_projector": "projector"}
+"""Parts that a full fine-tune leaves as they are unless these keys are false (hparams/finetuning_args.py)."""
+
+
+def _factory_towers(normalized: dict[str, Any], model: object) -> None:
+    """What a full fine-tune of a model with towers trains (model/model_utils/visual.py, `get_forbidden_modules`)."""
+    if is_set(normalized.get("freeze_language_model")):
+        raise _refuse("freeze_language_model", True, "training only the towers is not supported yet")
+    frozen = {part: is_set(normalized.pop(key, DEFAULTS["llama-factory"][key])) for key, part in FREEZES.items()}
+    if any(frozen.values()) and _sees(model):
+        normalized[TRAINABLE] = ["language-model", *(part for part, left in frozen.items() if not left)]
+
+
+def factory_freezes(config: Config) -> Mapping[str, Any]:
+    """The keys that say which of a model's towers and projectors a full fine-tune trains."""
+    if config.get(Training.adapter.type) is not None or not _sees(config.model):
+        return {}
+    given = config.get(Training.trainable)
+    if given is not None and "language-model" not in given:
+        return {}
+    return {key: False for key, part in FREEZES.items() if given is None or part in given}
+
+
+def _sees(model: object) -> bool:
+    """Return whether a model of the catalog has towers."""
+    try:
+        return isinstance(model, str) and seeing(find_model(model).network)
+    except MemcoreError:
+        return False
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
