@@ -12,7 +12,9 @@ from memcore.units import format_bytes
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-expect.set_options(timeout=60_000)
+PATIENCE = 60_000
+"""Milliseconds that a busy machine may take for what is expected."""
+expect.set_options(timeout=PATIENCE)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("no Chromium on this machine: the tests of the page in a browser are skipped", allow_module_level=True)

@@ -13,6 +13,7 @@ from browser import (
     AXE,
     EIGHT,
     ON_EIGHT,
+    PATIENCE,
     SEQUENCE,
     answered,
     cancel,
@@ -76,8 +77,8 @@ def test_without_the_kept_memory(context, page, site):
     """Without the memory that a build kept, and without its bytecode, micropip installs the wheel."""
     context.route("**/memory.bin?inflated", lambda route: route.fulfill(status=404))
     context.route("**/library.zip", lambda route: route.fulfill(status=404))
-    said = page.expect_console_message(lambda message: "starts from nothing" in message.text)
-    with said, page.expect_request("**/wheels/*/memcore-*.whl"):
+    said = page.expect_console_message(lambda message: "starts from nothing" in message.text, timeout=PATIENCE)
+    with said, page.expect_request("**/wheels/*/memcore-*.whl", timeout=PATIENCE):
         page.goto(f"{site}#v1&model=gpt2&seq=512")
     expect(page.locator("html")).to_have_attribute("data-state", "live")
     assert numbers(page) == native(decode_fragment("v1&model=gpt2&seq=512"))

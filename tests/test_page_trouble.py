@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from browser import SEQUENCE, answered, controlled, expect, live, native, numbers, size
+from browser import PATIENCE, SEQUENCE, answered, controlled, expect, live, native, numbers, size
 
 from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
@@ -111,7 +111,8 @@ def test_a_memory_that_is_wrong_is_done_without(context, page, site, how):
     fetched = []
     page.on("request", lambda request: fetched.append(request.url.rpartition("/")[2]))
     with page.expect_console_message(
-        lambda message: "starts from nothing: Error: memory.bin" in message.text or "TypeError" in message.text
+        lambda message: "starts from nothing: Error: memory.bin" in message.text or "TypeError" in message.text,
+        timeout=PATIENCE,
     ):
         page.goto(f"{site}#{JOB}")
     expect(page.locator("html")).to_have_attribute("data-state", "live")
