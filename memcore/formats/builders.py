@@ -112,11 +112,16 @@ class _Function:
         given = self.known[name].args
         for argument, default in zip(given.args[len(given.args) - len(given.defaults) :], given.defaults, strict=True):
             self.names.setdefault(argument.arg, self.value(default, deep))
-        for each in self.known[name].body:
+        returned = self.run(self.known[name].body, deep)
+        return returned[0] if returned else None
+
+    def run(self, body: list[ast.stmt], deep: int) -> list[Any]:
+        """Go through statements; what is returned is in a list."""
+        for each in body:
             if isinstance(each, ast.Return):
-                return None if each.value is None else self.value(each.value, deep)
+                return [None if each.value is None else self.value(each.value, deep)]
             self.step(each, deep)
-        return None
+        return []
 
     def step(self, statement: ast.stmt, deep: int) -> None:
         """What a statement assigns."""
@@ -183,7 +188,10 @@ class _Script(_Function):
 
     def of(self, names: dict[str, Any]) -> _Script:
         """Another function, which sees the names of the script."""
-        shared = {**self.shared, **{name: value for name, value in self.names.items() if not isinstance(value, dict)}}
+        plain = {name: value for name, value in self.names.items() if not isinstance(value, dict)}
+        return self._like({**self.shared, **plain}, names)
+
+    def _like(self, shared: Mapping[str, Any], names: dict[str, Any]) -> _Script:
         other = _Script(self.known, shared, names)
         other.makers, other.given = self.makers, self.given
         return other
@@ -191,16 +199,6 @@ class _Script(_Function):
     def makes(self, value: Any) -> bool:
         """Return whether a value is made by one of the functions that are looked for."""
         return isinstance(value, dict) and str(value.get(CALLED)).rpartition(".")[2] in self.makers
-
-    def result(self, name: str, deep: int) -> Any:
-        """What a function of the script returns."""
-        if deep > NESTING:
-            return f"${name}"
-        given = self.known[name].args
-        for argument, default in zip(given.args[len(given.args) - len(given.defaults) :], given.defaults, strict=True):
-            self.names.setdefault(argument.arg, self.value(default, deep))
-        returned = self.run(self.known[name].body, deep)
-        return returned[0] if returned else None
 
     def run(self, body: list[ast.stmt], deep: int) -> list[Any]:
         """Go through statements; what is returned is in a list."""
@@ -229,8 +227,7 @@ class _Script(_Function):
             return []
         if asked is False or asked is None:
             return self.run(node.orelse, deep)
-        other = _Script(self.known, self.shared, deepcopy(self.names))
-        other.makers, other.given = self.makers, self.given
+        other = self._like(self.shared, deepcopy(self.names))
         first, second = self.run(node.body, deep), other.run(node.orelse, deep)
         label = f"${re.sub(_NO_LETTER, '_', ast.unparse(node.test))[:60]}"
         self.names |= {name: _both(self.names.get(name), other.names.get(name), label)
