@@ -48,6 +48,11 @@ class Layer:
         """Its feed-forward layers."""
         return tuple(ffn for ffn in (self.feed_forward, self.second_feed_forward) if ffn is not None)
 
+    @property
+    def has_experts(self) -> bool:
+        """Return whether a router chooses among experts of it."""
+        return any(isinstance(ffn, Experts) for ffn in self.ffns)
+
     def weights(self) -> tuple[Weight, ...]:
         """Its parameters, named relative to the layer."""
         parts = [*self.mixers, *self.ffns, *self.norms, *([self.extra] if self.extra else [])]
@@ -150,6 +155,8 @@ CROSSING = "crossing"
 """The variant of attention to images, whose layers do not run without one (modeling_mllama.py)."""
 SEEING = ("tower", "projector")
 """Kinds of parameters that only images and sounds reach."""
+LANGUAGE_MODEL = "language-model"
+"""Everything but these, where `training.trainable` names what learns."""
 _FEW = 16
 """Layers that are compared with each other; of more the hashes are."""
 
@@ -249,6 +256,11 @@ class Model:
     def layers(self) -> tuple[tuple[Layer, int], ...]:
         """Each kind of layer in order of appearance, with how many there are."""
         return tuple(self.counts.items())
+
+    @property
+    def has_experts(self) -> bool:
+        """Return whether some layers have routed experts."""
+        return any(layer.has_experts for layer, _ in self.layers)
 
     @cached_property
     def num_layers(self) -> int:

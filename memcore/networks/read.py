@@ -86,12 +86,17 @@ def _class_name(config: Mapping[str, object]) -> str:
     return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
 
 
+def _without_head(name: str) -> str:
+    """A class's name up to what it is for, in small letters."""
+    return _HEAD.split(name, maxsplit=1)[0].lower()
+
+
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
     """A file without a type has that of the class that it names, which is said."""
     name = _class_name(config)
     if not name or config.get("model_type") is not None:
         return config, ()
-    own = _HEAD.split(name, maxsplit=1)[0].lower()
+    own = _without_head(name)
     found = next((kind for kind in known_families() if own and _MARKS.sub("", kind).lower() == own), None)
     said = Message("found no model_type; {!r} is taken from architectures", found)
     return (config, ()) if found is None else ({**config, "model_type": found}, (said,))
@@ -109,7 +114,7 @@ def _check_class(config: Mapping[str, object]) -> None:
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())
-    kind, prefix = _MARKS.sub("", model_type).lower(), _HEAD.split(name, maxsplit=1)[0].lower()
+    kind, prefix = _MARKS.sub("", model_type).lower(), _without_head(name)
     if own and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
         raise ConfigError.at(
             "model.architectures",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from memcore.networks.network import Model
-from memcore.networks.parts import Experts, SpecialMixer
+from memcore.networks.parts import SpecialMixer
 from memcore.serving.checkpoint import Part, Stored
 from memcore.serving.formats import FORMATS, MATRICES, Format
 
@@ -41,7 +41,7 @@ def recipe(name: str, model: Model, maker: str = "") -> Recipe:
     """The usual recipe of a format for a network, or the one of whoever made the repository."""
     mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
     hybrid = any(isinstance(mixer, SpecialMixer) for mixer in mixers)
-    routed = any(isinstance(ffn, Experts) for layer, _ in model.layers for ffn in layer.ffns)
+    routed = model.has_experts
     chosen = FORMATS[name]
     everything = _covering(chosen, MATRICES)
     gated = hybrid and model.network.family.startswith(_GATED)

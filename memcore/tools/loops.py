@@ -19,6 +19,7 @@ from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import seeing
+from memcore.networks.network import LANGUAGE_MODEL
 from memcore.networks.separate_experts import experts_of
 from memcore.tools.launchers import is_set, launched
 from memcore.tools.methods import (
@@ -370,7 +371,7 @@ def _factory_towers(normalized: dict[str, Any], model: object) -> None:
         raise _refuse("freeze_language_model", True, "training only the towers is not supported yet")
     frozen = {part: is_set(normalized.pop(key, DEFAULTS["llama-factory"][key])) for key, part in FREEZES.items()}
     if any(frozen.values()) and _sees(model):
-        normalized[TRAINABLE] = ["language-model", *(part for part, left in frozen.items() if not left)]
+        normalized[TRAINABLE] = [LANGUAGE_MODEL, *(part for part, left in frozen.items() if not left)]
 
 
 def factory_freezes(config: Config) -> Mapping[str, Any]:
@@ -378,7 +379,7 @@ def factory_freezes(config: Config) -> Mapping[str, Any]:
     if config.get(Training.adapter.type) is not None or not _sees(config.model):
         return {}
     given = config.get(Training.trainable)
-    if given is not None and "language-model" not in given:
+    if given is not None and LANGUAGE_MODEL not in given:
         return {}
     return {key: False for key, part in FREEZES.items() if given is None or part in given}
 

@@ -12,7 +12,7 @@ from memcore.faces.render.text import section
 from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.networks.network import Model
-from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.placement import placement
 from memcore.networks.table import Row, layer_order, layer_rows
 from memcore.networks.weights import KINDS
@@ -222,4 +222,4 @@ def _ffn_class(row: Row) -> str:
     ffns = row.layer.ffns
     if not ffns:
         return "strip-none"
-    return "strip-experts" if any(isinstance(ffn, Experts) for ffn in ffns) else "strip-dense"
+    return "strip-experts" if row.layer.has_experts else "strip-dense"

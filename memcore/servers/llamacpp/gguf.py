@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
-from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.parts import Attention, LatentAttention
 from memcore.servers.llamacpp.gguf_tensors import GgufTensor, gguf_tensors, layers_in_order
 from memcore.serving.gguf_mixes import ABOVE, ALIASES, CONDITIONS, FALLBACK, FILE_TYPES, TWO_BITS, Place, decided
 from memcore.serving.gguf_types import BLOCK_TYPES, tensor_bytes
@@ -160,8 +160,7 @@ def _order(tensor: GgufTensor) -> tuple[int, str]:
 
 
 def _experts(model: Model) -> int:
-    sparse = any(isinstance(ffn, Experts) for layer, _ in model.layers for ffn in layer.ffns)
-    return model.sizes["E"] if sparse else 0
+    return model.sizes["E"] if model.has_experts else 0
 
 
 def _groups(model: Model) -> int:

@@ -148,7 +148,7 @@ def _linear(model: Model, linear: Linear, name: str, fixed: str | None = None) -
 def _layer(model: Model, layer: Layer) -> Tensors:
     for mixer in layer.mixers:
         yield from _mixer(model, mixer)
-    sparse = any(isinstance(ffn, Experts) for ffn in layer.ffns)
+    sparse = layer.has_experts
     for ffn in layer.ffns:
         if isinstance(ffn, Experts):
             yield from _experts(model, ffn)

@@ -230,8 +230,7 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
 
 def fed(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
     """The layer's feed-forward layers; a second one sees the same tensor."""
-    sparse = any(isinstance(ffn, Experts) for ffn in layer.ffns)
-    found = [_ffn(to, ffn, tensor, sparse=sparse) for ffn in layer.ffns]
+    found = [_ffn(to, ffn, tensor, sparse=layer.has_experts) for ffn in layer.ffns]
     return found[0] if len(found) == 1 else apply("ADD", found[0], found[1])
 
 

@@ -6,7 +6,6 @@ at 22 to 95 % of a GPU's peak, which no rule explains: nothing is said of them.
 
 from __future__ import annotations
 
-from memcore.networks.parts import Experts
 from memcore.servers.llamacpp.plan import EVERY, Flags
 from memcore.servers.llamacpp.server import Options
 from memcore.serving.job import ServingJob
@@ -17,8 +16,7 @@ def _alone(job: ServingJob) -> bool:
     """All on one GPU, with flash attention, and no experts."""
     flags: Flags = job.chosen(Options).flags
     held = flags.gpu_layers >= min(EVERY, job.model.num_layers + 1) and not flags.overrides and not flags.cache_on_host
-    routed = any(isinstance(ffn, Experts) for layer, _ in job.model.layers for ffn in layer.ffns)
-    return held and not routed and job.num_gpus == 1 and flags.flash is not False
+    return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False
 
 
 PACE = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Attention, Experts
+from memcore.networks.parts import Attention
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
 from memcore.serving.all_to_all import NEAR, deep_ep, low_latency_bytes
@@ -30,11 +30,6 @@ def connected(found: Facts, connector: str | None) -> bool:
     Source: vllm, config/vllm.py (`kv_transfer_config`) of 0.19.1, 0.21, 0.22.1; kv_connector/v1/lmcache_connector.py.
     """
     return connector is not None and (found.since < _GROUPED or connector == "lmcache")
-
-
-def routed(basics: Basics) -> bool:
-    """Whether some layers have experts."""
-    return any(isinstance(ffn, Experts) for layer, _ in basics.model.layers for ffn in layer.ffns)
 
 
 def sliding(basics: Basics) -> bool:
@@ -102,7 +97,7 @@ _DECODED = 256
 def _shares(job: ServingJob) -> bool:
     """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
     layout = job.basics.layout
-    return layout.expert_parallel and layout.data > 1 and routed(job.basics)
+    return layout.expert_parallel and layout.data > 1 and job.basics.model.has_experts
 
 
 def exchanged(job: ServingJob, chosen: Options) -> list[Entry]:

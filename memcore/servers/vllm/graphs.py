@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from memcore.config.hardware import Hardware
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Experts, SpecialMixer
+from memcore.networks.parts import SpecialMixer
 from memcore.servers.vllm.options import Options
 from memcore.serving.devices import direct, integrated, switched
 from memcore.serving.entries import observed
@@ -88,7 +88,7 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     major = job.accelerator.major if job.accelerator else None
     former = (0, 11) <= chosen.facts.since < (0, 19)
     cost = _COSTS.get(major or 9, _HOPPER_BEFORE if former else _HOPPER)
-    routed = sum(any(isinstance(ffn, Experts) for ffn in layer.ffns) for layer in stage.layers)
+    routed = sum(layer.has_experts for layer in stage.layers)
     layer = cost.layer + (_NETWORK if _networked(job) else _REDUCED if _with_nccl(job) else 0)
     each = cost.graph + layer * len(stage.layers) + cost.routed * routed
     expected = int((cost.once + count * each) * MiB) + (_scanned(job, chosen, len(whole)) if whole else 0)

@@ -28,7 +28,6 @@ from memcore.servers.vllm.elsewhere import (
     exchanged,
     offloaded,
     projections,
-    routed,
     sliding,
 )
 from memcore.servers.vllm.graphs import captured, graphs
@@ -91,7 +90,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         runner=second_runner(
             version,
             basics.model.network.family,
-            plain=not _recurrent(basics) and not routed(basics),
+            plain=not _recurrent(basics) and not basics.model.has_experts,
             method=speculation.method if speculation else None,
         ),
         utilization=utilization,

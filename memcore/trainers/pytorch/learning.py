@@ -28,7 +28,7 @@ from memcore.networks.adapters import (
     with_trained_rows,
 )
 from memcore.networks.nearest import seeing
-from memcore.networks.network import SEEING, Model
+from memcore.networks.network import LANGUAGE_MODEL, SEEING, Model
 from memcore.networks.parts import Attention
 from memcore.networks.quantized import STORAGES
 from memcore.networks.usual_targets import usual_targets
@@ -442,10 +442,6 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
     for unknown in [each for each in parts if each not in known]:
         read.refuse(path, "found {!r}; parts of parameter names: {}, or all", unknown, joined(", ", sorted(known)))
     return replace(model, network=replace(model.network, trainable=parts))
-
-
-LANGUAGE_MODEL = "language-model"
-"""Everything but towers and projectors, next to which these may be named."""
 
 
 def _without_towers(read: Defaults, model: Model, parts: Sequence[str]) -> Model:
