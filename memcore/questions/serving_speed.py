@@ -20,7 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memcore import registry
-from memcore.networks.parts import Attention, Experts
+from memcore.hardware import Accelerator
+from memcore.networks.parts import Attention
 from memcore.questions.costs import Roofline, roofline_for
 from memcore.questions.work import work_of
 from memcore.serving.estimate import ServingEstimate
@@ -70,11 +71,10 @@ def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
         return None
     replicas = found.pool.replicas if found.pool else 1
     users, length = -(-found.users // replicas), found.asked_length
-    step = _step(found, pace, users, length)
-    first = max(_prompt(found, length), _step(found, pace, 1, length)) + _HANDLING
-    return ServingSpeed(
-        found.users, length, _spread(step, STEP_SPREAD), _spread(first, FIRST_SPREAD) if pace.prompts else None
-    )
+    step, first = _spread(_step(found, pace, users, length), STEP_SPREAD), None
+    if pace.prompts:
+        first = _spread(max(_prompt(found, length), _step(found, pace, 1, length)) + _HANDLING, FIRST_SPREAD)
+    return ServingSpeed(found.users, length, step, first)
 
 
 def _spread(seconds: float, factors: tuple[float, float]) -> Range:
@@ -90,8 +90,7 @@ def _known(found: ServingEstimate) -> bool:
     if basics.speculation or basics.draft or layout.pipeline > 1 or layout.context > 1:
         return False
     mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
-    ffns = [ffn for layer, _ in job.model.layers for ffn in layer.ffns]
-    if layout.data > 1 and any(isinstance(ffn, Experts) for ffn in ffns):
+    if layout.data > 1 and job.model.has_experts:
         return False
     return bool(mixers) and all(isinstance(each, Attention) for each in mixers)
 
@@ -101,6 +100,11 @@ def _narrow(found: ServingEstimate) -> int:
     stored = found.job.basics.stored
     size = 2 if stored is None else float(stored.format.itemsize)
     return 16 if size > 1.2 else 8 if size > 0.8 else 4
+
+
+def _is_late(row: Accelerator) -> bool:
+    """Return whether a GPU multiplies in fp8, which Ada was the first to do."""
+    return float(row.capability) >= 8.9
 
 
 def _read(found: ServingEstimate, users: int) -> float:
@@ -122,7 +126,7 @@ def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> float:
     """Seconds of a step of `users` sequences of `length` tokens each."""
     job, row = found.job, found.job.accelerator
     assert row is not None  # noqa: S101 - `_known` has seen it
-    rates, bits, late = roofline_for(job.config), _narrow(found), float(row.capability) >= 8.9
+    rates, bits, late = roofline_for(job.config), _narrow(found), _is_late(row)
     bandwidth, rate = pace.share_of(row.capability) * rates.memory, rates.flops * rates.flops_efficiency
     read, work = _read(found, users), work_of(job.model, 1)
     products = work.products * users / job.basics.layout.tensor / rate / (2 if bits == 8 and late else 1)
@@ -155,8 +159,7 @@ def _prompt(found: ServingEstimate, length: int) -> float:
     """Seconds in which a prompt is read."""
     job, rates = found.job, roofline_for(found.job.config)
     ranks, work = job.basics.layout.tensor, work_of(job.model, length)
-    row = job.accelerator
-    narrow = _narrow(found) == 8 and row is not None and float(row.capability) >= 8.9
+    narrow = _narrow(found) == 8 and job.accelerator is not None and _is_late(job.accelerator)
     rate = 2 * rates.flops * rates.narrow_efficiency if narrow else rates.flops * rates.flops_efficiency
     products = (work.products - work.head) / rate / ranks
     attention = work.attention / (rates.flops * _FORWARD) / ranks
