@@ -99,7 +99,7 @@ def tool(tmp_path_factory):
         given.write_text(json.dumps(cases))
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
         command = [str(python), *launcher, "-m", module, str(given), "--out", str(written), *arguments]
-        # Threads of tiny operations wait for each other by spinning, which takes the time of tests beside them.
+        # With more threads than free cores, OpenMP busy-waits, which slows down whatever tests run at the same time.
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 2), done.stderr

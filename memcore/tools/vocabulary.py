@@ -26,7 +26,7 @@ OF_NO_ACCOUNT: Mapping[str, str] = {
 CLASSES = {
     MAPPED: "read, directly or together with other keys",
     LEFT_OUT: "may affect memory but is not supported yet: ignored, with a note that names it",
-    REFUSED: "changes the job and is not supported yet: rejected by name unless it is off",
+    REFUSED: "changes the job but is not supported yet: an error that names the key, unless it is off",
     **OF_NO_ACCOUNT,
 }
 

@@ -254,8 +254,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "may affect memory but is not supported yet: ignored, with a note that names it": (
         "可能影响显存，暂不支持：忽略并列出名称"
     ),
-    "changes the job and is not supported yet: rejected by name unless it is off": (
-        "会改变任务本身，暂不支持：除非关闭，否则按名称报错"
+    "changes the job but is not supported yet: an error that names the key, unless it is off": (
+        "会改变任务本身，暂不支持：除非已关闭，否则报错并指出该键"
     ),
     "transformers' Trainer fills in auto": "transformers 的 Trainer 填入 auto 的值",
     # What several keys mean together
