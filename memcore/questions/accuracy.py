@@ -20,7 +20,7 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.messages import Message
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
+from memcore.questions.costs import Cost, Range, Roofline, cost_of, roofline_for, seconds_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count
@@ -264,7 +264,7 @@ def _spelled(quantity: str) -> Callable[[float], str]:
     return lambda value: format_count(int(value)) if quantity in NOT_BYTES else format_bytes(int(value))
 
 
-def _speed(found: Estimate | ServingEstimate, quantity: str) -> tuple[float, float, float] | None:
+def _speed(found: Estimate | ServingEstimate, quantity: str) -> Range | None:
     """A speed of a step: low, expected, high; None for servers and for other quantities."""
     if quantity not in SPEEDS or not isinstance(found, Estimate):
         return None

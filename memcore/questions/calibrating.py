@@ -12,7 +12,7 @@ from memcore.errors import ConfigError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.messages import joined
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
+from memcore.questions.costs import Cost, Range, Roofline, cost_of, roofline_for, seconds_of
 from memcore.trace.job import Job
 
 COMPUTING = ("flops_efficiency", "narrow_efficiency", "attention_efficiency")
@@ -104,7 +104,7 @@ class Calibration:
 
     timed: tuple[Timed, ...]
     """What each log states."""
-    before: tuple[float, float, float]
+    before: Range
     """The predicted seconds of a step: low end, expected, high end."""
     after: float
     """The same, expected, with the rates."""

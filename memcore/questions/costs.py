@@ -59,6 +59,9 @@ from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
 
+Range = tuple[float, float, float]
+"""The low end, the expected value and the high end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
@@ -471,7 +474,7 @@ SPREAD = 1.15
 """Of ten published step times eight are within this factor of what is expected and of what `seconds_of` adds."""
 
 
-def seconds_of(price: Cost) -> tuple[float, float, float]:
+def seconds_of(price: Cost) -> Range:
     """Seconds of a step: the low end, what is expected, and the high end.
 
     Attention takes twice as long with FlashAttention's first version, and five eighths with its third (arXiv

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from memcore import registry
 from memcore.hardware import Accelerator
 from memcore.networks.parts import Attention
-from memcore.questions.costs import Roofline, roofline_for
+from memcore.questions.costs import Range, Roofline, roofline_for
 from memcore.questions.work import work_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.pacing import Pace
@@ -41,8 +41,6 @@ of both)."""
 _UNREAD = ("cos_sin", "visual", "vision", "audio_tower", "embed_positions")
 _OLDEST = 8
 """Compute capability from which published rates are known."""
-
-Range = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)

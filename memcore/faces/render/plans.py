@@ -7,8 +7,9 @@ from typing import Any
 
 from memcore.columns import table
 from memcore.config.knobs import TIERS
+from memcore.questions.costs import Range
 from memcore.questions.describe_serving import span_data, tokens_in_words
-from memcore.questions.planning.budget import Budget, Range
+from memcore.questions.planning.budget import Budget
 from memcore.questions.planning.plan import Planned, Proposal
 from memcore.units import format_bytes
 

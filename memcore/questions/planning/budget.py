@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memcore.questions.costs import Range
+
 HOUR, DAY = 3600, 86400
 """Seconds."""
-Range = tuple[float, float, float]
-"""The low end, the expected value and the high end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.messages import Message, joined
-from memcore.questions.costs import roofline_for, seconds_of
+from memcore.questions.costs import Range, roofline_for, seconds_of
 from memcore.questions.describe import when
 from memcore.questions.planning.bench import HEADROOM, Bench, Found
 from memcore.questions.planning.budget import Budget, budget_of
@@ -58,7 +58,7 @@ class Proposal:
     """The estimate of the plan."""
     knobs: tuple[Knob, ...]
     """The changes that the plan is made of."""
-    seconds: tuple[float, float, float] | None
+    seconds: Range | None
     """The time of a step in seconds: low, expected, high (roofline estimate); None if unknown."""
     tokens: int | None
     """The tokens of a step of the whole job; None for a server."""
