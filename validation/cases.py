@@ -58,6 +58,8 @@ class Run:
     """Further numbers of the same run, such as the CUDA context."""
     categories: Mapping[str, int] | None = None
     """Bytes at the peak by category, from a snapshot of the allocator."""
+    seconds: float | None = None
+    """Of a step, where it was timed."""
 
 
 def versions() -> Mapping[str, str]:

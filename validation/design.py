@@ -200,6 +200,14 @@ def _compiled() -> Iterator[tuple[str, Config]]:
         length = min(2048, _positions(model))
         yield f"{model}", _job(model, 4, length, compile=True)
         yield f"full-{model}", _job(model, 4, length, compile=True, activation_checkpointing="full")
+    for model in ("mistral-7b-4", "gemma-3-1b", "olmo2-1b", "phi-3-6"):
+        yield f"{model}", _job(model, 2, 2048, compile=True)
+    yield "mixed-llama-1b", _job("llama-1b", 2, 2048, compile=True, precision="bf16-mixed")
+    yield "lora-llama-8b-4", _job("llama-8b-4", 2, 2048, compile=True, adapter={"type": "lora", "rank": 16})
+    yield (
+        "op-llama-1b",
+        _job("llama-1b", 2, 2048, compile=True, activation_checkpointing={"policy": "selective", "mode": "op"}),
+    )
 
 
 def _loops() -> Iterator[tuple[str, Config]]:

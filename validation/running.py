@@ -131,8 +131,8 @@ def _follow(recorder: steps.Recorder, model: nn.Module) -> None:
     recorder.follow(model.buffers(), "buffers")
 
 
-def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
-    """A run on this process's GPU; out of memory is an outcome.
+def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False, timed: bool = False) -> Run:
+    """A run on this process's GPU; out of memory is an outcome. Steps after the recorded ones are timed if asked for.
 
     Raises Refused for what this tool cannot run.
     """
@@ -149,6 +149,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
     described = _as_it_runs(config, layout.world if layout else 1)
     recorder, out_of_memory = gpu.Recorder(), False
     categories: Mapping[str, int] | None = None
+    seconds = None
     try:
         if isinstance(wanted, Generation):
             _generate(wanted, recorder, "cuda")
@@ -159,7 +160,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
             gpu.settle()
             _follow(recorder, model)
             net = parallel.replicate(model, wanted.layout, simulated=False) if wanted.layout.engine == "ddp" else model
-            steps.train(wanted, model, net, recorder, "cuda", simulated=False)
+            seconds = steps.train(wanted, model, net, recorder, "cuda", simulated=False, timed=timed)
             categories = recorder.by_category() if snapshots else None
             del model, net
     except torch.OutOfMemoryError:
@@ -177,6 +178,7 @@ def on_gpu(config: Mapping[str, Any], *, snapshots: bool = False) -> Run:
         out_of_memory=out_of_memory,
         components=outside,
         categories=categories,
+        seconds=seconds,
     )
 
 

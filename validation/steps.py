@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -20,6 +21,10 @@ STEPS = 2
 """Steps that are run: the first one without optimizer states, the second one like all later ones."""
 
 
+TIMED = 3
+"""Steps that are timed after those, of which the fastest counts."""
+
+
 class Recorder(Protocol):
     """What watches a step."""
 
@@ -28,6 +33,16 @@ class Recorder(Protocol):
 
     def follow(self, tensors: Iterable[torch.Tensor], category: str) -> None:
         """These tensors are of a category."""
+
+
+class Silent:
+    """Records nothing, so that a step takes as long as it takes."""
+
+    def phase(self, name: str) -> None:
+        """Nothing."""
+
+    def follow(self, tensors: Iterable[torch.Tensor], category: str) -> None:
+        """Nothing."""
 
 
 def train(
@@ -40,15 +55,19 @@ def train(
     simulated: bool,
     stage: int | None = None,
     group: Any = None,
-) -> None:
+    timed: bool = False,
+) -> float | None:
     """Train for some steps; `net` is the model, or what an engine has wrapped around it.
 
-    `stage` is that of a pipeline, and `group` the process group of its stages, if a library runs them.
+    `stage` is that of a pipeline, and `group` the process group of its stages, if a library runs them. Returns the
+    seconds of a step on a GPU if they are asked for and there is no pipeline.
     """
     optimizer = optimizers.build(model.parameters(), plan.optimizer, simulated=simulated)
     around = partial(_around, plan, device, simulated=simulated)
+    single = None
     if stage is None:
-        run = _Single(plan, model, net, recorder, device, around, simulated=simulated).step
+        single = _Single(plan, model, net, recorder, device, around, simulated=simulated)
+        run = single.step
     elif plan.layout.runtime == "ideal":
         run = pipeline.Runner(plan, net, stage, device, recorder, around).step
     else:
@@ -61,6 +80,18 @@ def train(
         with replaced(torch.Tensor, "item", lambda _: 1.0) if simulated else nullcontext():
             take_step(plan, model, optimizer, recorder, step)
     recorder.phase("done")
+    if single is None or not timed:
+        return None
+    single.recorder = Silent()
+    seconds = []
+    for step in range(TIMED):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        single.step(step)
+        take_step(plan, model, optimizer, single.recorder, step)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 class _Single:
@@ -69,13 +100,14 @@ class _Single:
     def __init__(
         self, plan: Plan, model: nn.Module, net: Any, recorder: Recorder, device: str, around: Any, *, simulated: bool
     ) -> None:
-        self._plan, self._net, self._recorder, self._device, self._around = plan, net, recorder, device, around
+        self.recorder = recorder
+        self._plan, self._net, self._device, self._around = plan, net, device, around
         self._held: list[Any] = []
         self._loss_of = losses.prepare(model, plan, self._held, simulated=simulated)
 
     def step(self, step: int) -> None:
         """All micro-batches of a step."""
-        plan, recorder = self._plan, self._recorder
+        plan, recorder = self._plan, self.recorder
         for number in range(plan.accumulation):
             with _synchronized(self._net, plan, last=number == plan.accumulation - 1):
                 recorder.phase(f"{step}.data")
@@ -91,7 +123,8 @@ class _Single:
                     loss.backward()
             del loss, batch
             self._held.clear()
-            gc.collect()  # what a trainer's own variables would have let go of
+            if not isinstance(recorder, Silent):
+                gc.collect()  # what a trainer's own variables would have let go of
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
     python -m validation.suite [--minutes 25] [--only TERM...] [--device cpu] [--configs FILE] [--out FOLDER]
 
-Resumable: configs that the file has already are left out; delete the file to begin anew. The first lines of a new
-file are the device's fixed overheads, in measured/<device>-overheads.json.
+Resumable: configs that the file has already are left out; delete the file to begin anew. The device's fixed overheads
+come first, in measured/<device>-overheads.json; seconds per step are in measured/<device>-speed.json.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import torch
 
 from memcore.units import format_bytes
 from validation import files, overheads
-from validation.cases import Case, Run, cases_of
+from validation.cases import Case, Run, cases_of, versions
 from validation.design import SUITE, TERMS
 from validation.devices import in_use
 from validation.plan import Refused
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as error:
         print(f"refused: {error}", file=sys.stderr)
         return 2
-    run = on_gpu if options.device == "cuda" else _on_cpu
+    run = partial(on_gpu, timed=True) if options.device == "cuda" else _on_cpu
     seconds = options.minutes * 60 if options.minutes else None
     return run_missing(wanted, target, run, seconds)
 
@@ -89,7 +90,8 @@ def run_missing(
             break
         started = time.monotonic()
         try:
-            found = list(cases_of(run(config)))
+            ran = run(config)
+            found = list(cases_of(ran))
         except Refused as error:
             print(f"{config['_id']}: refused: {error}", flush=True)
             failed += 1
@@ -100,10 +102,21 @@ def run_missing(
             continue
         cases += found
         files.write(cases, str(target))
+        if ran.seconds is not None:
+            _keep_seconds(target.with_name(f"{target.stem}-speed.json"), config["_id"], ran.seconds)
         measured = found[0]["measured"]
         size = format_bytes(measured["bytes"]) if "bytes" in measured else "out of memory"
         print(f"{config['_id']}: {size}, {time.monotonic() - started:.1f} s", flush=True)
     return 3 if failed else 0
+
+
+def _keep_seconds(target: Path, name: str, seconds: float) -> None:
+    """Put a step's seconds into the file of the device's speed."""
+    kept: dict[str, Any] = {"versions": versions()}
+    if target.exists():
+        kept = json.loads(target.read_text(encoding="utf-8"))
+    kept.setdefault("seconds_per_step", {})[name] = round(seconds, 5)
+    target.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
