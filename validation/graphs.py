@@ -82,7 +82,8 @@ def _captured(nodes: int, run: Callable[[], Any]) -> Mapping[str, int]:
     """Bytes of the driver for GRAPHS graphs of `nodes` calls each: when captured, and when launched."""
     run()
     pool = torch.cuda.graph_pool_handle()
-    with torch.cuda.graph(torch.cuda.CUDAGraph(), pool=pool):
+    first = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(first, pool=pool):  # a pool lasts as long as one of its graphs
         run()
     _settle()
     before, held = shown(), torch.cuda.memory_reserved()
@@ -99,7 +100,7 @@ def _captured(nodes: int, run: Callable[[], Any]) -> Mapping[str, int]:
         graph.replay()
     torch.cuda.synchronize()
     launched, reserved = shown(), torch.cuda.memory_reserved() - held
-    del graphs, graph
+    del graphs, graph, first
     _settle()
     return {
         "graphs": GRAPHS, "captured": captured - before, "launched": launched - before, "reserved": reserved,
