@@ -14,7 +14,9 @@ from memcore.faces.render.svg import standalone
 from memcore.questions.accuracy import SPEEDS, Group, Report, Result, accuracy
 from memcore.units import format_bytes, format_count
 
-TRUTH = Path(__file__).parent.parent / "tests" / "truth"
+ROOT = Path(__file__).parent.parent
+TRUTH = ROOT / "tests" / "truth"
+MEASURED = ROOT / "validation" / "measured"
 FAR = 0.05
 """Errors above which a measured case is listed."""
 WORST = 10
@@ -525,12 +527,13 @@ Block = str | Heading | Table | Picture
 
 
 def report() -> Report:
-    """Every case of memory below tests/truth; those of speed are in tests/test_speed.py."""
+    """Every case of memory below tests/truth and validation/measured; those of speed are in tests/test_speed.py."""
     cases = []
-    for path in sorted(TRUTH.glob("*.json")):
+    for path in (*sorted(TRUTH.glob("*.json")), *sorted(MEASURED.glob("*.json"))):
         found = json.loads(path.read_text("utf-8"))
         if isinstance(found, list) and found and isinstance(found[0], dict) and "measured" in found[0]:
-            cases += [each for each in found if each["measured"]["quantity"] not in SPEEDS]
+            suite = {"regime": "validation suite"} if path.parent == MEASURED else {}
+            cases += [{**each, **suite} for each in found if each["measured"]["quantity"] not in SPEEDS]
     return accuracy(cases)
 
 
@@ -541,7 +544,7 @@ def blocks(found: Report) -> Iterator[Block]:
     judged = [each for each in found.results if each.error is not None or each.verdict is not None]
     yield (
         f"{format_count(len(judged))} of {format_count(len(found.results))} known cases have a prediction; memcore rejects the others with "
-        "an error that names what is not supported. `memcore accuracy FILE` shows every case of a file, such as those in tests/truth. Blue cases are simulated: real "
+        "an error that names what is not supported. `memcore accuracy FILE` shows every case of a file, such as those in tests/truth and validation/measured. Blue cases are simulated: real "
         "steps of PyTorch on fake tensors with every allocation recorded. Orange ones are what people and projects published."
     )
     yield Picture("accuracy-scatter.svg", scatter(shown))

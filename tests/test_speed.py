@@ -1,6 +1,8 @@
 """Step times against published runs, by kind: the error that is written down, and what is inside the range."""
 
+import json
 from collections import defaultdict
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -12,29 +14,30 @@ from memcore.questions.accuracy import SPEEDS
 from memcore.questions.costs import cost_of, roofline_for, seconds_of
 
 pytestmark = pytest.mark.machine
+ROOT = Path(__file__).parent.parent
 CASES = [
     each for name in ("speed", "fresh") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
 ]  # fmt: skip
 ERRORS = {
-    "IBM": 0.08,
+    "IBM": 0.02,
     "Llama 3 paper": 0.14,
     "Megatron Bridge": 0.15,
     "Megatron Bridge FP8": 0.23,
     "Megatron Bridge FP8, 2026": 0.11,
     "Megatron Bridge FP8, 2026, experts": 0.26,
     "Narayanan 2021": 0.03,
-    "NeMo AutoModel, 2026": 0.02,
+    "NeMo AutoModel, 2026": 0.23,
     "NeMo AutoModel, 2026, experts": 0.13,
     "NeMo Automodel": 0.33,
     "Nemotron-4 340B": 0.02,
     "SimuMax B200": 0.07,
-    "Unsloth": 0.43,
+    "Unsloth": 0.60,
     "llm-foundry, long sequences": 0.25,
-    "llm-foundry, one node": 0.09,
-    "llm-foundry, several nodes": 0.06,
+    "llm-foundry, one node": 0.14,
+    "llm-foundry, several nodes": 0.14,
     "torchtitan, 2025": 0.12,
     "torchtitan, 2025, experts": 0.29,
-    "torchtitan, 500 W": 0.13,
+    "torchtitan, 500 W": 0.14,
 }
 """Mean absolute error of each kind, rounded up.
 
@@ -45,7 +48,9 @@ version of fused attention; the cases name none. Of the FP8 runs one has experts
 expected: later releases of the same recipe take half the time. torchtitan's H100s may draw 500 W instead of 700 and read
 2.4 instead of 3.35 TB/s; rings of context parallelism are slower than expected. The runs of 2025 and 2026 were written down
 before they were predicted: torchtitan's with tensor parallelism and without compilation take 15 to 23 % longer than
-expected, and float8 scaled by rows had a slow kernel (torchtitan issue 1207). Unsloth's is of a T4, whose clock falls."""
+expected, and float8 scaled by rows had a slow kernel (torchtitan issue 1207). Unsloth's is of a T4, whose clock falls.
+llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one, and AutoModel's
+own Llama has fused norms and rotations, which its cases do not say."""
 
 
 FRESH = {
@@ -114,6 +119,38 @@ def test_eight_of_ten_are_inside_the_range(ratios):
     assert len(every) > 90
     inside = sum(within for _, within in every) / len(every)
     assert 0.8 <= inside <= 0.96
+
+
+OWN = json.loads((ROOT / "validation" / "measured" / "nvidia-h100-80gb-hbm3-speed.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def own():
+    """Expected over measured seconds of the suite's steps on one H100, and whether they are inside the range."""
+    suite = {each["id"]: each["config"] for each in json.loads((ROOT / "validation" / "suite.json").read_text("utf-8"))}
+    found = {}
+    for name, seconds in OWN["seconds_per_step"].items():
+        try:
+            job = estimate({**suite[name], "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 1}}).job
+        except (KeyError, UnsupportedError):
+            continue
+        price = cost_of(job, roofline_for(job.config))
+        low, expected, high = seconds_of(price)
+        found[name] = expected / seconds, low <= seconds <= high, price.launching
+    return found
+
+
+def test_steps_of_the_suite(own):
+    """On one GPU, where kernels and their launches are all there is; a host that starts them slowly shows in small ones.
+
+    What is far off has Python loops of its own: Qwen3.5's recurrence without kernels, losses and optimizers in chunks.
+    """
+    assert len(own) == 109
+    large = [ratio for name, (ratio, _, _) in own.items() if name.startswith(("family", "shape", "checkpoint"))]
+    assert len(large) == 67
+    assert 0.08 < fmean(abs(ratio - 1) for ratio, _, _ in own.values()) < 0.16
+    assert sorted(abs(ratio - 1) for ratio in large)[33] < 0.09
+    assert fmean(inside for _, inside, _ in own.values()) >= 0.66
 
 
 def test_shares_are_of_known_accelerators():

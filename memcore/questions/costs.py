@@ -37,7 +37,6 @@ from memcore import registry
 from memcore.config.devices import share_of
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
-from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.hardware import (
@@ -54,7 +53,7 @@ from memcore.hardware import (
 )
 from memcore.memory.pipeline import stages_of_rank
 from memcore.messages import Message, joined
-from memcore.questions.work import ATTENTION, Work, dispatch_of, ranks_of_token, work_for, work_of
+from memcore.questions.work import ATTENTION, Work, dispatch_of, ranks_of_token, recomputed, work_for, work_of
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
@@ -233,6 +232,8 @@ class Cost:
     """Seconds of what it does not."""
     update: float
     """Seconds of the optimizer's step on the GPU."""
+    launching: float
+    """Seconds that the host takes to start the step's kernels."""
     seconds: float
 
     @property
@@ -244,8 +245,7 @@ class Cost:
 def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     """What a step of a plan costs."""
     tensor, context, stages = plan.tensor, plan.context, plan.stages
-    ranks = plan.gpus // (tensor * stages)
-    sequences = ranks // context * plan.micro_batch * plan.micro_batches
+    sequences = plan.gpus // (tensor * stages) // context * plan.micro_batch * plan.micro_batches
     each = sequences / plan.gpus
     again = each * (work.products * plan.products_again + work.attention * plan.attention_again)
     passes_of = 2 if work.frozen else 3
@@ -269,7 +269,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
-    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * _UPDATE / _kernels(roofline)
+    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * work.update / _kernels(roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
     attending = _attending(work, plan, roofline, each)
@@ -286,12 +286,13 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
     exposed += _latency(roofline, plan, passes, bool(work.routed))
     computing += roofline.communication_units * min(hidden, computing)
-    busy = max(max(computing, hidden) + exposed, _launching(work, plan, passes))
+    launching = _launching(work, plan, passes)
+    busy = max(max(computing, hidden) + exposed, launching)
     seconds = busy * (plan.heaviest + bubble) + waited + update
     tokens = sequences * work.sequence
     moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
     attending *= plan.heaviest + bubble
-    parts = computing, attending, hidden, exposed + waited, update
+    parts = computing, attending, hidden, exposed + waited, update, launching
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, *parts, seconds)
 
 
@@ -353,12 +354,6 @@ _STEP = 28
 the gradient written."""
 
 
-_UPDATE = 38
-"""Bytes that Adam's step reads and writes on the GPU for a parameter in mixed precision: fp32 gradient, parameter and
-both moments read, the latter three written, the 16-bit parameter written; before it gradients are read for their norm,
-and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM, optimizer/clip_grads.py)."""
-
-
 def _kernels(roofline: Roofline) -> float:
     """Bytes per second that kernels read and write."""
     return roofline.memory * roofline.memory_efficiency
@@ -370,6 +365,10 @@ back (Megatron-LM, transformer/moe/)."""
 _KERNELS = 6
 """Memory-bound kernels of a layer's forward pass, if each is fused: two norms, two residual sums, the rotation of
 queries and keys, and the activation function (Megatron-LM, fusions/)."""
+
+
+_SHORTEST = 3e-6
+"""Seconds that a kernel of a few microseconds' work keeps the GPU busy, from one launch to the next (assumed)."""
 
 
 def _latency(roofline: Roofline, plan: Plan, passes: float, routed: bool) -> float:
@@ -392,16 +391,19 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     faster = 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, reached / memory)
+    products *= work.slowed
     elementwise = each * work.elementwise * (3 + plan.products_again) / memory
-    kernels = plan.micro_batches * (_KERNELS * work.layers + _ROUTING * work.sparse) / plan.stages
-    elementwise += roofline.kernel_latency * kernels * (3 + plan.products_again)
+    kernels = (_KERNELS * work.layers + _ROUTING * work.sparse) / plan.stages * roofline.kernel_latency
+    if work.kernels:
+        kernels = work.kernels * _SHORTEST
+    elementwise += plan.micro_batches * kernels * (3 + plan.products_again)
     return max(products, read / memory) + elementwise
 
 
 def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
     """Seconds of attention."""
     operations = each * work.attention * (ATTENTION + plan.attention_again) * (1 + _SHORT / work.sequence)
-    return operations / (roofline.flops * roofline.attention_efficiency * work.kernel)
+    return operations * work.slowed / (roofline.flops * roofline.attention_efficiency * work.kernel)
 
 
 _SHORT = 350
@@ -479,10 +481,16 @@ def seconds_of(price: Cost) -> Range:
 
     Attention takes twice as long with FlashAttention's first version, and five eighths with its third (arXiv
     2307.08691, figure 5; arXiv 2407.08608, figure 5): a job rarely says which it has. Half of what is waited for may
-    be hidden where an engine is told to.
+    be hidden where an engine is told to. Hosts differ by `HOSTS` in how fast they start kernels.
     """
-    low = price.seconds / SPREAD - 3 / 8 * price.attending - price.exposed / 2
-    return max(low, price.seconds / 2), price.seconds, price.seconds * SPREAD + price.attending
+    bound = HOSTS if price.launching + price.update + price.exposed >= price.seconds else SPREAD
+    low = price.seconds / bound - 3 / 8 * price.attending - price.exposed / 2
+    high = max(price.seconds * SPREAD + price.attending, price.launching * HOSTS)
+    return max(low, price.seconds / 2), price.seconds, high
+
+
+HOSTS = 1.5
+"""Some hosts start kernels this many times as fast or as slowly as is expected (`memcore.questions.work`)."""
 
 
 IDLE: Mapping[str, float] = {"zb-h1": 1 / 3, "zbv": 0.0, "dualpipev": 2 / 3}
@@ -561,23 +569,3 @@ def _layers_of_ranks(job: Job) -> Iterator[int]:
     counts = [job.staged(job.model, number, total).num_layers for number in range(total)]
     for rank in range(job.stages):
         yield sum(counts[number] for number in stages_of_rank(job, rank))
-
-
-def recomputed(job: Job) -> tuple[float, float]:
-    """The shares of the forward pass's products and of its attention that checkpoints compute again.
-
-    torchtitan's selective policy keeps every second product and attention, Megatron's all products.
-    """
-    if job.recipe.checkpoints is None:
-        return _BY_POLICY.get(str(job.config[Training.activation_checkpointing.policy]), (0.0, 0.0))
-    recipe, checkpoints = job.recipe, job.recipe.checkpoints
-    share = 1 - len(checkpoints.skipped) / sum(len(run) for run in recipe.network.runs)
-    if checkpoints.selection is None:
-        return share, share
-    if checkpoints.selection.chosen is None:
-        return share / 2, 0.0
-    again: tuple[float, float] = registry.engine_module(job.engine.name, "budgets").computed_again(recipe, job.sizes)
-    return again
-
-
-_BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}

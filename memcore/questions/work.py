@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from memcore import registry
 from memcore.config.training import Training
+from memcore.dtypes import ITEMSIZE
 from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.questions.kernels import kernels_of
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch
+
+ADAM = 38
+"""Bytes that Adam's step reads and writes on the GPU for a parameter in mixed precision: fp32 gradient, parameter and
+both moments read, the latter three written, the 16-bit parameter written; before it gradients are read for their norm,
+and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM, optimizer/clip_grads.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,12 @@ class Work:
     """Seconds that hosts wait where a micro-batch passes between stages, for each tensor-parallel rank."""
     launched_expert: float = 0.0
     """The same for those of all experts of a layer, if one rank had them."""
+    kernels: float = 0.0
+    """A third of the kernels of a micro-batch's forward and backward pass, where nothing fuses them."""
+    slowed: float = 1.0
+    """How many times as long as in 16 bits its products take."""
+    update: float = ADAM
+    """Bytes that the optimizer's step reads and writes on the GPU for a parameter."""
     outer: float = 0.0
     """Widths that products of layers read from the residual stream or write to it, all together."""
 
@@ -139,26 +153,55 @@ def _elementwise(model: Model) -> float:
 
 def work_for(job: Job, sequence: int) -> Work:
     """What one sequence of a job takes, with its precision and its attention kernel."""
-    work, model, sizes = work_of(job.model, sequence), job.model, job.model.sizes
+    work, model, sizes = work_of(job.model, sequence), job.model, job.sizes
     capability = job.accelerator.capability if job.accelerator else USUAL.capability
     flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
     elementwise, narrow = work.elementwise, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
     module = registry.engine_module(job.engine.name, "costs")
-    own = getattr(module, "HIDDEN_BYTES", _eager(model))
-    fused = getattr(module, "fuses", None)
-    if not job.recipe.compiled and not (fused is not None and fused(job)):
-        elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
+    own, fused = getattr(module, "HIDDEN_BYTES", None), getattr(module, "fuses", None)
+    eager = own is None and not job.recipe.compiled and not (fused is not None and fused(job))
+    recorded = kernels_of(job) if eager and job.stages == 1 else None
+    if own is not None or eager:
+        elementwise += ((own or _eager(model)) - _FUSED_BYTES) * sequence * work.hidden * work.layers
+    if recorded is not None:
+        ranks, passes = sizes["tp"] * sizes["cp"], 3 + recomputed(job)[0]
+        elementwise = recorded.bytes * ranks / sizes["b"] / passes
+        work = replace(work, kernels=recorded.count / passes)
     if job.recipe.attention == "math":
-        elementwise += work.attention / _width(model) * _SCORE_BYTES
+        elementwise += 0.0 if recorded else work.attention / _width(model) * _SCORE_BYTES
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
         kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3
     if str(job.config[Training.precision]).startswith("fp8"):
         head = 2.0 * sizes["V"] * sizes["h"] * sequence
         narrow = max(1 - head / work.products, 0.0)
         elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
+    work = replace(work, slowed=_slowed(job), update=ADAM if own is not None else _updated(job))
     return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+
+
+def _slowed(job: Job) -> float:
+    """How many times as long as in 16 bits products of fp32 numbers take; PyTorch does not round them to TF32."""
+    if (job.recipe.precision.autocast or job.recipe.precision.compute) != "fp32":
+        return 1.0
+    capability = job.accelerator.capability if job.accelerator else USUAL.capability
+    return SINGLE_PRECISION.get(capability, SINGLE_PRECISION["8.0"])
+
+
+def _updated(job: Job) -> float:
+    """Bytes that a step of PyTorch's optimizers reads and writes for a parameter.
+
+    A fused kernel reads parameter, gradient and states once, and writes all but the gradient. An implementation of
+    several kernels (foreach) goes over them three times without states (torch/optim/sgd.py) and nine times more for
+    each state: 21 times for Adam (torch/optim/adam.py, _multi_tensor_adam), 29 for Adadelta. To clip, gradients are
+    read for their norm, read again and written (torch/nn/utils/clip_grad.py).
+    """
+    states = sum(state.of == "like" for state in job.optimizer.states)
+    how = job.implementation
+    several = how.temporaries or how.own or how.before or how.times
+    passes = 3 + 9 * states if several else 3 + 2 * states
+    return ITEMSIZE[job.recipe.precision.parameter] * (passes + (3 if job.clips else 0))
 
 
 def dispatch_of(job: Job) -> Dispatch:
@@ -194,7 +237,7 @@ def _with_launches(job: Job, work: Work) -> Work:
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
     return replace(
         work,
-        launched=own(job) if own is not None else kernels * _LAUNCH,
+        launched=own(job) if own is not None else (3 * work.kernels / work.layers or kernels) * _LAUNCH,
         launched_expert=each * _LAUNCH,
         passed=getattr(module, "PASSED", 0.0),
     )
@@ -211,8 +254,9 @@ def _width(model: Model) -> float:
     return max(found, default=1)
 
 
-_LAUNCH = 10e-6
-"""Seconds of the host for a kernel in PyTorch's eager mode, Python and autograd included (assumed)."""
+_LAUNCH = 15e-6
+"""Seconds of the host for a kernel in PyTorch's eager mode, Python and autograd included: 20 to 22 in a virtual machine
+with an H100 (validation/measured), 10 on a fast processor (assumed)."""
 _LAUNCHES, _LAUNCHES_ROUTED, _LAUNCHES_EXPERT = 100, 150, 6
 """Kernels of a layer's forward and backward pass, those that routed experts add, and products of one expert: two in the
 forward pass, four in the backward pass; in 8 bits each has two inputs to be cast."""
@@ -232,6 +276,12 @@ def _eager(model: Model) -> int:
     return _COMPOSED_BYTES if any(kind.startswith("rms") for kind in norms) else _EAGER_BYTES
 
 
+SINGLE_PRECISION: Mapping[str, float] = {
+    "7.0": 125 / 15.7, "7.5": 65 / 8.1, "8.0": 312 / 19.5, "8.6": 2, "8.9": 2, "9.0": 989 / 66.9, "10.0": 2250 / 80,
+    "12.0": 2,
+}  # fmt: skip
+"""Peaks of dense 16-bit products over those of fp32, by compute capability: NVIDIA's architecture whitepapers (V100,
+T4, A100, GA102, AD102, H100, Blackwell)."""
 _SCORE_BYTES = 12
 """Bytes for each score without a fused kernel, in 16 bits: written by the first product, read and written by the mask
 and by the softmax, read by the second product (transformers, models/llama/modeling_llama.py,
@@ -245,3 +295,23 @@ in 8 bits along rows alone (TransformerEngine, pytorch/module/linear.py)."""
 ATTENTION = 3.5
 """Forward passes that attention's forward and backward pass take: fused kernels compute the scores once more, five
 products instead of four (arXiv 2307.08691, section 3.1)."""
+
+
+def recomputed(job: Job) -> tuple[float, float]:
+    """The shares of the forward pass's products and of its attention that checkpoints compute again.
+
+    torchtitan's selective policy keeps every second product and attention, Megatron's all products.
+    """
+    if job.recipe.checkpoints is None:
+        return _BY_POLICY.get(str(job.config[Training.activation_checkpointing.policy]), (0.0, 0.0))
+    recipe, checkpoints = job.recipe, job.recipe.checkpoints
+    share = 1 - len(checkpoints.skipped) / sum(len(run) for run in recipe.network.runs)
+    if checkpoints.selection is None:
+        return share, share
+    if checkpoints.selection.chosen is None:
+        return share / 2, 0.0
+    again: tuple[float, float] = registry.engine_module(job.engine.name, "budgets").computed_again(recipe, job.sizes)
+    return again
+
+
+_BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}

@@ -56,7 +56,8 @@ class Framework:
     brings: frozenset[str] = frozenset()
     """Optimizers that it has of its own: implementations `transformers` of the table."""
     adapts_itself: bool = False
-    """Its adapters are its own, not PEFT's."""
+    """Its adapters are its own, not PEFT's, in the dtype of the matrices that they stand next to
+    (torchtune/modules/peft/lora.py; nemo_automodel/components/_peft/lora.py)."""
     stacks: bool = False
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None

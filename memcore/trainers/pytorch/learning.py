@@ -37,7 +37,7 @@ from memcore.symbols import Shape, product
 from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import KERNELS
+from memcore.trainers.pytorch.frameworks import KERNELS, framework_of
 from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
 from memcore.trainers.pytorch.methods import scored
 
@@ -142,7 +142,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
-        dtype=read.take(Training.adapter.dtype, "fp32"),
+        dtype=read.take(Training.adapter.dtype, _stored(read) if framework_of(read).adapts_itself else "fp32"),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
@@ -412,9 +412,14 @@ def _prompted(read: Defaults, model: Model) -> Model:
     fused = litgpt(model, ())
     check_litgpt(fused.network)
     tokens = read.take(Training.adapter.num_virtual_tokens, 10)
-    stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or "bf16"
-    dtype = read.take(Training.adapter.dtype, stored if stored in FLOATING else "fp32")
+    dtype = read.take(Training.adapter.dtype, _stored(read))
     return prompted(fused, tokens, dtype, second=kind.endswith("v2"))
+
+
+def _stored(read: Defaults) -> str:
+    """The dtype of parameters that are made like the model's own."""
+    stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or "bf16"
+    return stored if stored in FLOATING else "fp32"
 
 
 def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequence[str], Model]:
