@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
@@ -23,15 +23,25 @@ class Command(NamedTuple):
     """Prints the answer and returns the exit status."""
 
 
+MEANT = {"--server": "--engine", "--trainer": "--engine", "--gpu": "--accelerator"}
+"""Flags that people try, and those that are meant."""
+
+
 class Parser(argparse.ArgumentParser):
-    """Refuse unknown arguments by name, with the nearest flag."""
+    """Refuse unknown arguments by name, with the nearest flag; a flag's first letters are not the flag."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError. An argument that nobody asked for is named, with the flag that it may be."""
         path, _, what = message.removeprefix("argument ").partition(": ")
         unknown = next((each for each in what.split() if each.startswith("--")), None)
         flags = [each for action in self._actions for each in action.option_strings]
-        suggestion = nearest(unknown.partition("=")[0], flags) if unknown and path == "unrecognized arguments" else None
+        suggestion = None
+        if unknown and path == "unrecognized arguments":
+            name = unknown.partition("=")[0]
+            suggestion = MEANT.get(name) or nearest(name, flags)
         raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
 
 
