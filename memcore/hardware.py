@@ -23,11 +23,13 @@ Others count as an A100; on Blackwell, assumed: no measurement is known."""
 CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44}
 """The same for cuDNN's kernel: 539 and 516 TFLOP/s on an H100 (the same figures); 0.5 and 0.42 of a B200's peak with
 128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json)."""
-PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.79 / 0.811, "9.0": 1.0, "10.0": 0.5 / 0.776}
-"""Share of the best shape's rate (`Speed.matmul`) that the large products of transformers reach. A100 and B200: the
-rate that 183 and 514 products measured one by one tend to, over that of the same card (MooreThreads/SimuMax,
-configs/system, matmul; stas00/ml-engineering). H100: 783 TFLOP/s with 4,096 cubed, as many as the best shape keeps up
-(openxla/xla, service/gpu/model/matmul_interpolator_data.h)."""
+PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.79 / 0.811, "9.0": 1.0, "b200": 0.5 / 0.776}
+"""Share of the best shape's rate (`Speed.matmul`) that the large products of transformers reach, by compute capability
+or of one accelerator. A100 and B200: the rate that 183 and 514 products measured one by one tend to, over that of the
+same card (MooreThreads/SimuMax, configs/system, matmul; stas00/ml-engineering); a GB200 may draw 1,200 W instead of
+1,000, and a whole step of Llama 3 8B alone reaches 1,058 TFLOP/s on it (pytorch/torchtitan pull request 3914).
+H100: 783 TFLOP/s with 4,096 cubed, as many as the best shape keeps up (openxla/xla,
+service/gpu/model/matmul_interpolator_data.h)."""
 USUAL_SHARE = sum(PRODUCT_SHARES.values()) / len(PRODUCT_SHARES)
 """The same of other accelerators: the mean of these."""
 NARROW_SHARES: Mapping[str, float] = {"9.0": 0.709, "10.0": 0.763, "10.3": 0.745}

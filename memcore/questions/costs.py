@@ -141,7 +141,7 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
     if row is None:
         return Roofline()
     speed, usual = SPEEDS_BY_MEMORY.get((row.id, memory_gb), row.speed), USUAL.speed.matmul
-    share = PRODUCT_SHARES.get(row.capability, USUAL_SHARE)
+    share = PRODUCT_SHARES.get(row.id, PRODUCT_SHARES.get(row.capability, USUAL_SHARE))
     slowed = (speed.matmul or 1) / (row.speed.matmul or 1)
     domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
     link = speed.link / 2 * GIGA if speed.link else Roofline().host

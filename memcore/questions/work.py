@@ -10,6 +10,7 @@ from memcore.config.training import Training
 from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.questions import beside
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch
@@ -150,6 +151,9 @@ def work_for(job: Job, sequence: int) -> Work:
     fused = getattr(module, "fuses", None)
     if not job.recipe.compiled and not (fused is not None and fused(job)):
         elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
+        if own != _FUSED_BYTES:
+            elementwise += beside.latent(model, sequence)
+    elementwise += beside.adapters(job)[0] + beside.dequantized(job)
     if job.recipe.attention == "math":
         elementwise += work.attention / _width(model) * _SCORE_BYTES
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
@@ -190,7 +194,7 @@ def _with_launches(job: Job, work: Work) -> Work:
     """The same with the seconds that the host takes to start kernels."""
     module = registry.engine_module(job.engine.name, "costs")
     own = getattr(module, "layer_launched", None)
-    kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers)
+    kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers) + beside.adapters(job)[1]
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
     return replace(
         work,

@@ -67,10 +67,18 @@ DeepEP: what has arrived is sorted by expert, and summed by token on the way bac
 HybridEP does both itself (fused_a2a.py, dispatch_with_permute)."""
 
 
+_TITAN = 21.0
+"""The same for torchtitan's own kernels with an all-to-all, none of them fused: gathered (2), put beside a row of zeros
+(2), sorted by expert (2) and back (2), weighed in fp32 (10) and added up (3). Source: torchtitan/models/moe.py,
+MoE.forward; distributed/expert_parallel.py, expert_parallel."""
+
+
 def dispatch(job: Job) -> Dispatch:
     """How tokens reach their experts."""
     given = str(job.config.get(TorchSettings.moe_token_dispatcher))
-    return DISPATCHERS.get(given if job.recipe.dispatcher == "local" else job.recipe.dispatcher, USUAL_DISPATCH)
+    found = DISPATCHERS.get(given if job.recipe.dispatcher == "local" else job.recipe.dispatcher, USUAL_DISPATCH)
+    own = job.recipe.implementation == "torchtitan" and not fuses(job)
+    return found._replace(moves=_TITAN) if own and found == USUAL_DISPATCH else found
 
 
 def fuses(job: Job) -> bool:
