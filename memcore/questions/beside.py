@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from memcore.networks.network import Model
-from memcore.networks.parts import LatentAttention
+from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import measure
 from memcore.trace.job import Job
@@ -35,6 +35,11 @@ _LATENT = 15.1
 """Bytes for each element of queries, keys and values that latent attention rotates, expands and concatenates in several
 kernels: 19.2 ms forward and 15.6 ms backward for 65,536 tokens with 128 heads on a GB300, at 0.7 of its bandwidth
 (pytorch/torchtitan pull request 4134, stock eager kernels)."""
+
+
+_NORM = (36 + 80) / _PASSES
+"""Bytes for each element that a norm reads and writes, forward and backward passes together: cast to fp32, squared,
+averaged, multiplied, cast back and weighed (models/llama/modeling_llama.py, LlamaRMSNorm)."""
 
 
 def linears_of(part: Any) -> Iterator[Linear]:
@@ -89,6 +94,21 @@ def latent(model: Model, sequence: int) -> float:
                 width = 2 * measure(heads.width, model.sizes) + measure(heads.value, model.sizes)
                 total += times * sequence * _LATENT * measure(heads.query, model.sizes) * width
     return total
+
+
+def norms(model: Model, sequence: int) -> float:
+    """Bytes of norms by the root mean square beyond the two of a layer, where each is composed of several kernels."""
+    total = 0.0
+    for layer, times in model.layers:
+        found = [each for each in layer.norms if each.kind.startswith("rms")]
+        total += times * max(len(found) - 2, 0) * model.sizes["h"]
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention):
+                heads = mixer.heads
+                for head_norm, count in ((mixer.query_norm, heads.query), (mixer.key_norm, heads.key)):
+                    if head_norm is not None and head_norm.kind.startswith("rms"):
+                        total += times * measure(count, model.sizes) * measure(heads.width, model.sizes)
+    return total * sequence * _NORM
 
 
 def _linears(model: Model) -> Iterator[tuple[Linear, int]]:

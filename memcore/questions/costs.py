@@ -51,10 +51,12 @@ from memcore.hardware import (
     TERA,
     USUAL,
     USUAL_SHARE,
+    VECTOR_SHARE,
+    VECTOR_TFLOPS,
 )
 from memcore.memory.pipeline import stages_of_rank
 from memcore.messages import Message, joined
-from memcore.questions.work import ATTENTION, Work, dispatch_of, ranks_of_token, work_for, work_of
+from memcore.questions.work import ATTENTION, Work, dispatch_of, in_fp32, ranks_of_token, work_for, work_of
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
@@ -159,6 +161,10 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
     )
 
 
+UPDATED = 38.0
+"""`Plan.updated` of Adam in mixed precision."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a job divides the work."""
@@ -203,6 +209,11 @@ class Plan:
     """As `Traffic.regrouped`."""
     dispatch: Dispatch = USUAL_DISPATCH
     """How tokens reach their experts."""
+    updated: float = UPDATED
+    """Bytes that the optimizer's step reads and writes for a parameter: Adam's in mixed precision. fp32 gradient,
+    parameter and both moments are read, the latter three written, the 16-bit parameter written; before it gradients are
+    read for their norm, and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM,
+    optimizer/clip_grads.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +280,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
-    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * _UPDATE / _kernels(roofline)
+    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * plan.updated / _kernels(roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
     attending = _attending(work, plan, roofline, each)
@@ -351,12 +362,6 @@ def _behind(plan: Plan, computing: float, turning: float, gathering: float, summ
 _STEP = 28
 """Bytes that Adam reads and writes for a parameter on the host: fp32 parameter, gradient and both moments read, all but
 the gradient written."""
-
-
-_UPDATE = 38
-"""Bytes that Adam's step reads and writes on the GPU for a parameter in mixed precision: fp32 gradient, parameter and
-both moments read, the latter three written, the 16-bit parameter written; before it gradients are read for their norm,
-and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM, optimizer/clip_grads.py)."""
 
 
 def _kernels(roofline: Roofline) -> float:
@@ -467,6 +472,10 @@ def _dispatched(work: Work, plan: Plan, roofline: Roofline) -> tuple[float, floa
 
 def cost_of(job: Job, roofline: Roofline) -> Cost:
     """What a step of a job costs."""
+    if in_fp32(job):
+        named = job.accelerator.id if job.accelerator else ""
+        rate = VECTOR_TFLOPS[named] * TERA if named in VECTOR_TFLOPS else VECTOR_SHARE * roofline.flops
+        roofline = replace(roofline, flops=min(rate, roofline.flops))
     return cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
 
 
@@ -537,7 +546,13 @@ def plan_of(job: Job) -> Plan:
         heaviest=heaviest_of(job),
         regrouped=traffic.regrouped,
         dispatch=dispatch_of(job),
+        updated=_updated(job),
     )
+
+
+def _updated(job: Job) -> float:
+    own: Callable[[Job], float] | None = getattr(registry.engine_module(job.engine.name, "costs"), "updated", None)
+    return UPDATED if own is None else own(job)
 
 
 def heaviest_of(job: Job) -> float:

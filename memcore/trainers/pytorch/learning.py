@@ -37,7 +37,7 @@ from memcore.symbols import Shape, product
 from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import KERNELS
+from memcore.trainers.pytorch.frameworks import KERNELS, framework_of
 from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
 from memcore.trainers.pytorch.methods import scored
 
@@ -142,10 +142,19 @@ def _adapted(read: Defaults, model: Model) -> Model:
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
-        dtype=read.take(Training.adapter.dtype, "fp32"),
+        dtype=read.take(Training.adapter.dtype, _usual_dtype(read)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+def _usual_dtype(read: Defaults) -> str:
+    """The dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
+
+    Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
+    """
+    stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or "bf16"
+    return stored if framework_of(read).adapts_itself and stored in FLOATING else "fp32"
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
