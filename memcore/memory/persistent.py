@@ -20,7 +20,7 @@ from memcore.symbols import Shape, measure, product, split_over
 from memcore.trace.code import code_of
 from memcore.trace.job import Job
 from memcore.trace.program import aligned
-from memcore.trace.recipe import Buffer
+from memcore.trace.recipe import Buffer, Recipe
 from memcore.trace.recurrence import constants
 
 _ALWAYS = "during the whole job"
@@ -329,13 +329,18 @@ def _state_sizes(job: Job, stored: Stored) -> list[int]:
     return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states_of(job, stored)]
 
 
+def _aliased(buffer: Buffer, recipe: Recipe) -> bool:
+    """Return whether a buffer is another name of one that is counted."""
+    return recipe.frequencies_once and buffer.module.endswith("original_inv_freq")
+
+
 def persistent(job: Job) -> Persistent:
     """Return what one rank of a job keeps."""
     network, recipe = job.share.network, job.recipe
     weights = list(job.share.tensors)
     tensors = [
         *job.engine.buffers([(weight, count) for weight, _, count in weights], recipe),
-        *code_of(recipe.implementation).buffers(network),
+        *(each for each in code_of(recipe.implementation).buffers(network) if not _aliased(each, recipe)),
         *constants(job.share, recipe.precision.parameter),
         *_beside_quantized(job.share),
         *_copied(job),

@@ -50,10 +50,12 @@ from memcore.hardware import (
     TERA,
     USUAL,
     USUAL_SHARE,
+    VECTOR_SHARE,
+    VECTOR_TFLOPS,
 )
 from memcore.memory.pipeline import stages_of_rank
 from memcore.messages import Message, joined
-from memcore.questions.work import ATTENTION, Work, dispatch_of, ranks_of_token, recomputed, work_for, work_of
+from memcore.questions.work import ATTENTION, Work, dispatch_of, in_fp32, ranks_of_token, recomputed, work_for, work_of
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
@@ -140,7 +142,7 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
     if row is None:
         return Roofline()
     speed, usual = SPEEDS_BY_MEMORY.get((row.id, memory_gb), row.speed), USUAL.speed.matmul
-    share = PRODUCT_SHARES.get(row.capability, USUAL_SHARE)
+    share = PRODUCT_SHARES.get(row.id, PRODUCT_SHARES.get(row.capability, USUAL_SHARE))
     slowed = (speed.matmul or 1) / (row.speed.matmul or 1)
     domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
     link = speed.link / 2 * GIGA if speed.link else Roofline().host
@@ -156,6 +158,10 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
         network=NETWORKS.get(row.capability, 50) * GIGA,
         domain=max(domain, 1),
     )
+
+
+UPDATED = 38.0
+"""`Plan.updated` of Adam in mixed precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +208,11 @@ class Plan:
     """As `Traffic.regrouped`."""
     dispatch: Dispatch = USUAL_DISPATCH
     """How tokens reach their experts."""
+    updated: float = UPDATED
+    """Bytes that the optimizer's step reads and writes for a parameter: Adam's in mixed precision. fp32 gradient,
+    parameter and both moments are read, the latter three written, the 16-bit parameter written; before it gradients are
+    read for their norm, and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM,
+    optimizer/clip_grads.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +280,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
-    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * work.update / _kernels(roofline)
+    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * plan.updated / _kernels(roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
     attending = _attending(work, plan, roofline, each)
@@ -391,7 +402,6 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     faster = 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, reached / memory)
-    products *= work.slowed
     elementwise = each * work.elementwise * (3 + plan.products_again) / memory
     kernels = (_KERNELS * work.layers + _ROUTING * work.sparse) / plan.stages * roofline.kernel_latency
     if work.kernels:
@@ -403,7 +413,7 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
 def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
     """Seconds of attention."""
     operations = each * work.attention * (ATTENTION + plan.attention_again) * (1 + _SHORT / work.sequence)
-    return operations * work.slowed / (roofline.flops * roofline.attention_efficiency * work.kernel)
+    return operations / (roofline.flops * roofline.attention_efficiency * work.kernel)
 
 
 _SHORT = 350
@@ -469,6 +479,10 @@ def _dispatched(work: Work, plan: Plan, roofline: Roofline) -> tuple[float, floa
 
 def cost_of(job: Job, roofline: Roofline) -> Cost:
     """What a step of a job costs."""
+    if in_fp32(job):
+        named = job.accelerator.id if job.accelerator else ""
+        rate = VECTOR_TFLOPS[named] * TERA if named in VECTOR_TFLOPS else VECTOR_SHARE * roofline.flops
+        roofline = replace(roofline, flops=min(rate, roofline.flops))
     return cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
 
 
@@ -545,7 +559,13 @@ def plan_of(job: Job) -> Plan:
         heaviest=heaviest_of(job),
         regrouped=traffic.regrouped,
         dispatch=dispatch_of(job),
+        updated=_updated(job),
     )
+
+
+def _updated(job: Job) -> float:
+    own: Callable[[Job], float] | None = getattr(registry.engine_module(job.engine.name, "costs"), "updated", None)
+    return UPDATED if own is None else own(job)
 
 
 def heaviest_of(job: Job) -> float:

@@ -8,19 +8,14 @@ from functools import lru_cache
 
 from memcore import registry
 from memcore.config.training import Training
-from memcore.dtypes import ITEMSIZE
 from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.questions import unrecorded
 from memcore.questions.kernels import kernels_of
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch
-
-ADAM = 38
-"""Bytes that Adam's step reads and writes on the GPU for a parameter in mixed precision: fp32 gradient, parameter and
-both moments read, the latter three written, the 16-bit parameter written; before it gradients are read for their norm,
-and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM, optimizer/clip_grads.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +62,6 @@ class Work:
     """The same for those of all experts of a layer, if one rank had them."""
     kernels: float = 0.0
     """A third of the kernels of a micro-batch's forward and backward pass, where nothing fuses them."""
-    slowed: float = 1.0
-    """How many times as long as in 16 bits its products take."""
-    update: float = ADAM
-    """Bytes that the optimizer's step reads and writes on the GPU for a parameter."""
     outer: float = 0.0
     """Widths that products of layers read from the residual stream or write to it, all together."""
 
@@ -161,47 +152,30 @@ def work_for(job: Job, sequence: int) -> Work:
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
     module = registry.engine_module(job.engine.name, "costs")
     own, fused = getattr(module, "HIDDEN_BYTES", None), getattr(module, "fuses", None)
-    eager = own is None and not job.recipe.compiled and not (fused is not None and fused(job))
-    recorded = kernels_of(job) if eager and job.stages == 1 else None
-    if own is not None or eager:
-        elementwise += ((own or _eager(model)) - _FUSED_BYTES) * sequence * work.hidden * work.layers
-    if recorded is not None:
-        ranks, passes = sizes["tp"] * sizes["cp"], 3 + recomputed(job)[0]
-        elementwise = recorded.bytes * ranks / sizes["b"] / passes
+    fuses = job.recipe.compiled or job.recipe.liger >= _LIGER or (fused is not None and fused(job))
+    if own is None and not fuses and job.stages == 1:
+        recorded, passes = kernels_of(job), 3 + recomputed(job)[0]
+        elementwise = recorded.bytes * job.sizes["tp"] * job.sizes["cp"] / job.sizes["b"] / passes
         work = replace(work, kernels=recorded.count / passes)
+    else:
+        elementwise += 0.0 if fuses else unrecorded.layers(job, sequence, own)
+        elementwise *= 2 if in_fp32(job) else 1
+        elementwise += unrecorded.adapters(job)[0] + unrecorded.dequantized(job)
+        if job.recipe.attention == "math":
+            elementwise += work.attention / _width(model) * _SCORE_BYTES
     if job.recipe.attention == "math":
-        elementwise += 0.0 if recorded else work.attention / _width(model) * _SCORE_BYTES
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
         kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3
     if str(job.config[Training.precision]).startswith("fp8"):
         head = 2.0 * sizes["V"] * sizes["h"] * sequence
         narrow = max(1 - head / work.products, 0.0)
         elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
-    work = replace(work, slowed=_slowed(job), update=ADAM if own is not None else _updated(job))
     return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
 
 
-def _slowed(job: Job) -> float:
-    """How many times as long as in 16 bits products of fp32 numbers take; PyTorch does not round them to TF32."""
-    if (job.recipe.precision.autocast or job.recipe.precision.compute) != "fp32":
-        return 1.0
-    capability = job.accelerator.capability if job.accelerator else USUAL.capability
-    return SINGLE_PRECISION.get(capability, SINGLE_PRECISION["8.0"])
-
-
-def _updated(job: Job) -> float:
-    """Bytes that a step of PyTorch's optimizers reads and writes for a parameter.
-
-    A fused kernel reads parameter, gradient and states once, and writes all but the gradient. An implementation of
-    several kernels (foreach) goes over them three times without states (torch/optim/sgd.py) and nine times more for
-    each state: 21 times for Adam (torch/optim/adam.py, _multi_tensor_adam), 29 for Adadelta. To clip, gradients are
-    read for their norm, read again and written (torch/nn/utils/clip_grad.py).
-    """
-    states = sum(state.of == "like" for state in job.optimizer.states)
-    how = job.implementation
-    several = how.temporaries or how.own or how.before or how.times
-    passes = 3 + 9 * states if several else 3 + 2 * states
-    return ITEMSIZE[job.recipe.precision.parameter] * (passes + (3 if job.clips else 0))
+def in_fp32(job: Job) -> bool:
+    """Return whether products are computed in fp32."""
+    return job.recipe.precision.compute == "fp32" and not job.recipe.precision.autocast
 
 
 def dispatch_of(job: Job) -> Dispatch:
@@ -233,11 +207,13 @@ def _with_launches(job: Job, work: Work) -> Work:
     """The same with the seconds that the host takes to start kernels."""
     module = registry.engine_module(job.engine.name, "costs")
     own = getattr(module, "layer_launched", None)
-    kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers)
+    kernels = 3 * work.kernels / work.layers
+    if not kernels:
+        kernels = _LAUNCHES + _LAUNCHES_ROUTED * work.sparse / work.layers + unrecorded.adapters(job)[1]
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
     return replace(
         work,
-        launched=own(job) if own is not None else (3 * work.kernels / work.layers or kernels) * _LAUNCH,
+        launched=own(job) if own is not None else kernels * _LAUNCH * (_COMPILED if job.recipe.compiled else 1),
         launched_expert=each * _LAUNCH,
         passed=getattr(module, "PASSED", 0.0),
     )
@@ -254,34 +230,17 @@ def _width(model: Model) -> float:
     return max(found, default=1)
 
 
-_LAUNCH = 15e-6
-"""Seconds of the host for a kernel in PyTorch's eager mode, Python and autograd included: 20 to 22 in a virtual machine
-with an H100 (validation/measured), 10 on a fast processor (assumed)."""
+_LAUNCH = 20e-6
+"""Seconds of the host for a kernel in PyTorch's eager mode, Python and autograd included: a step of Llama 3.2 1B with
+256 tokens and SGD in one kernel takes 42.6 ms next to an H100, of which its kernels move data for 10, so that each of
+16 layers takes 2 (validation/measured/, optimizer-sgd-fused)."""
+_COMPILED = 0.3
+"""Of a layer's kernels, those that are left where blocks are compiled: products, attention and what lies between."""
 _LAUNCHES, _LAUNCHES_ROUTED, _LAUNCHES_EXPERT = 100, 150, 6
 """Kernels of a layer's forward and backward pass, those that routed experts add, and products of one expert: two in the
 forward pass, four in the backward pass; in 8 bits each has two inputs to be cast."""
-_FUSED_BYTES, _EAGER_BYTES, _COMPOSED_BYTES = 20, 84, 114
-"""Bytes for each element of the residual stream that a layer's kernels move in a forward pass. Fused: two norms and two
-sums, ten elements in 16 bits. Eager: two norms that cast to fp32, compute and cast back (40), two sums (12), queries,
-keys, values and the attention's output made contiguous (16), and an activation function of four times the width (16):
-transformers, models/gpt2/modeling_gpt2.py; PyTorch, autocast_mode.cpp, fp32 list. Composed of several kernels, as norms
-by the root mean square and rotations are, forward and backward passes move three times 114: norms 72 and 160, sums 24,
-rotations 50, a gated activation 35 and 56, copies 8, less what `_elementwise` counts (models/llama/modeling_llama.py).
-A trainer whose kernels are fused says so in its room: `HIDDEN_BYTES`, or for some jobs `fuses`."""
-
-
-def _eager(model: Model) -> int:
-    """What a layer's kernels move where nothing fuses them."""
-    norms = {norm.kind for layer in model.network.kinds for norm in layer.norms}
-    return _COMPOSED_BYTES if any(kind.startswith("rms") for kind in norms) else _EAGER_BYTES
-
-
-SINGLE_PRECISION: Mapping[str, float] = {
-    "7.0": 125 / 15.7, "7.5": 65 / 8.1, "8.0": 312 / 19.5, "8.6": 2, "8.9": 2, "9.0": 989 / 66.9, "10.0": 2250 / 80,
-    "12.0": 2,
-}  # fmt: skip
-"""Peaks of dense 16-bit products over those of fp32, by compute capability: NVIDIA's architecture whitepapers (V100,
-T4, A100, GA102, AD102, H100, Blackwell)."""
+_LIGER = frozenset({"rms_norm", "rope", "swiglu"})
+"""Kernels of Liger that fuse what a layer does between its products."""
 _SCORE_BYTES = 12
 """Bytes for each score without a fused kernel, in 16 bits: written by the first product, read and written by the mask
 and by the softmax, read by the second product (transformers, models/llama/modeling_llama.py,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from memcore.messages import Message
 from memcore.networks.network import Layer, Network
@@ -216,6 +216,19 @@ class Pipeline:
     """Of each of them, micro-batches in flight when there is most of them: none, one, or more, for which 2 stands."""
 
 
+class HeadsAs(NamedTuple):
+    """What is done with queries, keys and values before a fused kernel takes them."""
+
+    repeated: bool = False
+    """Keys and values are copied for every query head though the kernel could share them."""
+    contiguous: bool = False
+    """All three are copied into the order of their axes, and so is the result after it."""
+
+
+AS_THEY_ARE = HeadsAs()
+"""Nothing is done with them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """The structure of a training step on one rank."""
@@ -281,6 +294,10 @@ class Recipe:
     """Learned prefixes and the sequence are together no multiple of 16."""
     objective: Objective | None = None
     """None: the next token's cross-entropy."""
+    heads_as: HeadsAs = AS_THEY_ARE
+    """What transformers does with heads before `F.scaled_dot_product_attention`."""
+    frequencies_once: bool = False
+    """Rotary frequencies are held once: the original ones are the same tensor."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

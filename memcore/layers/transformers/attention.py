@@ -23,6 +23,7 @@ from memcore.tensors.operations import add, dropout, matmul, scale, softmax, tan
 from memcore.tensors.pointwise import clamp_
 from memcore.tensors.running import clamp
 from memcore.tensors.tensor import Tensor
+from memcore.trace.recipe import AS_THEY_ARE
 
 
 def attend(
@@ -185,16 +186,22 @@ def _sdpa_attention(
     context: Context,
     own: Heads | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width."""
+    """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width.
+
+    Earlier releases repeat them, or copy all three into the order of their axes.
+    """
     heads, mask = own or heads_of(part), context.mask
     over_images = part.variant == "crossing" or (mask is not None and mask.shape[-1] == "nq")
     if over_images and context.pictures is not None:
         heads = replace(heads, ragged=context.pictures.ragged)
     if has_prefix(part):
         heads = replace(heads, ragged=context.ragged)
-    if mask is not None or heads.wide:
+    early = context.heads_as if context.kernel == "sdpa" else AS_THEY_ARE
+    if mask is not None or heads.wide or early.repeated:
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
         heads = heads.repeated()
+    if early.contiguous:
+        query, key, value = contiguous(query), contiguous(key), contiguous(value)
     kernel = context.kernel
     if kernel == "sdpa":
         kernel = choose_kernel(query, value, heads, masked=mask is not None)

@@ -15,7 +15,7 @@ from memcore.tensors.fused_lora import Adapted, products
 from memcore.tensors.operations import add, dropout, linear, mul, scale
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Parameter, Tensor
-from memcore.trace.recipe import Pictures, Recurrence
+from memcore.trace.recipe import AS_THEY_ARE, HeadsAs, Pictures, Recurrence
 from memcore.trace.ulysses import Ulysses
 
 Weights = Mapping[str, Parameter]
@@ -67,6 +67,8 @@ class Context:
     """Keys and values that layers leave for later ones, by which tokens they see (`KVSharingDict`)."""
     outputs: list[Tensor] = field(default_factory=list)
     """What the last layer returned in addition to its hidden states."""
+    heads_as: HeadsAs = AS_THEY_ARE
+    """As `Recipe.heads_as`."""
     ragged: bool = False
     """Learned prefixes and the sequence are together no multiple of 16."""
     returned: list[Tensor] = field(default_factory=list)

@@ -181,6 +181,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 pictures=step.recipe.pictures,
                 ulysses=step.recipe.ulysses,
                 ragged=step.recipe.ragged,
+                heads_as=step.recipe.heads_as,
             ).given_too(start.seen.arguments if start.seen else {})
             for layer in network.kinds
         }

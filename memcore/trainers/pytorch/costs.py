@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.dtypes import ITEMSIZE
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch, Traffic
 from memcore.trainers.pytorch.frameworks import runs_transformer_engine
@@ -54,6 +56,24 @@ TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
 reduces."""
 
 
+_PASSES = 3
+"""How many times as much a step of several kernels moves as one in a single kernel: 21 tensors are read or written
+instead of 7 (torch/optim/adamw.py, `_multi_tensor_adamw`, and `_fused_adamw`)."""
+
+
+def updated(job: Job) -> float:
+    """Bytes that the optimizer's step reads and writes for a parameter, and before it clipping.
+
+    A fused kernel reads the gradient once, and reads and writes the parameter and its states. Clipping reads gradients
+    for their norm, and scales them (torch/nn/utils/clip_grad.py).
+    """
+    size, how = int(ITEMSIZE[job.recipe.precision.parameter]), job.implementation
+    states = how.states if how.states is not None else job.optimizer.states
+    kept = sum(int(ITEMSIZE[each.dtype]) if each.dtype else size for each in states if each.of == "like")
+    passes = _PASSES if how.temporaries or how.own or how.times or how.matrix else 1
+    return passes * (3 * size + 2 * kept) + (3 * size if job.config[Training.gradient_clipping] else 0)
+
+
 DISPATCHERS: Mapping[str, Dispatch] = {
     "alltoall": USUAL_DISPATCH,
     "allgather": Dispatch("all", 4.0),
@@ -67,15 +87,25 @@ DeepEP: what has arrived is sorted by expert, and summed by token on the way bac
 HybridEP does both itself (fused_a2a.py, dispatch_with_permute)."""
 
 
+_TITAN = 21.0
+"""The same for torchtitan's own kernels with an all-to-all, none of them fused: gathered (2), put beside a row of zeros
+(2), sorted by expert (2) and back (2), weighed in fp32 (10) and added up (3). Source: torchtitan/models/moe.py,
+MoE.forward; distributed/expert_parallel.py, expert_parallel."""
+
+
 def dispatch(job: Job) -> Dispatch:
     """How tokens reach their experts."""
     given = str(job.config.get(TorchSettings.moe_token_dispatcher))
-    return DISPATCHERS.get(given if job.recipe.dispatcher == "local" else job.recipe.dispatcher, USUAL_DISPATCH)
+    found = DISPATCHERS.get(given if job.recipe.dispatcher == "local" else job.recipe.dispatcher, USUAL_DISPATCH)
+    own = job.recipe.implementation == "torchtitan" and not fuses(job)
+    return found._replace(moves=_TITAN) if own and found == USUAL_DISPATCH else found
 
 
 def fuses(job: Job) -> bool:
-    """Whether norms, rotations and activations are fused: NeMo AutoModel's networks run TransformerEngine's kernels.
+    """Whether norms, rotations and activations are fused.
 
-    Source: nemo_automodel/components/models/common/utils.py (BackendConfig); norms as in examples/llm_benchmark.
+    NeMo AutoModel's own networks run TransformerEngine's kernels, those of transformers Liger's. Source:
+    nemo_automodel/components/models/common/utils.py (BackendConfig; norms as in examples/llm_benchmark);
+    nemo_automodel/_transformers/auto_model.py (`use_liger_kernel`, True by default).
     """
-    return job.recipe.implementation == "torchtitan" and runs_transformer_engine(job.config[EngineSettings.framework])
+    return runs_transformer_engine(job.config[EngineSettings.framework])

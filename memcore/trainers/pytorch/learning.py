@@ -142,10 +142,18 @@ def _adapted(read: Defaults, model: Model) -> Model:
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
-        dtype=read.take(Training.adapter.dtype, _stored(read) if framework_of(read).adapts_itself else "fp32"),
+        dtype=read.take(Training.adapter.dtype, _usual_dtype(read)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+def _usual_dtype(read: Defaults) -> str:
+    """The dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
+
+    Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
+    """
+    return _stored(read) if framework_of(read).adapts_itself else "fp32"
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:

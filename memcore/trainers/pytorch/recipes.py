@@ -28,7 +28,7 @@ from memcore.tensors.tiled import RECORDED, TILES, tile_sizes
 from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
-from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
+from memcore.trace.recipe import AS_THEY_ARE, HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
 from memcore.trace.recurrence import is_recurrent, recurrence
 from memcore.trainers.pytorch.budgets import with_budget
 from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
@@ -46,7 +46,13 @@ from memcore.trainers.pytorch.frameworks import (
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
 from memcore.trainers.pytorch.settings import TorchSettings
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, causal_loss
+from memcore.trainers.pytorch.transformers_releases import (
+    COPIES_FREQUENCIES,
+    STARTS_NEW,
+    before,
+    causal_loss,
+    heads_as,
+)
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -412,6 +418,8 @@ def recipe_of(
         compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
+        heads_as=heads_as(read) if code.title == "transformers" else AS_THEY_ARE,
+        frequencies_once=code.title == "transformers" and before(read, COPIES_FREQUENCIES),
         fake=fake,
     )
     return with_budget(read, recipe, sizes)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
+from memcore.trace.recipe import HeadsAs
 
 Release = tuple[int, int]
 
@@ -26,6 +27,16 @@ FUSES_OPTIMIZER: Release = (4, 54)
 """The Trainer takes the fused AdamW, where PyTorch is 2.8 or newer; before, `foreach`."""
 STARTS_NEW: Release = (5, 0)
 """Checkpoints are of the new form, and a checkpoint is loaded in its own dtype."""
+ORDERS_HEADS: Release = (4, 48)
+"""One function calls SDPA for every family, and copies queries, keys and values into the order of their axes; before,
+each family did so with a mask alone (integrations/sdpa_attention.py; modeling_llama.py, LlamaSdpaAttention)."""
+SHARES_HEADS: Release = (4, 54)
+"""Grouped keys and values are given to SDPA as they are where there is no mask; before, they were repeated."""
+LEAVES_HEADS: Release = (4, 56)
+"""Nothing is copied into another order any more."""
+COPIES_FREQUENCIES: Release = (5, 0)
+"""Rotary frequencies as they were made are a second buffer; before, both names were of one tensor
+(`original_inv_freq`, modeling_llama.py)."""
 
 _NEVER_UPCAST = frozenset(
     ("bloom", "dbrx", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "mpt", "opt", "persimmon", "stablelm", "xglm")
@@ -67,6 +78,12 @@ def before(read: Defaults, change: Release, framework: str = "transformers") -> 
     """Return whether a config names a release before a change. One that names none runs the newest."""
     found = release(read, framework)
     return found is not None and found < change
+
+
+def heads_as(read: Defaults) -> HeadsAs:
+    """Return what the release that a config names does with heads before SDPA."""
+    ordered = before(read, LEAVES_HEADS) and not before(read, ORDERS_HEADS)
+    return HeadsAs(repeated=before(read, SHARES_HEADS), contiguous=ordered)
 
 
 def causal_loss(read: Defaults, family: str) -> CausalLoss | None:
