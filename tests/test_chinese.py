@@ -366,7 +366,7 @@ def test_what_a_file_says_does_no_harm(text):
         (str(ConfigError.at("", "found {}", 3)), "found 3"),
         (ConfigError.at("", "found {}", 3).problems[0].message, "值为 3"),
         (str(ValueError(Message("found {}", 3))), "值为 3"),
-        (copy.deepcopy(Message("found {}", Message("window {}", 4))), "值为 窗口 4"),
+        (copy.deepcopy(Message("found {}", Message("window {}", 4))), "值为窗口 4"),
         (pickle.loads(pickle.dumps(Message("found {}", 3))), "值为 3"),  # noqa: S301
     ],
 )

@@ -89,7 +89,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
     "{percent}% compute": "计算量 {percent}%",
-    "{size} GB {words} per step (was {before})": "每步{words} {size} GB（原为 {before} GB）",
+    "{size} GB {words} per step instead of {before} GB": "每步{words} {size} GB，原为 {before} GB",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输参数与梯度",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输键和值",
     "of activations between tensor-parallel ranks": "在张量并行 rank 间传输激活值",
@@ -106,8 +106,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "reserved memory stays the same: the peak is in the {moment}": "分配器占用的显存不减少：峰值在{moment}",
     "{name} fall by {size}": "{name}减少 {size}",
     "the KV cache gets no more room": "KV 缓存的空间没有增加",
-    "room for {count} sequences of {length} tokens (was {before})": (
-        "可容纳 {count} 个 {length} token 的序列（原为 {before} 个）"
+    "sequences of {length} tokens that fit: {count} instead of {before}": (
+        "可容纳的 {length} token 序列：{count} 个（原为 {before} 个）"
     ),
     # Changes of servers
     "A larger fraction of GPU memory": "使用更大比例的显存",
@@ -183,7 +183,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "servers have no training steps, so the cost model's rates do not apply": (
         "推理服务没有训练步，成本模型的速率不适用"
     ),
-    "log {number} has no step time that memcore can read, supported are logs of {tools}": (
+    "log {number} contains no step time that memcore can read (it reads logs of {tools})": (
         "第 {number} 个日志中没有 memcore 能识别的单步时间；能识别的格式来自 {tools}"
     ),
     "searching layouts of {engine} is not supported yet": "暂不支持搜索 {engine} 的并行策略",
