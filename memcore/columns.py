@@ -27,6 +27,8 @@ def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]
 
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """What separates columns."""
+_SIZE = re.compile(r"(\d) (?=(?:[KMGT]i?B|B|s)\b|%)")
+"""The space between a number and its unit, where no line ends."""
 
 
 def fitted(line: str, width: int) -> list[str]:
@@ -48,8 +50,8 @@ def fitted(line: str, width: int) -> list[str]:
 
 
 def _wrapped(line: str, width: int, indent: int) -> list[str]:
-    return textwrap.wrap(
-        line.lstrip(),
+    pieces = textwrap.wrap(
+        _SIZE.sub(r"\1\0", line.lstrip()),
         width,
         initial_indent=line[: len(line) - len(line.lstrip())],
         subsequent_indent=" " * indent,
@@ -57,6 +59,7 @@ def _wrapped(line: str, width: int, indent: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [each.replace("\0", " ") for each in pieces]
 
 
 def flowed(pieces: Iterable[str], width: int, indent: int) -> list[str]:
