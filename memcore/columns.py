@@ -6,7 +6,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-
 WIDTH = 80
 """Characters of a line where no terminal says how many it has."""
 

@@ -339,11 +339,6 @@ class ShortName(str):
     __slots__ = ("others",)
     others: tuple[str, ...]
 
-    def __new__(cls, known: str, others: tuple[str, ...]) -> ShortName:
-        found = super().__new__(cls, known)
-        found.others = others
-        return found
-
 
 def _no_usual(meant: Sequence[str]) -> str | None:
     return None
@@ -369,7 +364,9 @@ class Listed(Plain):
         usual = self.usual(meant)
         if usual is None:
             raise Unlisted(value, self.catalog, self.titles, meant)
-        return ShortName(usual, tuple(each for each in meant if each != usual))
+        found = ShortName(usual)
+        found.others = tuple(each for each in meant if each != usual)
+        return found
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())

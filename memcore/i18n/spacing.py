@@ -28,16 +28,20 @@ def together(parts: Iterable[str]) -> str:
     """
     text = ""
     for part in filter(None, parts):
-        before, after = text.rstrip(" ")[-1:], part.lstrip(" ")[:1]
-        if before and after and (text[-1] == " " or part[0] == " "):
-            if is_chinese(before) and is_chinese(after):
-                text, part = text.rstrip(" "), part.lstrip(" ")
-        elif before and after and (
-            (is_chinese(before) and _is_latin(after)) or (_is_latin(before) and is_chinese(after))
-        ):
-            text += " "
-        text += part
+        left, right = text.rstrip(" "), part.lstrip(" ")
+        before, after = left[-1:], right[:1]
+        if is_chinese(before) and is_chinese(after):
+            text = left + right
+        elif left == text and right == part and _meet(before, after):
+            text = f"{text} {part}"
+        else:
+            text += part
     return text
+
+
+def _meet(before: str, after: str) -> bool:
+    """Return whether Chinese meets Latin letters or digits."""
+    return (is_chinese(before) and _is_latin(after)) or (_is_latin(before) and is_chinese(after))
 
 
 @lru_cache(maxsize=512)

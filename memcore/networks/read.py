@@ -110,7 +110,8 @@ def _check_class(config: Mapping[str, object]) -> None:
     if _DRAFT.search(name):
         raise ConfigError.at(
             "model.architectures",
-            "found {!r}, a draft model for speculative decoding; give the model that it drafts for, and this one as its draft model",
+            "found {!r}, a draft model for speculative decoding; "
+            "give the model that it drafts for, and this one as its draft model",
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())

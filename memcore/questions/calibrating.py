@@ -122,7 +122,7 @@ class Calibration:
 
 
 def calibrate(config: Config | Mapping[str, object], logs: Sequence[str]) -> Calibration:
-    """Find the rates of the cost model with which a training job takes as long as its logs state.
+    """Fit the rates of the cost model to the step times in the logs of a training job.
 
     One factor changes the shares of the GPU's peak that products and attention reach; bandwidths stay as they are.
 

@@ -380,7 +380,9 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, 
     reason = "the checkpoint has layers for it" if usual == "mtp" else None
     method = read.take(Inference.speculative_method, usual, reason)
     if method == "draft" and draft is None:
-        read.refuse(Inference.draft_model, "found no draft model, but {} is draft; name a model", Inference.speculative_method)
+        read.refuse(
+            Inference.draft_model, "found no draft model, but {} is draft; name a model", Inference.speculative_method
+        )
     if knows is not None and method not in knows:
         raise UnsupportedError(
             Inference.speculative_method,

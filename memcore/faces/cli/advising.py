@@ -13,7 +13,9 @@ from memcore.questions.advising.advise import advise
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    parser.add_argument("--ladder", action="store_true", help="also show the usual changes, each on top of the previous")
+    parser.add_argument(
+        "--ladder", action="store_true", help="also show the usual changes, each on top of the previous"
+    )
     parser.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
 
 

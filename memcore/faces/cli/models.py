@@ -12,7 +12,6 @@ from memcore.networks.catalog import MATCHES, find_model, nickname, search
 from memcore.networks.read import known_families
 from memcore.units import format_parameters
 
-
 _WIDEST = 47
 """Characters of the first column, so that all fit into 80; a longer name moves its own row only."""
 

@@ -32,10 +32,16 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
         help=f"fraction of each GPU to leave free (default: {HEADROOM})",
     )  # fmt: skip
-    parser.add_argument("--tokens", type=count, metavar="N", help="tokens to train on, such as 15T; adds days and GPU-hours")
-    parser.add_argument("--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens")
+    parser.add_argument(
+        "--tokens", type=count, metavar="N", help="tokens to train on, such as 15T; adds days and GPU-hours"
+    )
+    parser.add_argument(
+        "--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
+    )
     add_assumptions(parser)
-    parser.add_argument("--plans", type=count, default=KEEP, metavar="N", help=f"how many plans to show (default: {KEEP})")
+    parser.add_argument(
+        "--plans", type=count, default=KEEP, metavar="N", help=f"how many plans to show (default: {KEEP})"
+    )
 
 
 def _price(text: str) -> float:

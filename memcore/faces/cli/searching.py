@@ -102,13 +102,15 @@ def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
 
 def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    parser.add_argument(
-        "--counts", type=counts, metavar="N,N", help="numbers of GPUs to try (default: the config's)"
-    )
+    parser.add_argument("--counts", type=counts, metavar="N,N", help="numbers of GPUs to try (default: the config's)")
     parser.add_argument("--on", metavar="ID,ID", help="accelerators to try, or `all` (default: the config's)")
     parser.add_argument("--sequences", type=count, metavar="N", help="sequences per optimizer step, over all GPUs")
     parser.add_argument(
-        "--micro-batches", type=counts, default="1,2,4,8", metavar="N,N", help="micro-batch sizes to try (default: 1,2,4,8)"
+        "--micro-batches",
+        type=counts,
+        default="1,2,4,8",
+        metavar="N,N",
+        help="micro-batch sizes to try (default: 1,2,4,8)",
     )
     parser.add_argument(
         "--schedules",
@@ -116,9 +118,15 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         metavar="NAME,NAME",
         help=f"PyTorch's pipeline schedules to try: {', '.join(SCHEDULES)} (default: 1f1b)",
     )
-    parser.add_argument("--offload", action="store_true", help="also try keeping parameters or the optimizer on the host")
     parser.add_argument(
-        "--keep", type=count, default=KEEP, metavar="N", help=f"how many layouts to show, cheapest first (default: {KEEP})"
+        "--offload", action="store_true", help="also try keeping parameters or the optimizer on the host"
+    )
+    parser.add_argument(
+        "--keep",
+        type=count,
+        default=KEEP,
+        metavar="N",
+        help=f"how many layouts to show, cheapest first (default: {KEEP})",
     )
     parser.add_argument(
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
@@ -133,9 +141,7 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         metavar="N",
         help="processes for --every; a short search uses one (default: 1)",
     )
-    parser.add_argument(
-        "--write", metavar="FILE", help="append estimates to FILE (.csv or .jsonl), and resume from it"
-    )
+    parser.add_argument("--write", metavar="FILE", help="append estimates to FILE (.csv or .jsonl), and resume from it")
     parser.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
 
 

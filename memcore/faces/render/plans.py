@@ -14,9 +14,7 @@ from memcore.questions.planning.plan import Planned, Proposal, Step
 from memcore.units import format_bytes
 
 
-def plans_text(
-    found: Planned, tokens: int | None = None, price: float | None = None, width: int = WIDTH
-) -> str:
+def plans_text(found: Planned, tokens: int | None = None, price: float | None = None, width: int = WIDTH) -> str:
     """Return what `memcore plan` prints: a line for each plan, then each with its changes and the tool's file.
 
     With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs. Lines
@@ -109,7 +107,9 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
     for why in dict.fromkeys(each.why for each in changes):
         yield f"    {why[:1].upper()}{why[1:]}."
         yield from table(
-            (f"      {each.path}", f"{_said(each.before)} -> {_said(each.after)}") for each in changes if each.why == why
+            (f"      {each.path}", f"{_said(each.before)} -> {_said(each.after)}")
+            for each in changes
+            if each.why == why
         )
 
 

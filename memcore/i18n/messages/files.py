@@ -115,9 +115,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{key}: {name} is counted as layers with the model's own widths, as many as published heads have": (
         "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
     ),
-    "{key}: {size} GiB of host memory per GPU, no GPU memory": (
-        "{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"
-    ),
+    "{key}: {size} GiB of host memory per GPU, no GPU memory": ("{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"),
     "{key}: {size} MiB of host memory for the prompt cache, no GPU memory": (
         "{key}：{size} MiB 主机内存用于提示词缓存，不占显存"
     ),
@@ -142,7 +140,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层分布在同一进程的多个 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
-    "lora_rank is given, but nothing turns the adapter on: an adapter is assumed": "给出了 lora_rank，但没有开启适配器的选项：视为使用适配器",
+    "lora_rank is given, but nothing turns the adapter on: an adapter is assumed": (
+        "给出了 lora_rank，但没有开启适配器的选项：视为使用适配器"
+    ),
     "fast_inference: vLLM's cache is not counted": "fast_inference：不计 vLLM 的缓存",
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",

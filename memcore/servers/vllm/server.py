@@ -468,9 +468,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     """
     if integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
         bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
-        text = (
-            "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"
-        )
+        text = "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"
     elif integrated(job.accelerator):
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
         text = "observed -4.8 to +20.1 GiB: other programs on the host and its file cache count too"
