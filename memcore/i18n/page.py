@@ -409,6 +409,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "and-comma": (", ", "、"),
     "reset-done": ("Everything is reset. Undo takes it back.", "已全部重置，可撤销。"),
     "stop": ("{text}.", "{text}。"),
+    "taken-as": ("Taken as {value}. Or:", "按 {value} 计算，也可选："),
     "which-of": ("Which {text}?", "是哪一个 {text}？"),
     "outdated": (
         "The answer below is for the job before your last edit.",
@@ -451,7 +452,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "setting": ("Setting", "设置"),
     "shortcuts": ("Single-key shortcuts", "单键快捷键"),
     "key-help": ("show shortcuts", "本表"),
-    "key-model": ("to the model", "跳到模型"),
+    "key-model": ("go to the model", "跳到模型"),
     "key-part": ("next component", "下一个组成部分"),
     "key-step": ("increase or decrease a number", "增减数值"),
     "key-explain": ("explain a component", "解释组成部分"),

@@ -144,7 +144,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "more users wait for their turn": "更多用户需要排队",
     "prompt plus answer have half the tokens": "提示词与回答的总长度减半",
     # In a tool's words
-    "{value} GPUs in the launcher": "启动器中设 {value} 个 GPU",
+    "GPUs in the launcher: {value}": "启动器中的 GPU 数：{value}",
     "del outputs before loss.backward()": "在 loss.backward() 之前 del outputs",
     "fully_shard(module) instead of DistributedDataParallel": "用 fully_shard(module) 代替 DistributedDataParallel",
     "no model.no_sync() and no set_requires_gradient_sync(False)": (
@@ -207,7 +207,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "one of {count} stages": "{count} 级之一",
     "log of {tool}": "{tool} 的日志",
     "a number given without a log": "未附日志的数字",
-    "a {name} pipeline alternates forward and backward passes, so no moment is the end of all forward passes": (
+    "a {name} pipeline alternates forward and backward passes, so its forward passes do not all end at one moment": (
         "{name} 流水线交替执行前向与反向，没有所有前向都结束的时刻"
     ),
     "{where}, line {line}": "{where}，第 {line} 行",

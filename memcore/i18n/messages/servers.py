@@ -107,7 +107,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "{flag}: the name {file} does not say which format it is": "{flag}：文件名 {file} 没有写明格式",
     "give it with {setting}": "请用 {setting} 给出",
-    "since June 2026 llama-server drafts with a model only where --spec-type names it (draft-simple)": (
+    "since June 2026 llama-server uses a draft model only if --spec-type is draft-simple": (
         "2026 年 6 月起，只有 --spec-type 写明 draft-simple，llama-server 才用模型起草"
     ),
     "as in llama-server's presets": "与 llama-server 的预设相同",
