@@ -157,7 +157,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 'ulysses'": "支持 'ulysses'",
     "task_type: {task}: {said}": "task_type：{task}：{said}",
     "each row is counted as two sequences: the anchor and one positive": "每行数据按两条序列计算：锚点与一个正例",
-    "each row is counted as two sequences: the query and one document": "每行数据按两个序列计算：查询与一篇文档",
+    "each row is counted as two sequences: the query and one document": "每行数据按两条序列计算：查询与一篇文档",
     "for more, raise the micro-batch size": "更多时请增大微批次",
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
