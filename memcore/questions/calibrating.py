@@ -170,7 +170,7 @@ def _timed(text: str, number: int, job: Job, price: Cost) -> Timed:
             steady = found[1:] if len(found) > 2 else found
             return Timed(tool=meter.tool, steps=len(found), seconds=median(steady), source=meter.source)
     tools = joined(", ", dict.fromkeys(each.tool for each in METERS))
-    message = "log {} contains no step time that memcore can read (it reads logs of {})"
+    message = "log {} has no step time that memcore can read (it reads logs of {})"
     raise ConfigError.at("LOG", message, number, tools)
 
 

@@ -183,7 +183,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "servers have no training steps, so the cost model's rates do not apply": (
         "推理服务没有训练步，成本模型的速率不适用"
     ),
-    "log {number} contains no step time that memcore can read (it reads logs of {tools})": (
+    "log {number} has no step time that memcore can read (it reads logs of {tools})": (
         "第 {number} 个日志中没有 memcore 能识别的单步时间；能识别的格式来自 {tools}"
     ),
     "searching layouts of {engine} is not supported yet": "暂不支持搜索 {engine} 的并行策略",

@@ -21,7 +21,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "仅适用于 engine.type {engines:s}，当前为 engine.type {engine}"
     ),
     "found {value}, which is not supported yet with {engine}": "值为 {value}，暂不支持与 {engine} 一起使用",
-    "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "not supported yet with {what}": "暂不支持与 {what} 一起使用",
     "found {value}, which is not divisible by {ranks} ranks": "值为 {value}，不能被 {ranks} 个 rank 整除",
     "found {value}, which does not divide the {ranks} data-parallel ranks": (
