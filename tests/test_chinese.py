@@ -156,7 +156,7 @@ NOT_SAID = {
         "then needs",
     ),
     "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
-    *("What saves memory, best first", "What it costs", "Saves nothing here", "One on top of another"),
+    *("What saves memory, best first", "Cost and flags", "Saves nothing here", "One on top of another"),
     *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`
     *("{v0}layer {v2}", "{v0}layers {v2} to {v4}", "{v0}layers {v2}, {v4} … {v6}", "vision {v1} "),

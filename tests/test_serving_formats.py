@@ -48,7 +48,7 @@ def test_who_loads_exl3():
             estimate(Config.from_dict({"model": llama, "engine": {"type": engine}}))
     assert estimate(Config.from_dict({"model": llama, "engine": {"type": "transformers"}})).ledger.sum("weights")
     tied = {**llama, "tie_word_embeddings": True}
-    with pytest.raises(UnsupportedError, match="EXL3 of tied embeddings"):
+    with pytest.raises(UnsupportedError, match="EXL3 with tied embeddings"):
         estimate(Config.from_dict({"model": tied, "engine": {"type": "transformers"}}))
     with pytest.raises(ConfigError, match="expected a number from 1 to 8, found None"):
         own_format({"quantization_config": {"quant_method": "exl3"}})
