@@ -49,13 +49,13 @@ NOTES = {
             "torchtitan-l2-7b-fsdp2-sac",
             "torchtitan-l2-7b-fsdp2-sac-c",
         ),
-        "Tensors agree within 5%: the log of that time also gives active bytes. What the allocator reserved beyond them is more "
-        "than its replay says; expandable segments are assumed, but torchtitan's script sets them only since October 2024.",
+        "Tensors agree within 5%, since the log also states active bytes. The allocator reserved more than its replay "
+        "predicts; expandable segments are assumed, but torchtitan's script sets them only since October 2024.",
     ),
     **dict.fromkeys(
         ("torchtitan-l2-7b-tp2-ac-bs16", "torchtitan-l2-7b-tp2-sac-bs16"),
-        "Active bytes were 47.6 GiB with full and 72.7 GiB with selective checkpoints, where 30.3 and 69.1 GiB are predicted: the "
-        "DTensor of March 2024 held more, which grows with the batch. Which tensor it is, is not known.",
+        "Active bytes were 47.6 GiB with full and 72.7 GiB with selective checkpointing; 30.3 and 69.1 GiB are predicted. The "
+        "DTensor of March 2024 held more, in proportion to the batch; which tensor is not known.",
     ),
     "torchtitan-8b-d484": "The log shows that blocks and loss were not compiled, which the case says; without, 48.3 GiB are predicted.",
     **dict.fromkeys(
@@ -65,7 +65,7 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("torchtitan-ds16-ep8-flex", "torchtitan-ds16-ep8-sdpa"),
-        "Experts are not chosen equally often: 78.0 GiB are predicted if one rank's are chosen 1.5 times as often.",
+        "Experts are not chosen equally often. If one rank's experts are chosen 1.5 times as often, 78.0 GiB are predicted.",
     ),
     "megatron-nemotron3-5-lightning-nightly-tp1-pp1-cp1-ep8-dgx-gb200-gb200": "Experts are not chosen equally often, and the peak is "
     "that of a whole run: 144.9 GiB in its second iteration, 161.1 GiB after twenty.",
@@ -81,17 +81,17 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("fsdp-qlora-l2-7b-l-512", "fsdp-qlora-l2-7b-q-512"),
-        "As much as with four times the sequence: the allocator still holds what loading and flattening the model took.",
+        "The same value as with four times the sequence: the allocator still holds memory from loading and flattening the model.",
     ),
     **dict.fromkeys(
         ("hf-bert-all-adafactor", "hf-bert-ga-gc", "hf-bert-load"),
-        "BERT is none of the families: a network like Llama is taken, with three matrices in a feed-forward layer instead of two. "
+        "BERT is not a supported family here: a Llama-like network is assumed, with three matrices per feed-forward layer instead of two. "
         "The CUDA context of 2022 loaded all kernels and took 1.3 GiB.",
     ),
     **dict.fromkeys(
         ("litgpt-lora-phi-1.5-none-2g-b2", "litgpt-lora-phi-1.5-none-2g-b4", "litgpt-lora-llama2-7b-none-2g-b4"),
-        "Only the first of 16 micro-batches has the longest sample; all are predicted to be as long, and from the second one on whole "
-        "gradients are there beside them.",
+        "Only the first of 16 micro-batches has the longest sample. memcore assumes that all are as long, and from the second one on "
+        "gradients are already allocated.",
     ),
     **dict.fromkeys(
         ("torchtitan-405b-512-1f1b", "torchtitan-405b-512-interleaved1f1b"),
@@ -545,20 +545,20 @@ def blocks(found: Report) -> Iterator[Block]:
     yield (
         f"{format_count(len(judged))} of {format_count(len(found.results))} known cases have a prediction; memcore rejects the others with "
         "an error that names what is not supported. `memcore accuracy FILE` shows every case of a file, such as those in tests/truth and validation/measured. Blue cases are simulated: real "
-        "steps of PyTorch on fake tensors with every allocation recorded. Orange ones are what people and projects published."
+        "steps of PyTorch on fake tensors with every allocation recorded. Orange cases were measured on GPUs, by people and projects who published them or by the validation suite."
     )
     yield Picture("accuracy-scatter.svg", scatter(shown))
     yield Picture("accuracy-errors.svg", errors(shown))
     yield Heading("What to expect")
     yield (
-        "Each sentence sums up the measured values of one kind of job, published runs included that leave some of their settings "
-        "open. The predicted range is meant to hold nine of ten."
+        "Each sentence sums up the measured values of one kind of job, including published runs that do not state all of their "
+        "settings. The predicted range is meant to contain nine of ten."
     )
     yield Table(("Your job", "What to expect", "Measured values"), [*map(expected, found.jobs(JOBS))])
     yield Heading("By kind of job")
     yield (
-        "Errors are absolute. `inside` is the share of cases whose measured value lies in the range that the reading states; "
-        "quantities that are no reading of the peak have none."
+        "Errors are absolute. `inside` is the share of cases whose measured value lies in the predicted range. Only readings of the "
+        "peak have a range."
     )
     yield Table(
         ("Source", "Kind of job", "Cases", "Median", "90th percentile", "Worst", "Inside"), [*map(row, found.regimes())]
@@ -570,8 +570,8 @@ def blocks(found: Report) -> Iterator[Block]:
     yield from served(found)
     yield Heading("Measured cases that are furthest off")
     yield (
-        "Everything that is more than five percent off, and what is known about it. Published configs leave much open: what the "
-        "cases assume stands in their files."
+        "Every case that is more than five percent off, and what is known about it. Published configs leave many settings open; the "
+        "files of the cases say what is assumed."
     )
     yield Table(("Case", "Quantity", "Measured", "Predicted", "Error", "Note"), [*map(far_row, furthest(done))])
     yield Heading("Not expressible yet")
@@ -599,9 +599,9 @@ def compared(found: Report) -> Iterator[Block]:
     }
     yield Heading("Other tools on the same runs")
     yield (
-        "Runs of dense decoders with all weights trained whose `max_memory_allocated` was measured, put to each tool's own code by "
-        "`benchmarks/peers.py`, at the commits that stand there; each tool has those that it can express. Errors are absolute. memcore's "
-        "rules were checked against most of these runs while they were written, the others' were not."
+        "Full training of dense decoders with a measured `max_memory_allocated`. `benchmarks/peers.py` runs each tool's own code, at the "
+        "commits that it names, on the runs that the tool can express. Errors are absolute. memcore's rules were checked against most of "
+        "these runs while they were written; the other tools' rules were not."
     )
     rows = []
     for tool, what in TOOLS.items():
@@ -653,8 +653,8 @@ def served(found: Report) -> Iterator[Block]:
     """Yield how well servers are predicted, by how far a case is to be trusted, and their verdicts."""
     yield Heading("Servers by confidence")
     yield (
-        "A case is `high` where its source states everything or fixes it by a pinned release, `medium` where one or two "
-        "settings are assumed, `low` where it is there to be looked at."
+        "Confidence is `high` if the source states every setting or pins the release, `medium` if one or two settings are assumed, "
+        "and `low` if more are."
     )
     rows = [
         (each.kind, each.engine, str(each.cases), *(f"{100 * error:.2f}%" for error in (each.median, each.p90)),
@@ -663,8 +663,8 @@ def served(found: Report) -> Iterator[Block]:
     ]  # fmt: skip
     yield Table(("Server", "Confidence", "Cases", "Median", "90th percentile", "Inside"), rows)
     yield (
-        "Whether a job fits has no error in percent. `unsafe` cases are predicted to start and did not; `too careful` ones "
-        "started though they are predicted not to."
+        "A verdict has no error in percent. `unsafe` counts cases that were predicted to start and did not; `too careful` counts "
+        "cases that started although they were predicted not to."
     )
     yield Table(
         ("Engine", "Verdict", "Cases"), [(engine, said, str(count)) for engine, said, count in found.verdicts()]
@@ -684,9 +684,9 @@ def calibrated(found: Report) -> Iterator[Block]:
     """How many measured runs lie within the range of a reading, and within parts and multiples of it."""
     yield Heading("Ranges")
     yield (
-        "A range is meant to hold nine of ten runs: it is the root of the sum of squares of what is in doubt about a job "
-        "(memcore/memory/doubts.py), and `memcore estimate` says which setting would narrow it most. Widths are halves of the "
-        "range, as shares of what is expected."
+        "A range is meant to contain nine of ten runs. It is the root of the sum of the squared uncertainties of a job "
+        "(memcore/memory/doubts.py); `memcore estimate` says which setting would narrow it most. Widths are half the range, as "
+        "a share of the expected value."
     )
     rows = []
     for quantity in READINGS:
@@ -723,23 +723,23 @@ def simulated(found: Report) -> Iterator[Block]:
         if each.kind == "simulated"
     ]
     yield (
-        "One real training step of PyTorch 2.13 and transformers 5.23 on fake tensors: exact for what the allocator is asked for. "
-        "Errors are in millionths of what was recorded."
+        "One real training step of PyTorch 2.13 and transformers 5.23 on fake tensors, which records exactly what is requested from "
+        "the allocator. Errors are in parts per million of the recorded value."
     )
     yield Table(("Engine", "Quantity", "Cases", "Median", "95th percentile", "Worst"), rows)
     yield (
-        f"The phase of the peak is named as the simulation names it in {right} of {named} cases. In one of the others the label "
-        "says `loss` because a softmax peaks; it is the softmax of attention in the backward pass. In three, with a loss over a "
-        "divided vocabulary, it says `backward`, because the loss's gradient is made by code of no module."
+        f"memcore and the simulation name the same phase of the peak in {right} of {named} cases. In one of the others, the simulation's "
+        "label is `loss` because a softmax peaks, but it is the softmax of attention in the backward pass. In three others, with a "
+        "vocabulary-parallel loss, the label is `backward` because the code that computes the loss's gradient belongs to no module."
     )
     yield (
-        "Beyond these sums, tests/test_tapes.py compares whole steps event for event: every allocation and release above 2 KiB is "
-        "the same, in the same order."
+        "tests/test_tapes.py also compares whole steps event by event: every allocation and free above 2 KiB is the same, in the "
+        "same order."
     )
     yield (
-        "Fake tensors are a tensor subclass, for which PyTorch adds gradients out of place and decomposes SiLU's gradient; they "
-        "call no library, so that there are no cuBLAS workspaces. Simulated cases are predicted with these differences; jobs of "
-        "users are predicted without them."
+        "Fake tensors are a tensor subclass. For subclasses, PyTorch adds gradients out of place and decomposes SiLU's gradient; and "
+        "because no library is called, there are no cuBLAS workspaces. Predictions of simulated cases include these differences, "
+        "predictions of your jobs do not."
     )
 
 

@@ -48,14 +48,14 @@ INPUTS: Mapping[str, tuple[str, str]] = {
 
 HEAD = """# The cost model of a search
 
-`memcore search` ranks layouts that fit by GPU-seconds for a token; `memcore advise` weighs what a change saves against
-what it costs in the same way, and plans show the seconds of a step with a range. The costs are a *roofline*: every kind
-of work takes its amount over a rate, as measured in public.
+`memcore search` ranks layouts that fit by GPU-seconds per token. `memcore advise` uses the same costs to compare what a change
+saves with what it costs, and plans show the time of a step with a range. The costs are a *roofline*: the time of each kind of
+work is its amount divided by a rate that was measured in public.
 
-**What it does not know**: your network, jitter, stragglers, and versions of kernels. Of published step times eight in ten
-are inside the range (tests/test_speed.py says how far each source is off). Two layouts whose costs are within a few
-percent of each other are the same to this model: measure both. Memory is another matter: every layout that is recommended has been
-through `estimate`, with the same bytes.
+**What it does not know**: your network, jitter, stragglers, and versions of kernels. Eight in ten published step times lie in
+the predicted range (tests/test_speed.py states the error for each source). If the costs of two layouts are within a few percent
+of each other, the model cannot tell them apart: measure both. Memory is exact in comparison: every recommended layout has been
+through `estimate`.
 
 ## Formulas
 
@@ -65,11 +65,10 @@ One GPU's step takes
     seconds = busy × (slowest + bubble) + waited + update
     cost    = seconds × GPUs / tokens of the step
 
-With `P` parameters (of them `R` of routed experts), `L` layers of width `h`, a sequence of `s` tokens, `K` elements of
-keys and values of a token in all layers, and a layout of `t` tensor-parallel, `c` context-parallel, `p` pipeline and `e`
-expert-parallel ranks, `z` ranks that shard and `d` copies, `m` micro-batches of `b` sequences; `n = b·s/c` tokens of a rank's
-micro-batch; `w` bytes of an element that is sent, `g` of a gradient that is summed; (k-1)/k is what a ring of `k` ranks
-sends of a tensor:
+The symbols: `P` parameters, `R` of them in routed experts; `L` layers of width `h`; sequences of `s` tokens; `K` elements of
+keys and values per token over all layers; `t` tensor-parallel, `c` context-parallel, `p` pipeline and `e` expert-parallel ranks;
+`z` ranks per shard group and `d` replicas; `m` micro-batches of `b` sequences; `n = b·s/c` tokens in a rank's micro-batch; `w`
+bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k-1)/k of a tensor.
 
 | Term | Seconds or bytes | Rate |
 | --- | --- | --- |
@@ -131,11 +130,11 @@ mine = roofline_of("h100-sxm-80gb").adjusted(network=25e9, flops_efficiency=0.4)
 advised = advise(job, roofline=mine)
 ```
 
-An efficiency that you measured on your cluster belongs there. Which layouts fit does not depend on any of them.
+Use `--assume` for an efficiency that you measured on your cluster. It does not change which layouts fit.
 
 ## Accelerators
 
-Peaks as vendors state them, in 10¹² operations and 10⁹ bytes per second; links with both directions together.
+Peak rates as vendors state them, in 10¹² operations and 10⁹ bytes per second. Links count both directions.
 
 """
 PRICES = """
@@ -143,8 +142,8 @@ PRICES = """
 
     memcore plan --model llama-3.1-8b --gpus 64 --accelerator h100-sxm-80gb --seq 8k --goal pre-train --tokens 300B --price 2.5
 
-Days are tokens over tokens per second, with the step time's range; failures, restarts and evaluation are not in them. No
-price is built in. Examples of prices for renting on demand, in US dollars for a GPU-hour:
+Days are the tokens divided by tokens per second, with the step time's range. Failures, restarts and evaluation are not counted.
+No price is built in. Examples of on-demand prices, in US dollars per GPU-hour:
 
 | GPU | Price | As of | Source |
 | --- | --- | --- | --- |
@@ -153,28 +152,28 @@ price is built in. Examples of prices for renting on demand, in US dollars for a
 | H200 SXM | 2.50 to 7.00 | May 2026 | the same |
 """
 SEARCHED = """
-Policies are checkpointing, what stays gathered, model chunks, ZeRO's stages, and experts that tensor parallelism leaves
-whole; where asked for (`--offload`, `--schedules`) also what lives on the host, and pipelines other than 1F1B in PyTorch.
+Policies are checkpointing, parameters that stay gathered, model chunks, ZeRO stages, and experts that tensor parallelism does
+not split. `--offload` adds parameters and optimizers on the host, `--schedules` adds PyTorch pipelines other than 1F1B.
 
-Layouts are looked at from the cheapest on. One is passed over without being measured if a bound says that it cannot fit:
-parameters, gradients and states by their dtypes, and what the layers of a recorded forward pass keep. Once enough were
-found that fit, so is one that costs a quarter more, or that cannot leave a fifth of the GPU more than a cheaper one.
-`--every` measures all of them, and says of each what `estimate` says.
+The search starts with the cheapest layout. It skips a layout without estimating it if a lower bound shows that it cannot fit; the
+bound counts parameters, gradients and optimizer states by dtype, and the activations of a recorded forward pass. After enough
+layouts fit, it also skips those that cost a quarter more, and those that cannot leave a fifth of the GPU more free than a cheaper
+one. `--every` estimates all layouts.
 
-Where published runs stand in this ranking, and why: [layouts](layouts.md).
+[Layouts](layouts.md) shows where published runs stand in this ranking, and why.
 
 ## Several processes
 
-A search without `--every` stays in one process: each measurement decides whether the next is needed. With `--every`,
-processes share the work, each with layouts of its own whose steps are recorded alike:
+A search without `--every` runs in one process, because each estimate decides whether the next one is needed. With `--every`,
+several processes divide the layouts among them:
 
     memcore search --model llama-3.1-8b --gpus 8 --accelerator h100-sxm-80gb --seq 8k --every --jobs 2 --write sweep.jsonl
 
-Two take little more than half as long as one. They are started if more than a second or two of work is left after the
-first half second; no more of them than there are cores. What `--write` has in its file is not measured again, so that
-a sweep that was broken off goes on where it was.
+Two processes take little more than half the time of one. memcore starts them only if more than a second or two of work is left
+after the first half second, and never more than there are cores. Layouts that are already in the file of `--write` are not
+estimated again, so an interrupted sweep continues where it stopped.
 
-In Python any executor of `concurrent.futures` does:
+In Python, any executor of `concurrent.futures` works:
 
 ```python
 from concurrent.futures import ProcessPoolExecutor
@@ -192,8 +191,8 @@ if __name__ == "__main__":
     print(f"{len(last.best)} of {last.total} layouts fit")  # 23 of 81 layouts fit
 ```
 
-So does a cluster of Dask. A task is a config as JSON with some layouts, its answer a few numbers for each; one whose
-worker is lost is sent again, and at last done by the process that asked.
+A Dask cluster works too. Each task is a config as JSON with some layouts, and its result is a few numbers per layout. If a worker
+is lost, its task is sent again, and finally run by the process that started the search.
 
 ```python
 from distributed import Client

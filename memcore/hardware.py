@@ -517,13 +517,25 @@ of 700 (pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md); its cl
 root of its power."""
 
 
+def usual_board(meant: Sequence[str]) -> str | None:
+    """Return which of several accelerators a short name such as H100 usually means: the only SXM board among them.
+
+    Boards of one chip with different memory, such as the A100's, have no usual one.
+    """
+    boards = [each for each in meant if "-sxm" in each]
+    return boards[0] if len(boards) == 1 and len({each.partition("-")[0] for each in meant}) == 1 else None
+
+
 def find_accelerator(name: str) -> Accelerator:
-    """A row by its id, or by a name that can mean no other.
+    """A row by its id, or by a name that can mean no other or usually means it.
 
     Raises ConfigError with the nearest id.
     """
     given = name.strip().lower()
     meant = [given] if given in BY_ID else meaning(name, SPELLINGS)
+    usual = usual_board(meant)
+    if usual is not None:
+        meant = [usual]
     if len(meant) != 1:
         several = Message("; it may be {}", joined(", ", meant)) if meant else ""
         message = Message("found {!r:.80}, which is not in the catalog of {} accelerators{}", name, len(BY_ID), several)

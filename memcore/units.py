@@ -85,7 +85,7 @@ def format_bytes(value: int) -> str:
     """
     size = abs(value)
     if size >= 10 * GiB:
-        return f"{value / GiB:.1f} GiB"
+        return f"{value / GiB:,.1f} GiB"
     if size >= GiB / 100:
         return f"{value / GiB:.2f} GiB"
     if size >= MiB / 10:
@@ -118,6 +118,16 @@ def shown(value: object) -> str:
         return f"{value!r:.80}"
     except ValueError:  # Python writes no integers of more than 4300 digits
         return f"{type(value).__name__}(…)"
+
+
+def format_parameters(value: int) -> str:
+    """A number of parameters for reading: `8.03 B`, `124 M`.
+
+    >>> format_parameters(8_030_261_248), format_parameters(124_439_808), format_parameters(70_553_706_496)
+    ('8.03 B', '124 M', '70.6 B')
+    """
+    factor, unit = next((each for each in ((10**12, "T"), (10**9, "B")) if value >= each[0]), (10**6, "M"))
+    return f"{value / factor:#.3g}".rstrip(".") + f" {unit}"
 
 
 def format_count(value: int) -> str:

@@ -50,7 +50,7 @@ const said = (key, values) => word(key).replace(/\{(\w+)\}/gu, (_, name) => valu
 // As memcore.units.format_bytes has it.
 function bytes(value) {
   const size = Math.abs(value);
-  if (size >= 10 * GiB) return `${(value / GiB).toFixed(1)} GiB`;
+  if (size >= 10 * GiB) return `${(value / GiB).toFixed(1).replace(/\B(?=(\d{3})+\.)/, ",")} GiB`;
   if (size >= GiB / 100) return `${(value / GiB).toFixed(2)} GiB`;
   if (size >= 2 ** 20 / 10) return `${(value / 2 ** 20).toFixed(1)} MiB`;
   return size >= 1024 ? `${(value / 1024).toFixed(1)} KiB` : `${Math.round(value)} B`;

@@ -115,7 +115,7 @@ def test_what_is_not_supported_is_named(options, left):
     ],
 )
 def test_what_pytorch_rejects_is_refused(options):
-    with pytest.raises(ConfigError, match="which PyTorch does not take"):
+    with pytest.raises(ConfigError, match="which PyTorch does not accept"):
         imported(f"export PYTORCH_CUDA_ALLOC_CONF={options}\n{TRAIN}", 1)
 
 

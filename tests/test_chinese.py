@@ -156,7 +156,7 @@ NOT_SAID = {
         "then needs",
     ),
     "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
-    *("What saves memory, best first", "What it costs", "Saves nothing here", "One on top of another"),
+    *("What saves memory, best first", "Cost and flags", "Saves nothing here", "One on top of another"),
     *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`
     *("{v0}layer {v2}", "{v0}layers {v2} to {v4}", "{v0}layers {v2}, {v4} … {v6}", "vision {v1} "),
@@ -366,7 +366,7 @@ def test_what_a_file_says_does_no_harm(text):
         (str(ConfigError.at("", "found {}", 3)), "found 3"),
         (ConfigError.at("", "found {}", 3).problems[0].message, "值为 3"),
         (str(ValueError(Message("found {}", 3))), "值为 3"),
-        (copy.deepcopy(Message("found {}", Message("window {}", 4))), "值为 窗口 4"),
+        (copy.deepcopy(Message("found {}", Message("window {}", 4))), "值为窗口 4"),
         (pickle.loads(pickle.dumps(Message("found {}", 3))), "值为 3"),  # noqa: S301
     ],
 )

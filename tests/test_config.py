@@ -50,8 +50,8 @@ def with_section(**sections):
         (with_section(engine={"contiguous_memory_optimization": 1}), "engine.contiguous_memory_optimization: expected true or false, found 1"),
         (with_section(engine={"reshard_after_forward": "yes"}), "engine.reshard_after_forward: expected true, false or a number of at "
          "least 2, found 'yes'"),
-        (with_section(hardware={"accelerator": "h100"}), f"hardware.accelerator: found 'h100', which is not one of {len(ACCELERATORS)} known accelerators; "
-         "it may be h100-sxm-80gb, h100-pcie-80gb, h100-nvl-94gb (did you mean 'h100-sxm-80gb'?)"),
+        (with_section(hardware={"accelerator": "a100"}), f"hardware.accelerator: found 'a100', which is not one of {len(ACCELERATORS)} known accelerators; "
+         "it may be a100-sxm-40gb, a100-pcie-40gb, a100-sxm-80gb, a100-pcie-80gb (did you mean 'a100-sxm-40gb'?)"),
         (with_section(hardware="h100"), "hardware: expected an object, found a string"),
     ],
     ids=str,
@@ -158,6 +158,27 @@ def test_accelerators_as_people_and_drivers_write_them(written, known):
     """A name that can mean one GPU only is taken, from a file as from a text."""
     kind = SETTINGS[Hardware.accelerator].kind
     assert kind.check(written) == kind.parse(written) == find_accelerator(written).id == known
+
+
+@pytest.mark.parametrize(
+    ("written", "usual", "other"),
+    [
+        ("H100", "h100-sxm-80gb", "h100-nvl-94gb"),
+        ("h100 80gb", "h100-sxm-80gb", "h100-pcie-80gb"),
+        ("A100-80GB", "a100-sxm-80gb", "a100-pcie-80gb"),
+        ("a100 40 GB", "a100-sxm-40gb", "a100-pcie-40gb"),
+    ],
+)
+@pytest.mark.parametrize("engine", [{}, {"type": "megatron"}, {"type": "vllm"}], ids=str)
+def test_a_short_name_is_the_usual_board(written, usual, other, engine):
+    """The one SXM board of a chip and size is taken, and said as an assumption with the others."""
+    length = {} if engine.get("type") == "vllm" else {"training": {"sequence_length": 512}}
+    job = {"model": "llama-3.2-1b", "engine": engine, "hardware": {"accelerator": written, "num_gpus": 1}, **length}
+    found = estimate(job)
+    taken = next(each for each in found.assumptions if each.path == Hardware.accelerator)
+    assert taken.notable
+    assert taken.value == usual == found.job.accelerator.id
+    assert other in str(taken.reason)
 
 
 def test_the_report_names_what_was_assumed():

@@ -461,7 +461,7 @@ def test_older_words_of_functional_tests():
 
 def test_a_script_cannot_multiply_itself():
     """Variables that double each other end."""
-    with pytest.raises(ConfigError, match="variables expand without end"):
+    with pytest.raises(ConfigError, match="variables expand endlessly"):
         imported("X=aaaa\n" + 'X="$X$X"\n' * 60 + "vllm serve $X --max-model-len 1")
 
 
@@ -595,7 +595,7 @@ def test_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
     assert printed.err == (
-        "note: read as a file of vLLM\nnote: --swap-space: 4 GiB of host memory for each GPU, none of its own\n"
+        "note: read as a file of vLLM\nnote: --swap-space: 4 GiB of host memory per GPU, no GPU memory\n"
         "note: no effect on memory: --port\n"
     )
 
@@ -647,9 +647,9 @@ def test_a_choice_is_asked_for_by_its_variable():
 
 COMPOSED = {
     "trainer:\n  devices: 4\n  strategy: fsdp\nmodel:\n  class_path: a.b.LitModel\n  init_args:\n    lr: 0.1\n":
-        r"model\.class_path: found 'a\.b\.LitModel'; a class of Lightning's says nothing of its network",
+        r"model\.class_path: found 'a\.b\.LitModel'; a Lightning class does not describe its network",
     "trainer:\n  accelerator: gpu\n  devices: 4\n  precision: bf16-mixed\ndata:\n  batch_size: 2\n":
-        r"trainer\.devices: found 4; Lightning's trainer says nothing of the network",
+        r"trainer\.devices: found 4; Lightning's Trainer does not describe the network",
     "defaults:\n  - model: llama\n  - _self_\nseed: 1\n": r"defaults: found \['model=llama', '_self_'\]; Hydra composes",
 }  # fmt: skip
 

@@ -247,7 +247,7 @@ def test_parts_that_no_recipe_reads():
 
 
 def test_a_method_of_the_command_is_said():
-    assert any(note.startswith("the method stands in the command alone") for note in imported(V1).notes)
+    assert any(note.startswith("only the command names the method") for note in imported(V1).notes)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_parts_of_a_layer(impl, modules, stages):
         ({"impl": "transformer_engine", "modules": ["attention"]}, "found 'attention'"),
         ({"impl": "transformer_engine", "modules": ["moe_preprocess"]}, "without 'moe_router'"),
         ({"impl": None, "modules": ["attn"]}, "needs engine.cuda_graph_impl"),
-        ({"impl": "full_iteration", "modules": ["attn"]}, "whole iteration has none"),
+        ({"impl": "full_iteration", "modules": ["attn"]}, "whole iteration takes no modules"),
         ({"impl": "local", "modules": [], "training": {"activation_checkpointing": "full"}}, "full recomputation"),
         ({"impl": "transformer_engine", "modules": [], "model": EXPERTS}, "moe_pad_expert_input_to_capacity"),
     ],

@@ -54,7 +54,7 @@ MISTAKES = {
     "search job.json --jobs 0": "--jobs: expected a whole number of at least 1, found 0",
     "search job.json --assume flops": "--assume: expected NAME=VALUE with a number, such as",
     "search job.json --assume flops=x": "--assume: expected NAME=VALUE with a number, found 'flops=x'",
-    "search job.json --on h100": "it may be h100-sxm-80gb, h100-pcie-80gb, h100-nvl-94gb",
+    "search job.json --on v100": "it may be v100-sxm2-16gb, v100-sxm2-32gb",
     "search job.json --write bytes.json": "bytes.json: has rows that no search wrote",
     "search job.json --write run.log": "run.log: has rows that no search wrote",
     "reconcile": "the following arguments are required: LOG",

@@ -101,7 +101,7 @@ def test_modelopt_may_leave_out_its_method():
                 "architectures": ["JinaBertForMaskedLM"],
                 "auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertForMaskedLM"},
             },
-            "another network than transformers' 'bert'",
+            "differs from transformers' 'bert'",
         ),
         ({"model_type": "internlm2", "n_embd": 4096}, "model.hidden_size: missing"),
     ],

@@ -66,9 +66,12 @@ def test_words_of_servers(text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (VLLM + "--swap-space 4", "--swap-space: 4 GiB of host memory for each GPU"),
-        (LLAMA + "--cache-ram 4096", "--cache-ram: 4096 MiB of host memory for prompts"),
-        (LLAMA + "-md Qwen3-0.6B.gguf", "-md: the name of Qwen3-0.6B.gguf says no format; give it with --draft-quant"),
+        (VLLM + "--swap-space 4", "--swap-space: 4 GiB of host memory per GPU"),
+        (LLAMA + "--cache-ram 4096", "--cache-ram: 4096 MiB of host memory for the prompt cache"),
+        (
+            LLAMA + "-md Qwen3-0.6B.gguf",
+            "-md: the name Qwen3-0.6B.gguf does not say which format it is; give it with --draft-quant",
+        ),
         (VLLM + "--spec-method dflash --spec-model a/b", "a/b is counted as layers with the model's own widths"),
     ],
 )

@@ -97,7 +97,7 @@ def test_what_is_brought_is_read(text):
 
 SAID = {
     'N=$((ISL*2))\nvllm serve org/m --max-num-batched-tokens "$N"': "$ISL",
-    "llama-server -m my-model.gguf -c 512": "says no format",
+    "llama-server -m my-model.gguf -c 512": "does not say which format it is",
     "trtllm-serve org/m --extra_llm_api_options x.yml": "x.yml is a separate file",
     "swift deploy --model org/m": "supported for `swift deploy`",
     "spec:\n  url: hf://org/m\n  engine: VLLM\n  resourceProfile: google-tpu-v5e-2x2:4\n": "supported: GPUs",

@@ -44,11 +44,13 @@ def test_who_loads_exl3():
              "num_attention_heads": 4, "vocab_size": 512, "tie_word_embeddings": False,
              "quantization_config": {"quant_method": "exl3", "bits": 4, "head_bits": 6}}  # fmt: skip
     for engine in ("vllm", "sglang", "llama.cpp", "tgi"):
-        with pytest.raises(UnsupportedError, match="found exl3, which .* does not load; TabbyAPI and ExLlamaV3 do"):
+        with pytest.raises(
+            UnsupportedError, match="found exl3, which .* does not load; TabbyAPI and ExLlamaV3 load it"
+        ):
             estimate(Config.from_dict({"model": llama, "engine": {"type": engine}}))
     assert estimate(Config.from_dict({"model": llama, "engine": {"type": "transformers"}})).ledger.sum("weights")
     tied = {**llama, "tie_word_embeddings": True}
-    with pytest.raises(UnsupportedError, match="EXL3 of tied embeddings"):
+    with pytest.raises(UnsupportedError, match="EXL3 with tied embeddings"):
         estimate(Config.from_dict({"model": tied, "engine": {"type": "transformers"}}))
     with pytest.raises(ConfigError, match="expected a number from 1 to 8, found None"):
         own_format({"quantization_config": {"quant_method": "exl3"}})

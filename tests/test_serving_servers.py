@@ -370,6 +370,6 @@ def test_data_parallel_attention_is_refused():
         "inference": {"max_model_len": 512},
     }
     with pytest.raises(
-        ConfigError, match="enable_dp_attention: found true, which is not yet supported; allowed: false"
+        ConfigError, match="enable_dp_attention: found true, which is not supported yet; allowed: false"
     ):
         estimate(job)

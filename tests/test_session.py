@@ -255,7 +255,8 @@ def test_wrong_fields_are_said_with_a_fix():
         ("hardware.accelerator", "4090", "rtx-4090"),
         ("hardware.accelerator", "GeForce RTX 4090", "rtx-4090"),
         ("hardware.accelerator", "NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
-        ("hardware.accelerator", "H100 80GB", ["h100-sxm-80gb", "h100-pcie-80gb"]),
+        ("hardware.accelerator", "H100 80GB", "h100-sxm-80gb"),
+        ("hardware.accelerator", "V100", ["v100-sxm2-16gb", "v100-sxm2-32gb"]),
         ("hardware.accelerator", "A100", ["a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-40gb", "a100-pcie-80gb"]),
     ],
 )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from memcore.config.kinds import ShortName
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import Problem
-from memcore.messages import filled, joined
+from memcore.messages import Message, filled, joined
 
 WITH_OWN_LAYERS_ABSENT = (
     Training.loss_shift,
@@ -56,7 +57,7 @@ class Defaults:
 
     def __init__(self, config: Config) -> None:
         self._values = config.values
-        self.assumptions: list[Assumption] = []
+        self.assumptions: list[Assumption] = [*_short_names(config)]
         self.problems: list[Problem] = []
 
     def given(self, of: Setting[ValueT]) -> ValueT | None:
@@ -88,6 +89,14 @@ class Defaults:
             value = self.given(path)
             if value is True or value not in (None, False, 0, 1):
                 self.refuse(path, "found {!r}, which is not supported yet with {}; leave it out", value, engine)
+
+
+def _short_names(config: Config) -> Iterator[Assumption]:
+    """Yield what was taken for names that several rows of a catalog have."""
+    for path, value in config.values.items():
+        if isinstance(value, ShortName):
+            reason = Message("the usual meaning of this name; others: {}", joined(", ", value.others))
+            yield Assumption(path, str(value), reason, notable=True)
 
 
 @lru_cache(maxsize=64)

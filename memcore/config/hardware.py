@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memcore.config.kinds import Integer, Listed, Number, Text
 from memcore.config.schema import Section, setting
-from memcore.hardware import ACCELERATORS, SPELLINGS
+from memcore.hardware import ACCELERATORS, SPELLINGS, usual_board
 from memcore.limits import GPUS
 from memcore.registry import TRAINERS
 
@@ -13,7 +13,7 @@ class Hardware(Section, path="hardware"):
     """What the job runs on."""
 
     accelerator = setting(
-        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}, SPELLINGS),
+        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}, SPELLINGS, usual_board),
         "Accelerator",
         "GPU model, by its id in the catalog.",
         flag="accelerator",

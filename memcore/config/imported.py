@@ -295,7 +295,7 @@ def _mixture(model: Mapping[str, Any], experts: Mapping[str, Any], notes: list[s
     count, chosen = experts["num_experts"] or 8, experts["top_k"] or 2
     shared = experts["shared_expert_intermediate_size"]
     counted = shown(model.get("num_parameters")).strip("'")
-    stated = Message("; {} is what the file states", counted) if "num_parameters" in model else ""
+    stated = Message("; the file states {}", counted) if "num_parameters" in model else ""
     notes.append(
         Message("model: mixture of experts with equal numbers of key and query heads, counted from its sizes{}", stated)
     )

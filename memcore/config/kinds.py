@@ -7,7 +7,7 @@ is allowed. `spell` is the inverse of `parse`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -32,9 +32,8 @@ class Choices(ValueError):
 class Unlisted(Choices):
     """Not in a catalog."""
 
-    def __init__(self, found: object, catalog: str, known: Iterable[str]) -> None:
+    def __init__(self, found: object, catalog: str, known: Iterable[str], meant: Sequence[str] = ()) -> None:
         names = tuple(known)
-        meant = meaning(found, names) if isinstance(found, str) else ()
         several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
         ValueError.__init__(
             self,
@@ -334,6 +333,17 @@ class Names:
 _NAME = re.compile(rf"[\w.-]{{1,{limits.NAME_LENGTH}}}")
 
 
+class ShortName(str):
+    """A row's id that was given by a short name, which others may have, too."""
+
+    __slots__ = ("others",)
+    others: tuple[str, ...]
+
+
+def _no_usual(meant: Sequence[str]) -> str | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Listed(Plain):
     """A row of a catalog by its id; too many to list in a message."""
@@ -342,14 +352,21 @@ class Listed(Plain):
     titles: Mapping[str, str]
     spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """How else people write each; what can mean one row only is taken."""
+    usual: Callable[[Sequence[str]], str | None] = _no_usual
+    """Which of several rows a short name usually means; None if there is no such row."""
 
     def check(self, value: object) -> str:
         if isinstance(value, str) and value in self.titles:
             return value
         meant = meaning(value, self.spellings) if isinstance(value, str) else []
-        if len(meant) != 1:
-            raise Unlisted(value, self.catalog, self.titles)
-        return meant[0]
+        if len(meant) == 1:
+            return meant[0]
+        usual = self.usual(meant)
+        if usual is None:
+            raise Unlisted(value, self.catalog, self.titles, meant)
+        found = ShortName(usual)
+        found.others = tuple(each for each in meant if each != usual)
+        return found
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())

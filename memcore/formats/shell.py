@@ -328,7 +328,7 @@ class _Script:
         found = self._filled()
         self.filled += len(found)
         if self.filled > VARIABLES_LENGTH:
-            raise ValueError("Its variables expand without end")
+            raise ValueError("Its variables expand endlessly")
         return found
 
     def _filled(self) -> str:
@@ -493,7 +493,7 @@ class _Script:
         before = self.variables.get(name, "") if more else ""
         self.filled += len(before)
         if self.filled > VARIABLES_LENGTH:
-            raise ValueError("Its variables expand without end")
+            raise ValueError("Its variables expand endlessly")
         if self.cases:
             known = self.cases[-1][1].setdefault(name, {self.variables[name]} if name in self.variables else set())
             known.add(before + value)

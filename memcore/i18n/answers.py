@@ -113,7 +113,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "Nothing significant.": "没有重要的假设。",
     "Change": "改动",
     "Saves": "节省",
-    "Then fits": "之后能否放下",
+    "Then fits": "能否放下",
     "Time": "时间",
     "How": "做法",
     # Parts of memory

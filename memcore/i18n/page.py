@@ -17,6 +17,7 @@ from memcore.i18n.help import HELP_IN_CHINESE
 from memcore.i18n.labels import WORDS_OF_LABELS
 from memcore.i18n.logs import WORDS_OF_LOGS
 from memcore.i18n.serving import WORDS_OF_SERVING
+from memcore.i18n.spacing import filled
 from memcore.i18n.timeline import WORDS_OF_TIMELINE
 from memcore.i18n.waiting import WORDS_OF_WAITING
 from memcore.i18n.ways import WORDS_OF_WAYS
@@ -47,8 +48,9 @@ def say(key: str, /, **values: object) -> str:
     'Cancel'
     """
     english, chinese = WORDS[key]
-    text = chinese if _LANGUAGE.get() == "zh" else english
-    return text.format(**values) if values else text
+    if _LANGUAGE.get() == "zh":
+        return filled(chinese, values) if values else chinese
+    return english.format(**values) if values else english
 
 
 def label(path: str, english: str) -> str:
@@ -362,7 +364,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "group-Parallelism": ("Parallelism", "并行"),
     "group-Engine": ("Engine", "引擎"),
     "group-Hardware": ("Hardware", "硬件"),
-    "group-Model": ("Own model", "自定义模型"),
+    "group-Model": ("Custom model", "自定义模型"),
     "default": ("default: {value}", "默认：{value}"),
     "unset": ("not set", "未设置"),
     "yes": ("yes", "是"),
@@ -407,6 +409,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "and-comma": (", ", "、"),
     "reset-done": ("Everything is reset. Undo takes it back.", "已全部重置，可撤销。"),
     "stop": ("{text}.", "{text}。"),
+    "taken-as": ("Taken as {value}. Or:", "按 {value} 计算，也可选："),
     "which-of": ("Which {text}?", "是哪一个 {text}？"),
     "outdated": (
         "The answer below is for the job before your last edit.",
@@ -449,7 +452,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "setting": ("Setting", "设置"),
     "shortcuts": ("Single-key shortcuts", "单键快捷键"),
     "key-help": ("show shortcuts", "本表"),
-    "key-model": ("to the model", "跳到模型"),
+    "key-model": ("go to the model", "跳到模型"),
     "key-part": ("next component", "下一个组成部分"),
     "key-step": ("increase or decrease a number", "增减数值"),
     "key-explain": ("explain a component", "解释组成部分"),

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.engine_texts import words
+from memcore.i18n.spacing import is_chinese, together
 from memcore.messages import Message
 
 _WORDS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", ": ": "："}
@@ -103,7 +104,7 @@ def _plain(text: str) -> str | None:
     if row is not None:
         return row
     has_words = any(each.isascii() and each.islower() and each.replace("-", "").isalpha() for each in text.split())
-    return _rows().get(text) if has_words else None
+    return _rows().get(text) if has_words and not any(map(is_chinese, text)) else None
 
 
 def in_chinese(said: str, *, names: bool = False) -> str:
@@ -136,8 +137,10 @@ def _filled(piece: Piece, values: Iterator[object], *, names: bool) -> str:
     if row is None:
         return _between(piece, [_value(*each, names=True) for each in own], {})
     given = dict(zip(row[0], own, strict=True))
-    return "".join(
-        text + ("" if name is None else _value(*given[name], names=spec == "s")) for text, name, spec, _ in row[1]
+    return together(
+        part
+        for text, name, spec, _ in row[1]
+        for part in (text, "" if name is None else _value(*given[name], names=spec == "s"))
     )
 
 

@@ -174,7 +174,8 @@ class Rank:
         if not found:
             raise UnsupportedError(
                 Parallelism.pipeline_parallel_size,
-                "a {} pipeline alternates forward and backward passes, so no moment is the end of all forward passes",
+                "a {} pipeline alternates forward and backward passes, "
+                "so its forward passes do not all end at one moment",
                 self.name,
             )
         return self.moments[found[-1] - 1].end

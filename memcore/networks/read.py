@@ -110,7 +110,8 @@ def _check_class(config: Mapping[str, object]) -> None:
     if _DRAFT.search(name):
         raise ConfigError.at(
             "model.architectures",
-            "found {!r}, a draft for another model's tokens; give that model, and the draft as speculative decoding",
+            "found {!r}, a draft model for speculative decoding; "
+            "give the model that it drafts for, and this one as its draft model",
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())
@@ -118,7 +119,7 @@ def _check_class(config: Mapping[str, object]) -> None:
     if own and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
         raise ConfigError.at(
             "model.architectures",
-            "found {!r}, whose code comes with its checkpoint and is another network than transformers' {!r}",
+            "found {!r}, whose code comes with its checkpoint and differs from transformers' {!r}",
             name,
             model_type,
         )

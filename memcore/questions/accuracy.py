@@ -216,8 +216,10 @@ class Report:
 
     def to_text(self) -> str:
         """What `memcore accuracy` prints."""
-        lines = table([("case", "measured", "predicted", "error"), *_rows(self.results)], right=(1, 2, 3))
-        lines += ["", *table([_HEAD, *map(_cells, self.groups())], right=range(3, 10))]
+        rows = [("case", "measured", "predicted", "error"), *_rows(self.results)]
+        lines = table(((*row[1:], row[0]) for row in rows), right=(0, 1, 2))
+        groups = [_HEAD, *map(_cells, self.groups())]
+        lines += ["", *table(((*row[3:], *row[:3]) for row in groups), right=range(7))]
         right, named = self.phases()
         if named:
             lines += ["", f"phase of the peak: right in {right} of {named} cases"]

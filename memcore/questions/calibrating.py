@@ -122,7 +122,7 @@ class Calibration:
 
 
 def calibrate(config: Config | Mapping[str, object], logs: Sequence[str]) -> Calibration:
-    """Find the rates of the cost model with which a training job takes as long as its logs state.
+    """Fit the rates of the cost model to the step times in the logs of a training job.
 
     One factor changes the shares of the GPU's peak that products and attention reach; bandwidths stay as they are.
 
@@ -170,7 +170,7 @@ def _timed(text: str, number: int, job: Job, price: Cost) -> Timed:
             steady = found[1:] if len(found) > 2 else found
             return Timed(tool=meter.tool, steps=len(found), seconds=median(steady), source=meter.source)
     tools = joined(", ", dict.fromkeys(each.tool for each in METERS))
-    message = "log {} has no step time that memcore can read, supported are logs of {}"
+    message = "log {} has no step time that memcore can read (it reads logs of {})"
     raise ConfigError.at("LOG", message, number, tools)
 
 

@@ -70,6 +70,8 @@ def _reason(found: ServingEstimate) -> str:
     if pool is None or pool.capacity is None:
         cache = format_bytes(found.ledger.sum("KV cache", "recurrent states"))
         return say("serves-caches", weights=weights, cache=cache)
+    if not pool.capacity:
+        return say("serves-pool-none", weights=weights)
     return say(
         "serves-pool",
         weights=weights,

@@ -214,7 +214,7 @@ def _transferred(normalized: dict[str, Any]) -> tuple[dict[str, Any], list[Messa
         normalized[_BACKEND] = backend
     swapped = normalized.pop(_SWAP, None)
     if swapped not in (None, 0):
-        notes.append(Message("{}: {} GiB of host memory for each GPU, none of its own", _SWAP, swapped))
+        notes.append(Message("{}: {} GiB of host memory per GPU, no GPU memory", _SWAP, swapped))
     return normalized, notes
 
 

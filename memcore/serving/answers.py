@@ -214,7 +214,7 @@ def sleep_phases(found: ServingEstimate) -> list[SleepPhase]:
         return SleepPhase(name, held, None if capacity is None else capacity - held, why)
 
     return [
-        phase("generating", ledger.total, "the server has its whole budget"),
+        phase("generating", ledger.total, "the server keeps its whole budget"),
         phase("asleep, level 1", stays, "weights move to host memory, and the cache is dropped"),
         phase("asleep, level 2", stays, "weights and cache are dropped; new weights are loaded on waking up"),
         phase(

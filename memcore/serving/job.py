@@ -316,11 +316,11 @@ def _basics(
     if stored is not None and stored.method == "exl3" and not server.loads_exl3:
         raise UnsupportedError(
             "model.quantization_config.quant_method",
-            "found exl3, which {} does not load; TabbyAPI and ExLlamaV3 do, and are not supported yet",
+            "found exl3, which {} does not load; TabbyAPI and ExLlamaV3 load it, but are not supported yet",
             server.title,
         )
     if stored is not None and stored.method == "exl3" and model.network.embedding_and_head.tied:
-        raise UnsupportedError("model.tie_word_embeddings", "EXL3 of tied embeddings is not supported yet")
+        raise UnsupportedError("model.tie_word_embeddings", "EXL3 with tied embeddings is not supported yet")
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
@@ -380,7 +380,9 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, 
     reason = "the checkpoint has layers for it" if usual == "mtp" else None
     method = read.take(Inference.speculative_method, usual, reason)
     if method == "draft" and draft is None:
-        read.refuse(Inference.draft_model, "found none, but {} is draft; name a model", Inference.speculative_method)
+        read.refuse(
+            Inference.draft_model, "found no draft model, but {} is draft; name a model", Inference.speculative_method
+        )
     if knows is not None and method not in knows:
         raise UnsupportedError(
             Inference.speculative_method,
@@ -412,7 +414,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     if name is None and named is not None and (own is None or own.format.name != named):
         name = read.take(Inference.quantization, named, "by the repository's name")
     if name is None and own is None and family in _NATIVE:
-        name = read.take(Inference.quantization, _NATIVE[family], "as published for this family")
+        name = read.take(Inference.quantization, _NATIVE[family], "as published checkpoints of this family")
     if name is None and own is not None and served.name:
         read.assumptions.append(
             Assumption("model.quantization_config", own.format.name, "as the checkpoint is published", True)

@@ -84,10 +84,10 @@ def _read(key: str, option: str, value: str) -> Any:
             return _between(float(value))
         number = int(value)
     except (KeyError, ValueError):
-        raise ConfigError.at(name, "found {}:{}, which PyTorch does not take", option, value) from None
+        raise ConfigError.at(name, "found {}:{}, which PyTorch does not accept", option, value) from None
     too_small = option == "max_split_size_mb" and number < _SMALLEST_SPLIT
     if too_small or (option == "roundup_power2_divisions" and (number < 1 or number & (number - 1))):
-        raise ConfigError.at(name, "found {}:{}, which PyTorch does not take", option, value)
+        raise ConfigError.at(name, "found {}:{}, which PyTorch does not accept", option, value)
     return number
 
 

@@ -318,10 +318,10 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 
 _COMPOSED: Mapping[str, str] = {
-    "defaults": "Hydra composes these files into one; pass what it makes of them (`python SCRIPT --cfg job`)",
-    "model.class_path": "a class of Lightning's says nothing of its network; describe the job with --model and --seq",
-    "trainer.devices": "Lightning's trainer says nothing of the network; describe the job with --model and --seq",
-    "trainer.strategy": "Lightning's trainer says nothing of the network; describe the job with --model and --seq",
+    "defaults": "Hydra composes these files into one; pass the composed config (`python SCRIPT --cfg job`)",
+    "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",
+    "trainer.devices": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",
+    "trainer.strategy": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",
 }
 """Keys of Hydra's and Lightning's files, which leave the job to Python, and what to do instead."""
 

@@ -137,7 +137,7 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
         return None
     if layers % (each * stages):
         raise ConfigError.at(
-            tool.per_chunk, "found {}: times {} stages, it does not divide {} layers", each, stages, layers
+            tool.per_chunk, "found {}, which times {} stages does not divide the {} layers", each, stages, layers
         )
     return layers // (each * stages)
 

@@ -405,7 +405,7 @@ def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
 _OF_PREFERENCES = ("pref_loss", "pref_beta", "pref_ftx", "simpo_gamma", "dpo_label_smoothing", "ld_alpha")
 """What only v1/trainers/dpo_trainer.py reads."""
 _SUPERVISED = (
-    "the method stands in the command alone; `llamafactory-cli sft` is assumed, while `dpo` and `rm` take more memory"
+    "only the command names the method; `llamafactory-cli sft` is assumed, while `dpo` and `rm` take more memory"
 )
 
 
@@ -679,7 +679,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     normalized, notes = dict(normalized), (*first, *notes, *learnt)
     if "lora_rank" in own and not _SWITCHES & set(own):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
-        notes = (*notes, "lora_rank is given without a switch: an adapter is assumed")
+        notes = (*notes, "lora_rank is given, but nothing turns the adapter on: an adapter is assumed")
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")

@@ -171,9 +171,9 @@ SWIFT_KEYS = (*_CONSUMED, "sleep_level", "ref_model", "vllm_max_model_len", "off
 
 
 _RANKED: Mapping[str, str] = {
-    "embedding": "a row is counted as two sequences, an anchor with one positive",
-    "reranker": "a row is counted as two sequences, the query's with one document",
-    "generative_reranker": "a row is counted as two sequences, the query's with one document",
+    "embedding": "each row is counted as two sequences: the anchor and one positive",
+    "reranker": "each row is counted as two sequences: the query and one document",
+    "generative_reranker": "each row is counted as two sequences: the query and one document",
 }
 """Tasks of models that compare texts, of which a step has pairs and a result for each (ms-swift 4.5, model/patcher.py,
 `patch_output_normalizer`; model/register.py, `_patch_generative_reranker`: two logits at the last token)."""

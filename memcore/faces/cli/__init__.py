@@ -13,8 +13,9 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import NamedTuple
 
+from memcore.columns import fitted
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json
+from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json, width
 from memcore.version import __version__
 
 
@@ -122,33 +123,20 @@ def _run(given: Sequence[str]) -> int:
     raise AssertionError  # the overview knows no other command
 
 
-_READ = (
-    "estimate",
-    "quick",
-    "explain",
-    "advise",
-    "solve",
-    "check",
-    "reconcile",
-    "accuracy",
-    "formulas",
-    "model",
-    "gpus",
-)
-"""Commands whose answers are read, not copied: a terminal shows them with their columns kept."""
+_COPIED = ("plan", "url", "convert", "completion", "calibrate")
+"""Commands whose answers have lines to copy, which stay whole; `plan` breaks its other lines."""
 
 
 @contextmanager
 def _fitting(name: str, options: Namespace) -> Iterator[None]:
-    """Break long lines of an answer where a terminal ends."""
-    if options.json or name not in _READ or not sys.stdout.isatty():
+    """Break long lines of an answer where a terminal ends, in a pipe after 80 characters."""
+    given = vars(options)
+    if options.json or name in _COPIED or given.get("csv") or given.get("format") == "github":
         yield
         return
-    from shutil import get_terminal_size  # noqa: PLC0415 - a pipe is as wide as it has to be
+    from memcore.faces.cli.terminal import Fitted  # noqa: PLC0415 - of what is read
 
-    from memcore.faces.cli.terminal import Fitted  # noqa: PLC0415
-
-    terminal = Fitted(sys.stdout, max(get_terminal_size().columns, 40))
+    terminal = Fitted(sys.stdout, width())
     with redirect_stdout(terminal):
         yield
     terminal.flush()
@@ -177,5 +165,6 @@ def _refuse(error: MemcoreError, *, as_json: bool) -> int:
         print_json({"problems": found})
     else:
         for each in problems:
-            print(f"error: {each}", file=sys.stderr)
+            lines = fitted(f"error: {each}", width()) if sys.stderr.isatty() else [f"error: {each}"]
+            print(*lines, sep="\n", file=sys.stderr)
     return BAD_INPUT

@@ -83,12 +83,16 @@ def _picture(found: Estimate | ServingEstimate) -> list[str]:
 def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     from memcore.questions.quick import MEMORY  # noqa: PLC0415 - of this command alone
 
-    parser.add_argument("size", metavar="SIZE", help="parameters: 7 and 7e9 are 7 billion; or such as 350M")
-    parser.add_argument("--gpus", type=count, default=1, metavar="N", help="GPUs of the whole job (default: 1)")
-    parser.add_argument("--engine", metavar="NAME", help="as engine.type (default: fsdp on several GPUs)")
+    parser.add_argument(
+        "size", metavar="SIZE", help="number of parameters: 7, 7B or 7e9 is 7 billion, 350M is 350 million"
+    )
+    parser.add_argument("--gpus", type=count, default=1, metavar="N", help="total number of GPUs (default: 1)")
+    parser.add_argument(
+        "--engine", metavar="NAME", help="engine, as for --engine of estimate (default: fsdp on several GPUs)"
+    )
     parser.add_argument("--dtype", default="bf16", metavar="NAME", help="fp32, fp16 or bf16 (default: bf16)")
     parser.add_argument(
-        "--gpu-mem", type=float, default=MEMORY, metavar="GIB", help=f"GiB of a GPU (default: {MEMORY})"
+        "--gpu-mem", type=float, default=MEMORY, metavar="GIB", help=f"memory per GPU in GiB (default: {MEMORY})"
     )
 
 

@@ -20,7 +20,7 @@ def add_assumptions(parser: argparse.ArgumentParser) -> None:
     """Add the flag that sets inputs of the cost model; `dict(options.assume)` has them by name."""
     parser.add_argument(
         "--assume", action="append", default=[], type=_assumption, metavar="NAME=VALUE",
-        help=f"of the cost model: {', '.join(_INPUTS)}",
+        help=f"input of the cost model; may be repeated: {', '.join(_INPUTS)}",
     )  # fmt: skip
 
 

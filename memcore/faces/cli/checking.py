@@ -43,7 +43,9 @@ class Checked(NamedTuple):
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    parser.add_argument("--together", action="store_true", help="all files are one job; default: a job each")
+    parser.add_argument(
+        "--together", action="store_true", help="the files describe one job (default: one job per file)"
+    )
     parser.add_argument("--strict", action="store_true", help="fail too if only part of the range fits")
     parser.add_argument(
         "--headroom", type=_percent, default=0.0, metavar="PERCENT", help="memory that must stay free (default: 0)"

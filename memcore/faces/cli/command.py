@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import wrap
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+from memcore.columns import WIDTH
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
 
@@ -50,6 +52,16 @@ class Wide(argparse.HelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=29)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Return lines of help without breaking names at their hyphens."""
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = wrap(
+            " ".join(text.split()), width, break_on_hyphens=False, initial_indent=indent, subsequent_indent=indent
+        )
+        return "\n".join(lines)
 
 
 def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -110,6 +122,13 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     from memcore import escaping  # noqa: PLC0415 - most commands print text
 
     sys.stdout.writelines(escaping.csv_line(row) for row in [columns, *rows])
+
+
+def width() -> int:
+    """Characters of a line: the terminal's, at least 40, or 80 in a pipe; COLUMNS overrides both."""
+    from shutil import get_terminal_size  # noqa: PLC0415 - only answers have lines
+
+    return max(get_terminal_size((WIDTH, 24)).columns, 40)
 
 
 def no_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:

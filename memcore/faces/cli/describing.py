@@ -53,7 +53,21 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
             groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
     if not whole:
         parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
-        parser.epilog = f"Example: {parser.prog} --model llama-3.1-8b --adapter lora --accelerator rtx-4090"
+        usual = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
+        parser.epilog = f"Example: {parser.prog} {_EXAMPLES.get(parser.prog.rpartition(' ')[2], usual)}"
+
+
+_EXAMPLES: Mapping[str, str] = {
+    "calibrate": "train.yaml train.log",
+    "check": "configs/*.yaml --accelerator h100-sxm-80gb",
+    "convert": "train.yaml --to torchtitan",
+    "gpus": "--model qwen3-32b --engine vllm",
+    "plan": "--model llama-3.1-70b --gpus 8 --accelerator h100-sxm-80gb",
+    "reconcile": "train.yaml train.log",
+    "search": "--model llama-3.1-70b --gpus 64 --accelerator h100-sxm-80gb",
+    "solve": "--for seq --model llama-3.1-8b --adapter lora --accelerator rtx-4090",
+}
+"""What follows a command in the example of its help, where the usual flags are none."""
 
 
 def _variable(text: str) -> tuple[str, str]:

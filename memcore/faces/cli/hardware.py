@@ -25,8 +25,13 @@ def _hardware(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
     else:
-        cells = [(each.id, each.name, f"{each.usable / GiB:.2f}", each.source) for each in ACCELERATORS]
-        print("\n".join(table([("id", "name", "usable GiB", "source of the capacity"), *cells], right=(2,))))
+        sources = list(dict.fromkeys(each.source for each in ACCELERATORS))
+        cells = [
+            (each.id, each.name, f"{each.usable / GiB:.2f}", str(sources.index(each.source) + 1))
+            for each in ACCELERATORS
+        ]
+        print("\n".join(table([("id", "name", "usable GiB", "source"), *cells], right=(2, 3))))
+        print("\nSources of the capacity", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n")
     return FITS
 
 

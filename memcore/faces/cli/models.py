@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from memcore.columns import table
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
 from memcore.networks.catalog import MATCHES, find_model, nickname, search
 from memcore.networks.read import known_families
-from memcore.units import format_count
+from memcore.units import format_parameters
+
+_WIDEST = 47
+"""Characters of the first column, so that all fit into 80; a longer name moves its own row only."""
 
 
 def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
@@ -53,8 +55,9 @@ def _models(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
     else:
-        cells = [(row["id"], row["family"], format_count(row["parameters"]), row["hub_id"]) for row in rows]
-        print("\n".join(table([("id", "family", "parameters", "hub id"), *cells], right=(2,))))
+        print(f"{'model, with or without its publisher':<{_WIDEST}}  parameters  family")
+        for row in rows:
+            print(f"{row['hub_id']:<{_WIDEST}}  {format_parameters(row['parameters']):>10}  {row['family']}")
     return FITS
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
 from memcore.questions.planning.bench import HEADROOM
@@ -26,16 +26,22 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--goal", choices=GOALS, default="fine-tune", help="what a training job is for (default: fine-tune)"
     )
     parser.add_argument(
-        "--quality", choices=QUALITIES, default="any", help="what a plan may give up: nothing, little, or any of it"
+        "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
     )
     parser.add_argument(
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
-        help=f"share of each GPU that stays free (default: {HEADROOM})",
+        help=f"fraction of each GPU to leave free (default: {HEADROOM})",
     )  # fmt: skip
-    parser.add_argument("--tokens", type=count, metavar="N", help="tokens to train on, such as 15T: days and GPU-hours")
-    parser.add_argument("--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency")
+    parser.add_argument(
+        "--tokens", type=count, metavar="N", help="tokens to train on, such as 15T; adds days and GPU-hours"
+    )
+    parser.add_argument(
+        "--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
+    )
     add_assumptions(parser)
-    parser.add_argument("--plans", type=count, default=KEEP, metavar="N", help=f"how many plans (default: {KEEP})")
+    parser.add_argument(
+        "--plans", type=count, default=KEEP, metavar="N", help=f"how many plans to show (default: {KEEP})"
+    )
 
 
 def _price(text: str) -> float:
@@ -55,12 +61,10 @@ def _plan(options: argparse.Namespace) -> int:
     )  # fmt: skip
     if options.price is not None and options.tokens is None:
         raise ConfigError.at("--price", "money needs a number of tokens; add --tokens, such as --tokens 300B")
-    render = plans_data if options.json else plans_text
-    answer = render(found, options.tokens, options.price)
-    if isinstance(answer, str):
-        print(answer, end="")
+    if options.json:
+        print_json(plans_data(found, options.tokens, options.price))
     else:
-        print_json(answer)
+        print(plans_text(found, options.tokens, options.price, width()), end="")
     return DOES_NOT_FIT if found.none_because else FITS
 
 

@@ -30,8 +30,8 @@ def _reconcile(options: argparse.Namespace) -> int:
 def _reconcile_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
     parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
-    parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what a number without a name is")
-    parser.add_argument("--case", metavar="FILE", help="write what was measured there, as `memcore accuracy` reads it")
+    parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what an unlabeled number is")
+    parser.add_argument("--case", metavar="FILE", help="save the measurements to FILE, for `memcore accuracy`")
 
 
 COMMANDS: Mapping[str, Command] = {"reconcile": Command(_reconcile_options, _reconcile)}

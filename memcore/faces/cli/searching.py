@@ -13,7 +13,7 @@ from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
 from memcore.hardware import ACCELERATORS
@@ -54,7 +54,7 @@ def _search(options: argparse.Namespace) -> int:
     elif options.csv:
         print_csv(COLUMNS, [list(record(each).values()) for each in last.best])
     else:
-        print(search_text(last, config), end="")
+        print(search_text(last, config, width()), end="")
     return FITS if last.best else DOES_NOT_FIT
 
 
@@ -102,40 +102,46 @@ def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
 
 def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
+    parser.add_argument("--counts", type=counts, metavar="N,N", help="numbers of GPUs to try (default: the config's)")
+    parser.add_argument("--on", metavar="ID,ID", help="accelerators to try, or `all` (default: the config's)")
+    parser.add_argument("--sequences", type=count, metavar="N", help="sequences per optimizer step, over all GPUs")
     parser.add_argument(
-        "--counts", type=counts, metavar="N,N", help="numbers of GPUs that are tried (default: the config's)"
-    )
-    parser.add_argument("--on", metavar="ID,ID", help="accelerators that are tried, or `all` (default: the config's)")
-    parser.add_argument("--sequences", type=count, metavar="N", help="sequences of a step of the whole job")
-    parser.add_argument(
-        "--micro-batches", type=counts, default="1,2,4,8", metavar="N,N", help="sizes that are tried (default: 1,2,4,8)"
+        "--micro-batches",
+        type=counts,
+        default="1,2,4,8",
+        metavar="N,N",
+        help="micro-batch sizes to try (default: 1,2,4,8)",
     )
     parser.add_argument(
         "--schedules",
         default="1f1b",
         metavar="NAME,NAME",
-        help=f"of pipelines in PyTorch that are tried, of {', '.join(SCHEDULES)} (default: 1f1b)",
+        help=f"PyTorch's pipeline schedules to try: {', '.join(SCHEDULES)} (default: 1f1b)",
     )
-    parser.add_argument("--offload", action="store_true", help="try parameters or the optimizer on the host, too")
     parser.add_argument(
-        "--keep", type=count, default=KEEP, metavar="N", help=f"the cheapest that are kept (default: {KEEP})"
+        "--offload", action="store_true", help="also try keeping parameters or the optimizer on the host"
+    )
+    parser.add_argument(
+        "--keep",
+        type=count,
+        default=KEEP,
+        metavar="N",
+        help=f"how many layouts to show, cheapest first (default: {KEEP})",
     )
     parser.add_argument(
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
-        help=f"share of each GPU that stays free, if any layout leaves it (default: {HEADROOM})",
+        help=f"fraction of each GPU to leave free, if a layout can (default: {HEADROOM})",
     )  # fmt: skip
-    parser.add_argument("--every", action="store_true", help="measure every layout, also those that cannot be best")
+    parser.add_argument("--every", action="store_true", help="estimate every layout, even those that cannot be best")
     add_assumptions(parser)
     parser.add_argument(
         "--jobs",
         type=count,
         default=1,
         metavar="N",
-        help="processes that share the work of --every, if it is worth their start (default: 1)",
+        help="processes for --every; a short search uses one (default: 1)",
     )
-    parser.add_argument(
-        "--write", metavar="FILE", help="write measured layouts there as they come (.csv or .jsonl), and resume"
-    )
+    parser.add_argument("--write", metavar="FILE", help="append estimates to FILE (.csv or .jsonl), and resume from it")
     parser.add_argument("--csv", action="store_true", help="print rows for a spreadsheet")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from io import TextIOBase
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from memcore.columns import fitted
 from memcore.serving.presets import question_parts
 from memcore.units import format_bytes
 
@@ -92,40 +91,6 @@ class Fitted(TextIOBase):
         self.stream.write(self.open)
         self.open = ""
         self.stream.flush()
-
-
-_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
-"""What separates columns."""
-
-
-def fitted(line: str, width: int) -> list[str]:
-    """Return a line in pieces of at most a width, those after the first below the line's last column.
-
-    A line with colours is a picture, which has its own width.
-
-    >>> fitted("  Saving   15.0 GiB  the tensors of one file", 34)
-    ['  Saving   15.0 GiB  the tensors', '                     of one file']
-    """
-    if len(line) <= width or "\033" in line:
-        return [line]
-    gaps, leading = list(_GAP.finditer(line)), len(line) - len(line.lstrip())
-    near = [each.end() for each in gaps if each.end() <= width * 2 // 3]
-    if near or not gaps:
-        return _wrapped(line, width, near[-1] if near else leading + 2 * bool(leading))
-    indent = leading + 4
-    return [line[: gaps[0].start()], *_wrapped(" " * indent + line[gaps[0].end() :], width, indent)]
-
-
-def _wrapped(line: str, width: int, indent: int) -> list[str]:
-    return textwrap.wrap(
-        line.lstrip(),
-        width,
-        initial_indent=line[: len(line) - len(line.lstrip())],
-        subsequent_indent=" " * indent,
-        replace_whitespace=False,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def training_picture(found: Estimate, style: Style) -> list[str]:

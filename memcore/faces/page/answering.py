@@ -8,6 +8,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.kinds import ShortName
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
@@ -205,10 +206,19 @@ def _fix(path: str, value: str, text: str) -> str:
     )
 
 
+def _taken(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield what a short name was taken for, by its setting, with a button for each other meaning."""
+    for path, value in config.values.items():
+        if isinstance(value, ShortName):
+            others = " ".join(_fix(path, each, titled(path, each)) for each in value.others)
+            yield path, f'<span class="note">{escape(say("taken-as", value=titled(path, value)))}</span> {others}'
+
+
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
     """Return what changed of the fields: which apply, what is taken for empty ones, whose value it is."""
     patches = {PASTED: {"error": ""}}
     called = shown_names(session.config, engine) if session.config else {}
+    taken = dict(_taken(session.config)) if session.config else {}
     for path in SETTINGS:
         text, default = session.form.texts.get(path, ""), defaults.get(path, "")
         now: Patch = {
@@ -217,7 +227,7 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
             "origin": origin(session, path),
             "flag": called.get(path, ""),
             "error": "",
-            "note": "",
+            "note": taken.get(path, ""),
         }
         before = session.fields.get(path, {})
         if before != now:

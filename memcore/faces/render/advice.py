@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from memcore.columns import table
+from memcore.columns import WIDTH, fitted, flowed, table
 from memcore.faces.render.text import section
 from memcore.i18n.page import say, translated
 from memcore.questions.advising.advise import Advice, Advised
@@ -22,23 +22,29 @@ _SERVED = "Saves: room gained for the KV cache. Time: GPU-seconds per generated 
 _FITS = {True: "yes", False: "no", None: "-"}
 
 
-def advice_text(found: Advised) -> str:
+def advice_text(found: Advised, width: int = WIDTH) -> str:
     """Return what `memcore advise` prints: what saves, what does not and why, and the ladder."""
     server = isinstance(found.estimate, ServingEstimate)
     said = serving_verdict(found.estimate) if isinstance(found.estimate, ServingEstimate) else verdict(found.estimate)
     lines = [said.headline, said.reason, ""]
     if found.saving:
-        heading = ("saves", "then fits", "time", "change", "how")
-        rows = [(*_numbers(each), each.title, "  ".join(each.flags)) for each in found.saving]
+        heading = ("saves", "then fits", "time", "change")
+        rows = [(*_numbers(each), each.title) for each in found.saving]
         lines += section("What saves memory, best first", table([heading, *rows], right=(0, 2)))
-        reasons = [(each.title, f"{KINDS[each.kind]}: {each.reason}") for each in found.saving]
-        lines += section("What it costs", table(reasons))
+        lines += section("Cost and flags", [*_how(found, width - 2)])
     if found.useless:
         lines += section("Saves nothing here", table([(each.title, each.because or "") for each in found.useless]))
     if found.ladder:
         lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
     lines.append(_SERVED if server else _TRAINED)
     return "\n".join(lines) + "\n"
+
+
+def _how(found: Advised, width: int) -> Iterator[str]:
+    for each in found.saving:
+        yield each.title
+        yield from fitted(f"    {KINDS[each.kind]}: {each.reason}", width)
+        yield from flowed(each.flags, width, 4)
 
 
 def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:

@@ -76,7 +76,8 @@ def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: i
     first, last = points[0].value, points[-1].value
     top = 1.08 * max(points[-1].high, points[0].high, capacity or 0)
     if capacity:
-        top = min(top, 3 * capacity)
+        asked = next((each.expected for each in points if each.value == here), 0)
+        top = min(top, max(3 * capacity, 1.08 * asked))
 
     def across(value: float) -> float:
         return _LEFT + (_RIGHT - _LEFT) * log2(value / first) / log2(last / first)

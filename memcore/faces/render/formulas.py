@@ -30,8 +30,8 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
 
 def comparison_text(found: Comparison) -> str:
     """Return what `memcore formulas` prints."""
-    rows = [("", "weights, gradients, optimizer", "activations", "total"), *_rows(found)]
-    lines = [*table(rows, right=(1, 2, 3)), ""]
+    rows = [("states", "activations", "total", ""), *_rows(found)]
+    lines = [*table(rows, right=(0, 1, 2)), "", "States: weights, gradients and optimizer states.", ""]
     if found.refused:
         lines += [f"memcore has no answer of its own: {found.refused}", ""]
     for each in found.answers:
@@ -71,8 +71,8 @@ def _wrapped(text: str, indent: str) -> list[str]:
 def _rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
     if found.estimate is not None and found.held is not None:
         peak = found.estimate.allocated.expected
-        yield "memcore", format_bytes(found.held), format_bytes(peak - found.held), format_bytes(peak)
+        yield format_bytes(found.held), format_bytes(peak - found.held), format_bytes(peak), "memcore"
     for each in found.answers:
         activation = "not reported" if each.activation is None else format_bytes(round(each.activation))
         weights, total = round(each.weight_and_optimizer), round(each.total)
-        yield each.title, format_bytes(weights), activation, format_bytes(total)
+        yield format_bytes(weights), activation, format_bytes(total), each.title

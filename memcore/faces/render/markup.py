@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -11,12 +12,38 @@ from memcore.units import format_bytes, format_count
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; cells are markup already, the first of a row is its heading."""
-    heads = "".join(f'<th scope="col">{escape(translated(each))}</th>' for each in head)
+    every = [tuple(row) for row in rows]
+    right = numeric(every)
+    heads = "".join(
+        f'<th scope="col"{_NUMBER * (number in right)}>{escape(translated(each))}</th>'
+        for number, each in enumerate(head)
+    )
     body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
+        f'<tr><th scope="row">{row[0]}</th>'
+        + "".join(f"<td{_NUMBER * (number in right)}>{cell}</td>" for number, cell in enumerate(row[1:], 1))
+        + "</tr>"
+        for row in every
     )
     title = escape(translated(caption))
     return f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+_NUMBER = ' class="num"'
+_NUMERIC = re.compile(r"(?:<[^>]*>)*(?:[-+−]?[\d.,]+(?: / [\d,]+)?(?: ?(?:[GMK]iB|B|%|s|GPUs?))?|-|)(?:<[^>]*>)*")
+
+
+def numeric(rows: Sequence[Sequence[str]]) -> set[int]:
+    """Return the columns, after the first, that have numbers alone: they are flush right.
+
+    >>> numeric([("a", "1,024", "3 of 4"), ("b", "<span>5 GiB</span>", "6")])
+    {1}
+    """
+    columns = list(zip(*rows, strict=True))
+    return {
+        number
+        for number, column in enumerate(columns)
+        if number and any(column) and all(map(_NUMERIC.fullmatch, column))
+    }
 
 
 def scrolled(title: str, table: str) -> str:
@@ -26,11 +53,14 @@ def scrolled(title: str, table: str) -> str:
 
 def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of results: its rows are sorted by any column at a click, and it can be copied."""
+    every = [tuple(row) for row in rows]
+    right = numeric(every)
     heads = "".join(
-        f'<th scope="col"><button type="button" data-sort="{number}">{escape(translated(each))}</button></th>'
+        f'<th scope="col"{_NUMBER * (number in right)}>'
+        f'<button type="button" data-sort="{number}">{escape(translated(each))}</button></th>'
         for number, each in enumerate(head)
     )
-    plain = html_table(caption, head, rows)
+    plain = html_table(caption, head, every)
     start, end = plain.index("<thead>"), plain.index("</thead>")
     copied = f'<button type="button" class="link" data-copy="table">{escape(say("copy-table"))}</button>'
     return f"{plain[:start]}<thead><tr>{heads}</tr>{plain[end:]}<p>{copied}</p>"

@@ -87,9 +87,11 @@ def model_text(model: Model) -> str:
     """Return what `memcore model` prints."""
     head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
     lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
-    columns = ("layers", "mixer", "feed-forward", "parameters each", "KV/token")
-    rows = [(row.layers, row.mixer, row.ffn, f"{row.parameters:,}", f"{row.cached:,}") for row in layer_rows(model)]
-    lines += section("Layers", table([columns, *rows], right=(3, 4)))
+    columns = ("layers", "parameters each", "KV/token", "mixer; feed-forward")
+    rows = [
+        (row.layers, f"{row.parameters:,}", f"{row.cached:,}", f"{row.mixer}; {row.ffn}") for row in layer_rows(model)
+    ]
+    lines += section("Layers", table([columns, *rows], right=(1, 2)))
     lines += section("Sizes", table(_widths(model), right=(1,)))
     lines += section("Parameters", table(_counts(model), right=(1,)))
     lines += section("While generating", table(_caches(model), right=(1,)))

@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from memcore.columns import table
+from memcore.columns import WIDTH, fitted, table
 from memcore.config.knobs import TIERS
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import span_data, tokens_in_words
 from memcore.questions.planning.budget import Budget
-from memcore.questions.planning.plan import Planned, Proposal
+from memcore.questions.planning.plan import Planned, Proposal, Step
 from memcore.units import format_bytes
 
 
-def plans_text(found: Planned, tokens: int | None = None, price: float | None = None) -> str:
+def plans_text(found: Planned, tokens: int | None = None, price: float | None = None, width: int = WIDTH) -> str:
     """Return what `memcore plan` prints: a line for each plan, then each with its changes and the tool's file.
 
-    With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs.
+    With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs. Lines
+    longer than `width` characters are broken, except those of files and commands.
     """
-    lines = _limit(found)
+    lines = _fitting(_limit(found), width)
     if not found.plans:
         return "\n".join(lines) + "\n"
-    rows = [("plan", "needs", "free", "step", "gives up")]
+    rows = [("", "needs", "free", "step", "plan")]
     rows += [
-        (f"{number}. {each.title}", _needs(each), _free(each), _step(each), TIERS[each.tier])
+        (f"{number}.", format_bytes(each.found.device.expected), format_bytes(each.headroom), _step(each), each.title)
         for number, each in enumerate(found.plans, 1)
     ]
-    lines += table(rows, right=(1, 2, 3))
+    lines += _fitting(table(rows, right=(1, 2, 3)), width)
     for number, each in enumerate(found.plans, 1):
-        lines += ["", f"Plan {number}: {each.title}", *_details(each, tokens, price)]
+        lines += ["", *_fitting([f"Plan {number}: {each.title}", *_details(each, tokens, price)], width)]
+        lines += _exported(each)
     return "\n".join(lines) + "\n"
+
+
+def _fitting(lines: Iterable[str], width: int) -> list[str]:
+    return [piece for line in lines for piece in fitted(line, width)]
 
 
 def plans_brief(found: Planned) -> list[str]:
     """Return what follows an answer that does not fit: a line for each plan, and how to see them whole."""
     if not found.plans:
         return _limit(found)
-    rows = [(f"  {each.title}", format_bytes(each.found.device.expected), TIERS[each.tier]) for each in found.plans]
+    rows = [(format_bytes(each.found.device.expected), TIERS[each.tier], each.title) for each in found.plans]
     return [
         *_limit(found),
         "What fits (`memcore plan` with the same arguments shows the configs)",
-        *table(rows, right=(1,)),
+        *(f"  {line}" for line in table(rows, right=(0,))),
     ]
 
 
@@ -51,21 +57,15 @@ def _limit(found: Planned) -> list[str]:
     return lines if found.plans else [*lines, "Choose more or larger GPUs, or a smaller model."]
 
 
-def _needs(each: Proposal) -> str:
-    device = each.found.device
-    return f"{format_bytes(device.expected)} ({format_bytes(device.low)} to {format_bytes(device.high)})"
-
-
-def _free(each: Proposal) -> str:
-    capacity = each.found.capacity or 1
-    return f"{format_bytes(each.headroom)} ({100 * each.headroom / capacity:.0f} %)"
+def _memory(each: Proposal) -> str:
+    device, capacity = each.found.device, each.found.capacity or 1
+    needs = f"{format_bytes(device.expected)} ({format_bytes(device.low)} to {format_bytes(device.high)})"
+    free = f"{format_bytes(each.headroom)} ({100 * each.headroom / capacity:.0f} %)"
+    return f"  Memory: needs {needs} on each GPU, leaving {free} free."
 
 
 def _step(each: Proposal) -> str:
-    if each.seconds is None:
-        return "-"
-    low, expected, high = each.seconds
-    return f"{expected:.3g} s ({low:.3g} to {high:.3g})"
+    return "-" if each.seconds is None else f"{each.seconds[1]:.3g} s"
 
 
 def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
@@ -75,8 +75,10 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
         yield f"  Speed: {words} tokens/s of each user at {each.speed.length:,} tokens, while no prompt is read."
     if each.seconds is None or each.tokens is None:
         return
-    low, expected, high = (each.tokens / seconds for seconds in reversed(each.seconds))
-    yield f"  Speed: {expected:,.0f} tokens/s ({low:,.0f} to {high:,.0f}) by the cost model."
+    shortest, seconds, longest = each.seconds
+    low, expected, high = (each.tokens / each_one for each_one in (longest, seconds, shortest))
+    yield f"  Speed: {expected:,.0f} tokens/s ({low:,.0f} to {high:,.0f}) by the cost model;"
+    yield f"    {seconds:.3g} s a step ({shortest:.3g} to {longest:.3g})."
     budget = None if tokens is None else each.budget(tokens, price)
     if budget is None:
         return
@@ -93,10 +95,26 @@ def _spread(found: Range) -> str:
 def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
     if not each.safe:
         yield "  Tight: the expected value fits, the high end of the range does not."
+    yield _memory(each)
     yield f"  Quality: {each.quality}."
     yield from _speed(each, tokens, price)
-    rows = [(f"  {step.path}", f"{_said(step.before)} -> {_said(step.after)}", step.why) for step in each.changes]
-    yield from table(rows) if rows else ["  Nothing changes."]
+    yield from _changes(each.changes) if each.changes else ["  Nothing changes."]
+
+
+def _changes(changes: Sequence[Step]) -> Iterator[str]:
+    """Yield each reason once, over the settings that it changes."""
+    yield "  Changes:"
+    for why in dict.fromkeys(each.why for each in changes):
+        yield f"    {why[:1].upper()}{why[1:]}."
+        yield from table(
+            (f"      {each.path}", f"{_said(each.before)} -> {_said(each.after)}")
+            for each in changes
+            if each.why == why
+        )
+
+
+def _exported(each: Proposal) -> Iterator[str]:
+    """Yield the plan as the tools' files and commands, line by line as they are."""
     for tool, text in each.exports.items():
         yield f"  For {tool}:"
         yield from (f"    {line}" for line in text.rstrip().splitlines())

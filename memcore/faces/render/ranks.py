@@ -14,6 +14,8 @@ from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
+_FULL = 80
+"""Percent of a row from which on no number fits behind its bar in a narrow window, so that it stands inside."""
 ROW, TOP, LEFT = 30, 22, 18.0
 """Height of a row and of what stands above them, in pixels; where bars begin, in percent."""
 
@@ -77,7 +79,12 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
         if row.capacity is not None:
             edge = f"{LEFT + row.capacity * scale:.3f}%"
             body.append(f'<line class="capacity" x1="{edge}" x2="{edge}" y1="{y - 3}" y2="{y + ROW - 5}"/>')
-        if start < 86:
+        if start >= _FULL:
+            body.append(
+                f'<text class="inside" x="{start - 1:.3f}%" y="{y + 16}" text-anchor="end">{format_bytes(row.total)}'
+                "</text>"
+            )
+        else:
             body.append(f'<text x="{start + 0.6:.3f}%" y="{y + 16}">{format_bytes(row.total)}</text>')
     height = TOP + ROW * len(every) + 4
     if capacity is not None:

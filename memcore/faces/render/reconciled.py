@@ -21,8 +21,9 @@ _ICONS = {"inside": "✓", "below": "!", "above": "!"}
 
 def reconciled_text(found: Reconciled) -> str:
     """Return what `memcore reconcile` prints."""
-    head = tuple(say(each) for each in _COLUMNS)
-    lines = table([head, *(_cells(row) for row in found.rows)], right=(1, 2, 3))
+    cells = [_cells(row) for row in found.rows]
+    head, *rows = table([[say(each) for each in _COLUMNS[1:]], *(each[1:] for each in cells)], right=(0, 1, 2))
+    lines = [f"  {head}", *(line for each, row in zip(cells, rows, strict=True) for line in (each[0], f"  {row}"))]
     notes = list(_notes(found))
     return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from memcore.columns import table
+from memcore.columns import WIDTH, flowed, table
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -24,8 +24,8 @@ from memcore.units import GiB, format_bytes, format_count
 NOTE = "Cost: relative GPU time per token (roofline estimate, for ranking only)."
 
 
-def search_text(progress: Progress, base: Config) -> str:
-    """Return what `memcore search` prints."""
+def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
+    """Return what `memcore search` prints; flags go on in further lines of `width` characters."""
     counts = (
         f"{format_count(progress.total)} layouts: {format_count(progress.pruned)} ruled out by bounds, "
         f"{format_count(progress.measured)} estimated, {format_count(progress.refused)} not supported."
@@ -35,7 +35,7 @@ def search_text(progress: Progress, base: Config) -> str:
         lines.append("None of them fits.")
     else:
         lines += section("What fits, cheapest first (*: none is better in headroom, cost and GPUs)", _table(progress))
-        lines += section("How, in the same order", _how(progress.best, base))
+        lines += section("How, in the same order", _how(progress.best, base, width - 2))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
     left_out = [(f"all of {title}", why) for title, why in progress.left_out.items()]
     lines += section("Not looked at", table(left_out)) if left_out else []
@@ -43,9 +43,11 @@ def search_text(progress: Progress, base: Config) -> str:
     return "\n".join([*lines, NOTE]) + "\n"
 
 
-def _how(found: Sequence[Found], base: Config) -> list[str]:
-    rows = [(f"{number}.", each.engine, " ".join(flags_of(each, base))) for number, each in enumerate(found, 1)]
-    return table(rows, right=(0,))
+def _how(found: Sequence[Found], base: Config, width: int) -> list[str]:
+    lines = []
+    for number, each in enumerate(found, 1):
+        lines += [f"{number}. {each.engine}: {policy_of(each)}", *flowed(flags_of(each, base), width, 4)]
+    return lines
 
 
 HEADINGS = (
@@ -67,21 +69,24 @@ HEADINGS = (
 
 
 def _table(progress: Progress) -> list[str]:
-    names = _names(progress.best)
-    rows: list[tuple[str, ...]] = [(*names, *HEADINGS)]
-    front = set(map(id, progress.front))
-    for each in progress.best:
-        row = ("*" if id(each) in front else "", *cells(each, progress.best[0]))
-        rows.append((*(str(getattr(each, name) or "") for name in names), *row))
-    shift = len(names)
-    right = [number + shift for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13)]
-    return table(rows, right=right)
+    several = len({each.accelerator for each in progress.best}) > 1
+    front, cheapest = set(map(id, progress.front)), progress.best[0]
+    rows: list[tuple[str, ...]] = [("", *(["accelerator"] if several else []), *_SIZES, "GiB", "left", "cost")]
+    for number, each in enumerate(progress.best, 1):
+        named = [str(each.accelerator or "")] if several else []
+        sizes = dict(zip(HEADINGS[1:], cells(each, cheapest), strict=True))
+        left = "-" if each.headroom is None else f"{each.headroom / GiB:.1f}"
+        mark = "*" if id(each) in front else " "
+        row = (f"{number}.{mark}", *named, *(sizes[name] for name in _SIZES))
+        rows.append((*row, f"{each.allocated / GiB:.1f}", left, sizes["cost"]))
+    columns = [column for column in zip(*rows, strict=True) if column[0] not in _SPLITS or set(column[1:]) != {"1"}]
+    right = [number for number, column in enumerate(columns) if column[0] != "accelerator"]
+    return table(zip(*columns, strict=True), right=right)
 
 
-def _names(found: Sequence[Found]) -> list[str]:
-    """Return what tells the layouts apart before their sizes do: accelerator, engine."""
-    several = len({each.accelerator for each in found}) > 1
-    return ["accelerator"] * several + ["engine"] * any(map(is_open, found))
+_SIZES = ("GPUs", "TP", "PP", "CP", "EP", "shards", "copies", "micro", "accum")
+_SPLITS = ("TP", "PP", "CP", "EP", "copies")
+"""Columns that are left out where every layout has one."""
 
 
 def is_open(found: Found) -> bool:

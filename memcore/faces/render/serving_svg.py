@@ -39,7 +39,7 @@ def serving_bar(found: ServingEstimate) -> str:
     for part in serving_parts(found):
         width = part.size * scale
         name = "" if CLASSES[part.name] == "outside" else translated(part.name)
-        shape = block(CLASSES[part.name], name, start, width)
+        shape = block(CLASSES[part.name], name, start, width, (capacity or 0) * scale)
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     body.append(whisker(device.low * scale, device.high * scale))

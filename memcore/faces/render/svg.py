@@ -84,7 +84,8 @@ def bar(estimate: Estimate) -> str:
     start = 0.0
     for part in parts(estimate):
         width = part.size * scale
-        shape = block(slug(part.name), "" if part.name in TITLES else translated(part.name), start, width)
+        name = "" if part.name in TITLES else translated(part.name)
+        shape = block(slug(part.name), name, start, width, (capacity or 0) * scale)
         body.append(segment(part.name, part.size, device.expected, shape, first=not start))
         start += width
     low, high = device.low * scale, device.high * scale
@@ -95,12 +96,18 @@ def bar(estimate: Estimate) -> str:
     return picture("bar", 104, verdict(estimate).headline, _bar_description(estimate), body)
 
 
-def block(colour: str, text: str, start: float, width: float) -> str:
-    """Return a rectangle of a bar with a text inside, if there is room for it in a narrow window."""
+def block(colour: str, text: str, start: float, width: float, line: float = 0) -> str:
+    """Return a rectangle of a bar with a text inside, if there is room for it in a narrow window.
+
+    The text stands on one side of a line across the bar; all places are in percent.
+    """
     shape = f'<rect class="{colour}" x="{start:.3f}%" y="26" width="{width:.3f}%" height="44"/>'
-    if not text or 0.75 * _wide(text) + 1.5 > width:  # a bar is at least a third wider than the narrowest picture
+    wide = 0.75 * _wide(text) + 1.5  # a bar is at least a third wider than the narrowest picture
+    sides = [(start, line), (line, start + width)] if start < line < start + width else [(start, start + width)]
+    left = next((left for left, right in sides if wide <= right - left), None)
+    if not text or left is None:
         return shape
-    return f'{shape}<text class="inside" x="{start + 1:.3f}%" y="52">{escape(text)}</text>'
+    return f'{shape}<text class="inside" x="{left + 1:.3f}%" y="52">{escape(text)}</text>'
 
 
 def _wide(text: str) -> float:

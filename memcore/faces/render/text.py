@@ -88,7 +88,7 @@ def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
     """Every class of ranks, with where its peak is and why."""
     for rank in estimate.ranks:
         where = f"{PHASES[rank.peak.phase]}, {place(rank.peak.place, rank.job.model)}"
-        words = [where, rank.because, "the most of all" if rank is estimate.rank else ""]
+        words = [where, rank.because, "needs most" if rank is estimate.rank else ""]
         yield rank.name, format_bytes(rank.peak.peak), "; ".join(each for each in words if each)
 
 
@@ -119,7 +119,7 @@ def _narrower(estimate: Estimate) -> Iterator[str]:
     if found is not None:
         low, high = together(tuple(each for each in device.parts if each is not found))
         between = f"{format_bytes(max(device.expected - low, 0))} to {format_bytes(device.expected + high)}"
-        yield f"{found.settled_by} would narrow the range of device most: {between}"
+        yield f"setting {found.settled_by} narrows the range of device most: {between}"
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:

@@ -89,7 +89,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
     "{percent}% compute": "计算量 {percent}%",
-    "{size} GB {words} per step (was {before})": "每步{words} {size} GB（原为 {before} GB）",
+    "{size} GB {words} per step instead of {before} GB": "每步{words} {size} GB，原为 {before} GB",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输参数与梯度",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输键和值",
     "of activations between tensor-parallel ranks": "在张量并行 rank 间传输激活值",
@@ -106,8 +106,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "reserved memory stays the same: the peak is in the {moment}": "分配器占用的显存不减少：峰值在{moment}",
     "{name} fall by {size}": "{name}减少 {size}",
     "the KV cache gets no more room": "KV 缓存的空间没有增加",
-    "room for {count} sequences of {length} tokens (was {before})": (
-        "可容纳 {count} 个 {length} token 的序列（原为 {before} 个）"
+    "sequences of {length} tokens that fit: {count} instead of {before}": (
+        "可容纳的 {length} token 序列：{count} 个（原为 {before} 个）"
     ),
     # Changes of servers
     "A larger fraction of GPU memory": "使用更大比例的显存",
@@ -144,7 +144,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "more users wait for their turn": "更多用户需要排队",
     "prompt plus answer have half the tokens": "提示词与回答的总长度减半",
     # In a tool's words
-    "{value} GPUs in the launcher": "启动器中设 {value} 个 GPU",
+    "GPUs in the launcher: {value}": "启动器中的 GPU 数：{value}",
     "del outputs before loss.backward()": "在 loss.backward() 之前 del outputs",
     "fully_shard(module) instead of DistributedDataParallel": "用 fully_shard(module) 代替 DistributedDataParallel",
     "no model.no_sync() and no set_requires_gradient_sync(False)": (
@@ -183,7 +183,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "servers have no training steps, so the cost model's rates do not apply": (
         "推理服务没有训练步，成本模型的速率不适用"
     ),
-    "log {number} has no step time that memcore can read, supported are logs of {tools}": (
+    "log {number} has no step time that memcore can read (it reads logs of {tools})": (
         "第 {number} 个日志中没有 memcore 能识别的单步时间；能识别的格式来自 {tools}"
     ),
     "searching layouts of {engine} is not supported yet": "暂不支持搜索 {engine} 的并行策略",
@@ -207,7 +207,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "one of {count} stages": "{count} 级之一",
     "log of {tool}": "{tool} 的日志",
     "a number given without a log": "未附日志的数字",
-    "a {name} pipeline alternates forward and backward passes, so no moment is the end of all forward passes": (
+    "a {name} pipeline alternates forward and backward passes, so its forward passes do not all end at one moment": (
         "{name} 流水线交替执行前向与反向，没有所有前向都结束的时刻"
     ),
     "{where}, line {line}": "{where}，第 {line} 行",

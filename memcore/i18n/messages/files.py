@@ -115,10 +115,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{key}: {name} is counted as layers with the model's own widths, as many as published heads have": (
         "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
     ),
-    "{key}: {size} GiB of host memory for each GPU, none of its own": (
-        "{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"
-    ),
-    "{key}: {size} MiB of host memory for prompts, none of the GPU's": (
+    "{key}: {size} GiB of host memory per GPU, no GPU memory": ("{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"),
+    "{key}: {size} MiB of host memory for the prompt cache, no GPU memory": (
         "{key}：{size} MiB 主机内存用于提示词缓存，不占显存"
     ),
     "found in line {line}": "位于第 {line} 行",
@@ -137,12 +135,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a file of {tool} needs {value}": "{tool} 的文件需要 {value}",
     "fsdp_config: {name} is a separate file": "fsdp_config：{name} 是另一个文件",
     "what it says is not read": "未读取其内容",
-    "found {option}:{value}, which PyTorch does not take": "值为 {option}:{value}，PyTorch 不接受",
+    "found {option}:{value}, which PyTorch does not accept": "值为 {option}:{value}，PyTorch 不接受",
     "layers are spread over the GPUs of a process, which is not supported yet": (
         "各层分布在同一进程的多个 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
-    "lora_rank is given without a switch: an adapter is assumed": "给出了 lora_rank 而没有开关：视为使用适配器",
+    "lora_rank is given, but nothing turns the adapter on: an adapter is assumed": (
+        "给出了 lora_rank，但没有开启适配器的选项：视为使用适配器"
+    ),
     "fast_inference: vLLM's cache is not counted": "fast_inference：不计 vLLM 的缓存",
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",
@@ -156,8 +156,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "describe the job with flags and --engine megatron": "请用命令行参数和 --engine megatron 描述任务",
     "supported: 'ulysses'": "支持 'ulysses'",
     "task_type: {task}: {said}": "task_type：{task}：{said}",
-    "a row is counted as two sequences, an anchor with one positive": "每行数据按两条序列计算：锚点与一个正例",
-    "a row is counted as two sequences, the query's with one document": "每行数据按两条序列计算：同一查询各配一篇文档",
+    "each row is counted as two sequences: the anchor and one positive": "每行数据按两条序列计算：锚点与一个正例",
+    "each row is counted as two sequences: the query and one document": "每行数据按两条序列计算：查询与一篇文档",
     "for more, raise the micro-batch size": "更多时请增大微批次",
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
@@ -203,24 +203,22 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "未设置 tokenizer.max_seq_len，序列长度因此取决于数据"
     ),
     "set the length with --seq": "请用 --seq 给出长度",
-    "training a part of a model is not supported for torchtune yet": "torchtune 暂不支持只训练模型的一部分",
+    "training only part of a model is not supported yet for torchtune": "torchtune 暂不支持只训练模型的一部分",
     "known builders are {names}": "已知的构建函数：{names}",
-    "torchao's NF4, whose scales are in 8 bits, is taken as bitsandbytes' with double quantization": (
+    "torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization": (
         "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"
     ),
     "torchtune is supported for full fine-tuning and LoRA": "torchtune 支持全量微调与 LoRA",
-    "what the job leaves open is the default of NeMo's recipe {recipe}": (
-        "任务未写明的部分取 NeMo 配方 {recipe} 的默认值"
-    ),
+    "settings that the job does not give come from NeMo's recipe {recipe}": "任务未给出的设置取自 NeMo 配方 {recipe}",
     "NeMo's recipes: {recipes}": "NeMo 的配方：{recipes}",
     "{kind} of {recipe} is not supported": "不支持 {recipe} 的 {kind}",
     "its recipes: {kinds}": "该配方有：{kinds}",
     "it names the recipe, as in --factory llama3_8b": "它指明配方，例如 --factory llama3_8b",
     "arguments are written NAME=VALUE": "参数写作 NAME=VALUE",
-    "memcore reads values that stand in the script": "memcore 只读取脚本中写明的值",
+    "memcore reads only values written in the script": "memcore 只读取脚本中写明的值",
     "it changes the recipe's network: describe the model with --model": "它会改变配方的网络：请用 --model 描述模型",
     "known classes: {names}": "已知的类：{names}",
-    "the method stands in the command alone": "训练方法只写在命令里",
+    "only the command names the method": "训练方法只写在命令里",
     "`llamafactory-cli sft` is assumed, while `dpo` and `rm` take more memory": (
         "按 `llamafactory-cli sft` 估算，`dpo` 与 `rm` 需要更多显存"
     ),
@@ -228,18 +226,18 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "只有 `llamafactory-cli dpo` 读取它，暂不支持它把一对回答放进同一序列的做法"
     ),
     "Hydra composes these files into one": "Hydra 会把这些文件合成一份",
-    "pass what it makes of them (`python SCRIPT --cfg job`)": "请给出合成后的配置（`python SCRIPT --cfg job`）",
-    "a class of Lightning's says nothing of its network": "Lightning 的类没有说明网络结构",
-    "Lightning's trainer says nothing of the network": "Lightning 的 trainer 没有说明网络结构",
+    "pass the composed config (`python SCRIPT --cfg job`)": "请给出合成后的配置（`python SCRIPT --cfg job`）",
+    "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
+    "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
     "the teacher's weights and logits are not counted yet": "暂未计入教师模型的权重与 logits",
-    "without teacher_model and kd_loss the estimate is of the student alone": (
+    "without teacher_model and kd_loss, only the student is estimated": (
         "去掉 teacher_model 与 kd_loss 后，只估算学生模型"
     ),
     "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet": (
         "伪量化会在每个线性层保留掩码与取整后的副本，暂未计入"
     ),
-    "without quantizer the estimate is of the same run without it": (
+    "without quantizer, the run is estimated without fake quantization": (
         "去掉 quantizer 后，估算的是同一任务不做量化时的显存"
     ),
     "the recipe is not named: a single-device recipe is assumed": "未写明 recipe：按单设备处理",
@@ -262,7 +260,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which {ranks} data-parallel ranks with {each} sequences each do not divide": (
         "值为 {value}，不能被 {ranks} 个数据并行 rank、每个 {each} 条序列整除"
     ),
-    "found {value}: times {stages} stages, it does not divide {layers} layers": (
+    "found {value}, which times {stages} stages does not divide the {layers} layers": (
         "值为 {value}：乘以 {stages} 级后不能整除 {layers} 层"
     ),
     "the number of GPUs is not given": "未说明 GPU 数",
@@ -351,7 +349,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "a mixture of experts needs {names}": "混合专家模型需要 {names:s}",
     "{name}, not quantized": "{name}，未量化",
-    "{count} is what the file states": "文件所写为 {count}",
+    "the file states {count}": "文件所写为 {count}",
     "found {value}, which is not supported": "值为 {value}，不支持",
     "leave it out to run without it": "若不需要它，请去掉此项",
 }

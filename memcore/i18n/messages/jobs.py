@@ -21,7 +21,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "仅适用于 engine.type {engines:s}，当前为 engine.type {engine}"
     ),
     "found {value}, which is not supported yet with {engine}": "值为 {value}，暂不支持与 {engine} 一起使用",
-    "found {value}, which is not yet supported": "值为 {value}，尚不支持",
     "not supported yet with {what}": "暂不支持与 {what} 一起使用",
     "found {value}, which is not divisible by {ranks} ranks": "值为 {value}，不能被 {ranks} 个 rank 整除",
     "found {value}, which does not divide the {ranks} data-parallel ranks": (
@@ -108,7 +107,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "quantized weights are frozen, so nothing is trainable without an adapter: set training.adapter": (
         "量化权重是冻结的，没有适配器就没有可训练参数：请设置 training.adapter"
     ),
-    "the matrices of its layers of kind {kinds} are counted in 16 bits, though bitsandbytes quantizes most of them": (
+    "matrices of its {kinds} layers are counted in 16 bits, although bitsandbytes quantizes most of them": (
         "其 {kinds} 类层的矩阵按 16 位计算，而 bitsandbytes 会量化其中大部分"
     ),
     "FSDP cannot shard bitsandbytes' 8-bit matrices": "FSDP 不能切分 bitsandbytes 的 8 位矩阵",

@@ -36,9 +36,9 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet in a vision tower": "值为 {value}，在视觉塔中暂不支持",
     # CUDA graphs and offloading
     "found modules": "给出了模块",
-    "a CUDA graph of the whole iteration has none": "整个迭代的 CUDA Graph 没有模块",
+    "a CUDA graph of the whole iteration takes no modules": "整个迭代的 CUDA Graph 没有模块",
     "found 'moe_preprocess' without 'moe_router'": "给出 'moe_preprocess' 而没有 'moe_router'",
-    "found 'moe_router' where all of the MoE layer is captured or recomputed": (
+    "found 'moe_router', but the whole MoE layer is captured or recomputed": (
         "给出 'moe_router'，而 MoE 层已整体捕获或重计算"
     ),
     "CUDA graphs of whole MoE layers need engine.moe_pad_expert_input_to_capacity": (
@@ -52,7 +52,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found 'attn_proj' without 'core_attn', whose result it takes": (
         "给出 'attn_proj' 而没有 'core_attn'，前者以后者的结果为输入"
     ),
-    "Megatron-Core does so in its GPT and hybrid models, not in BERT and T5": (
+    "Megatron-Core supports it in GPT and hybrid models, not in BERT and T5": (
         "Megatron-Core 只在 GPT 与混合模型中支持，BERT 和 T5 不支持"
     ),
     "needs {needed}, not {found}": "需要 {needed}，而非 {found}",
@@ -77,7 +77,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "Mamba groups": "Mamba 组",
     "feed-forward columns": "前馈层的列",
     "Megatron-Core's own attention": "Megatron-Core 自己的注意力",
-    "Megatron's is 'vocab-parallel'": "Megatron 使用 'vocab-parallel'",
+    "Megatron uses 'vocab-parallel'": "Megatron 使用 'vocab-parallel'",
     "contradicts training.implementation {value}": "与 training.implementation {value} 矛盾",
     "leaves {layers} layers in the first chunk": "第一个块只剩 {layers} 层",
     "intermediate vision features are needed up to layer {layer}": "需要用到第 {layer} 层的视觉中间特征",
@@ -110,10 +110,10 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "Megatron-LM's default": "Megatron-LM 的默认值",
     "most recipes switch it on": "多数训练配方会开启它",
     # Optimizers
-    "Megatron's optimizers are 'fused'": "Megatron 的优化器为 'fused'",
+    "Megatron's optimizers are always 'fused'": "Megatron 的优化器总是 'fused'",
     "supported with Megatron: {names}": "Megatron 支持：{names:s}",
     "does not apply to muon": "不适用于 muon",
-    "Megatron's is {dtype} here, {why}": "Megatron 在此为 {dtype}，{why}",
+    "Megatron uses {dtype} here, {why}": "Megatron 在此为 {dtype}，{why}",
     "set by training.precision": "由 training.precision 决定",
     "by its precision and optimizer": "由其精度与优化器决定",
     "found {strategy} with 'muon'": "值为 {strategy}，同时使用 'muon'",
@@ -121,7 +121,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "allowed: method, num_layers, modules": "允许：method、num_layers、modules",
     "linear layers: {names}, or {all}": "线性层：{names:s}，或 {all:s}",
     "allowed: fp32, {half}": "允许：fp32, {half}",
-    "accumulate_grad_in_fp32 {fp32} is {wanted}": "accumulate_grad_in_fp32 {fp32} 即 {wanted}",
+    "accumulate_grad_in_fp32 {fp32} means {wanted}": "accumulate_grad_in_fp32 {fp32} 即 {wanted}",
     "accumulate_grad_in_fp32 decides it, here {fp32}": "由 accumulate_grad_in_fp32 决定，此处为 {fp32}",
     "towers of family {family}": "{family} 系列的塔",
     "towers of family {family} [supported: {families}]": "{family} 系列的塔（支持：{families}）",

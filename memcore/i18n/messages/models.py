@@ -100,9 +100,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, whose weights only MLX loads": "值为 {value}，其权重只能由 MLX 加载",
     "its model is {value}": "对应的模型是 {value:s}",
     "{value} is taken from architectures": "按 architectures 取 {value}",
-    "found {value}, a draft for another model's tokens": "值为 {value}，这是为另一个模型起草 token 的草稿模型",
-    "give that model, and the draft as speculative decoding": "请填写目标模型，并把草稿模型设为投机解码",
-    "found {value}, whose code comes with its checkpoint and is another network than transformers' {value2}": (
+    "found {value}, a draft model for speculative decoding": "值为 {value}，这是用于投机解码的草稿模型",
+    "give the model that it drafts for, and this one as its draft model": "请填写目标模型，并把草稿模型设为投机解码",
+    "found {value}, whose code comes with its checkpoint and differs from transformers' {value2}": (
         "值为 {value}，其代码随 checkpoint 发布，与 transformers 的 {value2} 是不同的网络"
     ),
     "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (

@@ -30,7 +30,7 @@ OF_PLACES_IN_CHINESE: Mapping[str, str] = {
     "end of the cache": "缓存结束",
     "vision layer": "视觉层",
     "vision {number} layer": "视觉塔 {number} 的层",
-    "positions of tower {number}": "第 {number} 座塔的位置数",
+    "positions of tower {number}": "第 {number} 个塔的位置数",
     "run {number}": "第 {number} 段",
     "run {number}:{part}": "第 {number} 段：{part}",
     "saved by {rules}": "由 {rules} 保存",

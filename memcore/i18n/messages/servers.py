@@ -32,7 +32,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the most common format": "最常用的格式",
     "each matrix is split across all GPUs": "每个矩阵切分到所有 GPU",
     "the checkpoint's": "checkpoint 所用",
-    "as published for this family": "与该系列发布的 checkpoint 相同",
+    "as published checkpoints of this family": "与该系列发布的 checkpoint 相同",
     "as the checkpoint is published": "与发布的 checkpoint 相同",
     "a short answer": "较短的回答",
     "the rest of the sequence": "序列的其余部分",
@@ -70,7 +70,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "asleep, level 1": "休眠，级别 1",
     "asleep, level 2": "休眠，级别 2",
     "awake for weights only": "仅为权重唤醒",
-    "the server has its whole budget": "推理服务占用全部预算",
+    "the server keeps its whole budget": "推理服务占用全部预算",
     "weights move to host memory, and the cache is dropped": "权重移到主机内存，缓存被丢弃",
     "weights and cache are dropped": "权重和缓存都被丢弃",
     "new weights are loaded on waking up": "唤醒时加载新权重",
@@ -105,13 +105,13 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
-    "{flag}: the name of {file} says no format": "{flag}：文件名 {file} 没有写出格式",
+    "{flag}: the name {file} does not say which format it is": "{flag}：文件名 {file} 没有写明格式",
     "give it with {setting}": "请用 {setting} 给出",
-    "since June 2026 llama-server drafts with a model only where --spec-type names it (draft-simple)": (
+    "since June 2026 llama-server uses a draft model only if --spec-type is draft-simple": (
         "2026 年 6 月起，只有 --spec-type 写明 draft-simple，llama-server 才用模型起草"
     ),
     "as in llama-server's presets": "与 llama-server 的预设相同",
-    "found {value}, which needs {setting} true and {other} 1": "为 {value}，需要 {setting} 为 true 且 {other} 为 1",
+    "found {value}, which needs {setting} true and {other} 1": "值为 {value}，需要 {setting} 为 true 且 {other} 为 1",
     "each GPU leaves {size} of weights in the host's memory": "每块 GPU 把 {size} 的权重留在主机内存",
     "pinned there, they take up to twice as much": "在主机上锁页存放，最多占两倍",
     "blocks that leave the GPU take {size} of the host's memory": "移出 GPU 的缓存块占用 {size} 主机内存",
@@ -119,17 +119,17 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "with this connector vLLM caches the full context in all layers": (
         "使用此 connector 时，vLLM 在所有层缓存完整上下文"
     ),
-    "all2all_backend takes nothing without data and expert parallelism": (
+    "all2all_backend needs no memory without data and expert parallelism": (
         "没有数据并行加专家并行时，all2all_backend 不占显存"
     ),
     'found {value}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"': (
         "为 {value}，此时 vLLM 无法启动：“failed to convert the KV cache specs to one unified type”"
     ),
     "expected a number from 1 to 8, found {value}": "应为 1 到 8 的数，实际为 {value}",
-    "found exl3, which {server} does not load": "为 exl3，{server} 无法加载",
-    "TabbyAPI and ExLlamaV3 do, and are not supported yet": "TabbyAPI 和 ExLlamaV3 可以，但尚不支持",
-    "EXL3 of tied embeddings is not supported yet": "尚不支持嵌入共享时的 EXL3",
-    "{name} of Ollama's library is taken for {model} in {format}": "Ollama 库中的 {name} 按 {format} 的 {model} 计算",
+    "found exl3, which {server} does not load": "值为 exl3，{server} 无法加载",
+    "TabbyAPI and ExLlamaV3 load it, but are not supported yet": "TabbyAPI 和 ExLlamaV3 可以加载，但暂不支持",
+    "EXL3 with tied embeddings is not supported yet": "暂不支持共享嵌入的 EXL3",
+    "{name} in Ollama's library is counted as {model} in {format}": "Ollama 库中的 {name} 按 {format} 的 {model} 计算",
     "cache_max_entry_count {share} of what is free after loading": "加载后空闲显存的 cache_max_entry_count {share}",
     "LMDeploy starts, but accepts sessions of at most {tokens} tokens": (
         "LMDeploy 会启动，但每个会话最多 {tokens} 个 token"
@@ -154,7 +154,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{count} CUDA graphs, in the tenth of the GPU that TGI leaves free": (
         "{count} 个 CUDA Graph，放在 TGI 空出的十分之一显存中"
     ),
-    "{room} of cuda_memory_fraction {fraction}": "cuda_memory_fraction {fraction} 的 {room} 倍",
+    "{room} times cuda_memory_fraction {fraction}": "cuda_memory_fraction {fraction} 的 {room} 倍",
     'TGI refuses: "Not enough memory to handle {tokens} prefill tokens. You need to decrease '
     '`--max-batch-prefill-tokens`"': (
         "TGI 拒绝启动：“Not enough memory to handle {tokens} prefill tokens. You need to decrease "
@@ -174,7 +174,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "what the warmup leaves": "预热留下的部分",
     "cached by PyTorch's allocator": "由 PyTorch 的分配器缓存",
-    "all that the allocator holds counts as used": "分配器持有的全部算作已用",
+    "everything the allocator holds counts as used": "分配器持有的全部算作已用",
     "no source says how much it rounds up": "没有来源说明其取整多少",
     "FlashInfer's workspace": "FlashInfer 的工作区",
     "no source states their size": "没有来源说明其大小",
@@ -197,7 +197,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "repositories of this family quantize different parts": "该系列的仓库所量化的部分各不相同",
     "the most common choice": "最常见的做法",
     "the checkpoint has layers for it": "checkpoint 有相应的层",
-    "found none, but {name} is draft": "未给出，但 {name} 为 draft",
+    "found no draft model, but {name} is draft": "未给出草稿模型，但 {name} 为 draft",
     "name a model": "请写出模型",
     "found mtp": "值为 mtp",
     "multi-token-prediction layers of {family} are not supported yet": "暂不支持 {family} 的多 token 预测层",
@@ -205,7 +205,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "observed -4.8 to +20.1 GiB: other programs on the host and its file cache count too": (
         "实测 -4.8 至 +20.1 GiB：主机上运行的其他程序及其文件缓存也计入"
     ),
-    "observed 0.2 to 20.6 GiB in nine starts, 7.1 in the middle: processes that compile and serve count as well": (
+    "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve": (
         "九次启动实测 0.2 至 20.6 GiB，中位 7.1：编译和服务进程占用的内存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
@@ -219,7 +219,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "100 MiB plus 5 MiB for each sequence of the largest CUDA graph": "100 MiB，最大的 CUDA Graph 中每个序列另加 5 MiB",
     "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
-    "observed 0 in addition to the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
+    "observed nothing beyond the CUDA context, which is already counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个 CUDA Graph，实测 0.40 至 1.85 GiB",
     # Entries

@@ -171,7 +171,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet in DeepSpeed's pipelines": (
         "值为 {value}，在 DeepSpeed 的流水线中暂不支持"
     ),
-    "DeepSpeed's is 1f1b": "DeepSpeed 使用 1f1b",
+    "DeepSpeed uses 1f1b": "DeepSpeed 使用 1f1b",
     "Megatron-DeepSpeed supports one or the other: set one of them to 1": (
         "Megatron-DeepSpeed 只支持其一：请将其中之一设为 1"
     ),
@@ -200,7 +200,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only with {other}, found {engine}": "仅支持 {other}，当前为 {engine}",
     " times {others} ranks of other groups": "（乘以其他组的 {others} 个 rank）",
     "found {own}{times}, but hardware.num_gpus is {gpus}": "值为 {own}{times}，但 hardware.num_gpus 为 {gpus}",
-    "LitGPT's are {names}, or {all}": "LitGPT 支持 {names:s}，或 {all:s}",
+    "LitGPT supports {names}, or {all}": "LitGPT 支持 {names:s}，或 {all:s}",
     "{row} ({chosen}) keeps states like the parameters, in {kept}": "{row} ({chosen}) 的状态与参数相同，为 {kept}",
     "applies to engine.version {value}": "仅适用于 engine.version {value}",
 }

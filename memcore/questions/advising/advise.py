@@ -137,7 +137,7 @@ def _arithmetic(before: float, after: float) -> str:
 def _traffic(name: str, before: float, after: float, words: str) -> str:
     if abs(after - before) < 0.005 * max(before, after, GB):
         return ""
-    return Message("{:,.1f} GB {} per step (was {:,.1f})", after / GB, words, before / GB)
+    return Message("{:,.1f} GB {} per step instead of {:,.1f} GB", after / GB, words, before / GB)
 
 
 def _nothing(before: Estimate, after: Estimate) -> str:

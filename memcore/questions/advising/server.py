@@ -102,7 +102,7 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
         return ""
     had, has = (format_count(count or 0) for count in counts)
     lengths = format_count(after.job.basics.max_model_len)
-    return Message("room for {} sequences of {} tokens (was {})", has, lengths, had)
+    return Message("sequences of {} tokens that fit: {} instead of {}", lengths, has, had)
 
 
 def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:

@@ -66,7 +66,7 @@ def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]
     notes: list[Message] = []
     if file is None:
         return {}, [
-            Message("{}: the name of {} says no format; give it with {}", flag, name, _ASKED[flag])
+            Message("{}: the name {} does not say which format it is; give it with {}", flag, name, _ASKED[flag])
         ] if name else []
     said: dict[str, Any] = {WEIGHTS: weights_of(file[1], notes)}
     model = named(name[: file.start()])
@@ -148,7 +148,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized = _proposing(_drafted(normalized, notes))
     kept = next((normalized.pop(name) for name in _PROMPTS if name in normalized), 0)
     if isinstance(kept, int) and kept > 0:
-        notes.append(Message("{}: {} MiB of host memory for prompts, none of the GPU's", _PROMPTS[0], kept))
+        notes.append(Message("{}: {} MiB of host memory for the prompt cache, no GPU memory", _PROMPTS[0], kept))
     moved = _experts_moved(normalized)
     if moved is not None:
         normalized = {name: value for name, value in normalized.items() if name not in _MOVES} | {"--n-cpu-moe": moved}

@@ -120,7 +120,7 @@ def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
     known = named(wanted) if wanted else None
     if known is None:
         return {"*": name, WEIGHTS: weights}, notes
-    taken = Message("{} of Ollama's library is taken for {} in {}", name, known.base, weights.upper())
+    taken = Message("{} in Ollama's library is counted as {} in {}", name, known.base, weights.upper())
     return {"*": known.base, WEIGHTS: weights}, [*notes, taken]
 
 

@@ -237,7 +237,7 @@ def budget(job: ServingJob) -> Budget:
         else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
     if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
-        notes.append("since June 2026 llama-server drafts with a model only where --spec-type names it (draft-simple)")
+        notes.append("since June 2026 llama-server uses a draft model only if --spec-type is draft-simple")
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")

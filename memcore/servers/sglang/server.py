@@ -99,7 +99,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     graphs = read.take(SglangSettings.cuda_graph_max_bs, tier.graphs_wide if wide else tier.graphs)
     if read.take(SglangSettings.enable_dp_attention, False):
         read.refuse(
-            SglangSettings.enable_dp_attention, "found {}, which is not yet supported; allowed: {}", "true", "false"
+            SglangSettings.enable_dp_attention, "found {}, which is not supported yet; allowed: {}", "true", "false"
         )
     fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:

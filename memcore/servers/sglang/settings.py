@@ -74,7 +74,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
             {"auto": "both", "normal": "kernels for prompts", "low_latency": "kernels for decoding"},
         ),
         "DeepEP mode",
-        "Kernels of DeepEP that buffers are made for.",
+        "DeepEP kernels to allocate buffers for.",
         flag="deepep-mode",
         default="auto",
         advanced=True,

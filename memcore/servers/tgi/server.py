@@ -110,7 +110,7 @@ def budget(job: ServingJob) -> Budget:
         ranks=of_stages(groups, [with_cache(job, each, blocks, _WARMUP, later) for each in found]),
         pool=pool(job, found, blocks, starts_with=chosen.asked or 1),
         line=line,
-        line_title=Message("{:g} of cuda_memory_fraction {:g}", _ROOM, chosen.fraction),
+        line_title=Message("{:g} times cuda_memory_fraction {:g}", _ROOM, chosen.fraction),
         notes=tuple(_notes(job, chosen, found, blocks)),
     )
 
@@ -149,7 +149,7 @@ def _workspaces(chosen: Options) -> Iterator[Entry]:
     bounds = Range(0, GiB // 4, int(1.5 * GiB))
     yield observed(
         "what the warmup leaves", "workspaces", bounds, _WARMUP, "cached by PyTorch's allocator",
-        "all that the allocator holds counts as used; no source says how much it rounds up",
+        "everything the allocator holds counts as used; no source says how much it rounds up",
     )  # fmt: skip
 
 

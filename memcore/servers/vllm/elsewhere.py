@@ -139,4 +139,4 @@ def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
     if chosen.connector is not None and not chosen.hybrid and sliding(job.basics):
         yield "with this connector vLLM caches the full context in all layers"
     if chosen.backend is not None and not _shares(job):
-        yield "all2all_backend takes nothing without data and expert parallelism"
+        yield "all2all_backend needs no memory without data and expert parallelism"

@@ -468,9 +468,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     """
     if integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
         bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
-        text = (
-            "observed 0.2 to 20.6 GiB in nine starts, 7.1 in the middle: processes that compile and serve count as well"
-        )
+        text = "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"
     elif integrated(job.accelerator):
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
         text = "observed -4.8 to +20.1 GiB: other programs on the host and its file cache count too"
@@ -485,7 +483,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
     elif chosen.facts.whole_device:
         bounds = Range(int(-0.1 * GiB), 0, int(0.4 * GiB))
-        text = "observed 0 in addition to the CUDA context, which is counted"
+        text = "observed nothing beyond the CUDA context, which is already counted"
     elif chosen.facts.since < (0, 20):
         bounds = Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB))
         text = "observed -0.1 to 0.37 GiB, 0.16 on most H100"

@@ -85,7 +85,7 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
             read.refuse(path, "applies to {} 3, found {}", _STAGE, stage)
     if not read.take(DeepSpeedSettings.contiguous_gradients, True) and optimizer == "none" and stage:
         read.refuse(
-            DeepSpeedSettings.contiguous_gradients, "found {}, which is not yet supported; allowed: {}", "false", "true"
+            DeepSpeedSettings.contiguous_gradients, "found {}, which is not supported yet; allowed: {}", "false", "true"
         )
     return ZeroPlan(
         stage=stage,

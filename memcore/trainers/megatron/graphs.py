@@ -72,13 +72,13 @@ def _check(read: Defaults, recipe: Recipe, impl: str, names: Sequence[str]) -> N
     recompute = (plan.recompute if plan is not None else None) or Recompute(granularity="none")
     path = _given(read)
     if impl == "full_iteration" and names:
-        read.refuse(path, "found modules; a CUDA graph of the whole iteration has none")
+        read.refuse(path, "found modules; a CUDA graph of the whole iteration takes no modules")
     if recompute.granularity == "full" and impl != "full_iteration":
         read.refuse(_IMPL, "found {!r} with full recomputation; allowed: {}", impl, "full_iteration")
     if "moe_preprocess" in names and "moe_router" not in names:
         read.refuse(path, "found 'moe_preprocess' without 'moe_router'")
     if "moe_router" in names and ("moe" in names or "moe" in recompute.modules):
-        read.refuse(path, "found 'moe_router' where all of the MoE layer is captured or recomputed")
+        read.refuse(path, "found 'moe_router', but the whole MoE layer is captured or recomputed")
     experts = (
         plan.experts
         if plan is not None and any(isinstance(layer.feed_forward, Routed) for layer in recipe.network.kinds)

@@ -228,7 +228,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if isinstance(devices, int) and isinstance(nodes, int):
         counted = {GPUS: devices * nodes, **({PER_NODE: devices} if nodes > 1 else {})}
     recipe = keys.get(_RECIPE)
-    note = Message("what the job leaves open is the default of NeMo's recipe {}", recipe)
+    note = Message("settings that the job does not give come from NeMo's recipe {}", recipe)
     return {**normalized, **counted}, (note,)
 
 
@@ -236,7 +236,7 @@ def _refuse_others(keys: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for strategies and networks that are no recipe's."""
     for name in ("trainer.strategy", "trainer.plugins", *_SECTIONS):
         if isinstance(keys.get(name), str):
-            raise UnsupportedError(name, "found {!r:.80}; memcore reads values that stand in the script", keys[name])
+            raise UnsupportedError(name, "found {!r:.80}; memcore reads only values written in the script", keys[name])
     if keys.get("trainer.strategy.()", "MegatronStrategy") != "MegatronStrategy":
         raise UnsupportedError("trainer.strategy", "found {!r}; supported: {}", keys["trainer.strategy.()"],
                                "MegatronStrategy")  # fmt: skip

@@ -50,7 +50,7 @@ def _check(read: Defaults, recipe: Recipe, names: frozenset[str]) -> None:
     found = None if plan is None else plan.recompute
     recompute = found or Recompute(granularity="none")
     if recipe.network.embedding_and_head.start not in ("megatron-gpt", "megatron-hybrid"):
-        read.refuse(_SWITCH, "found {}; Megatron-Core does so in its GPT and hybrid models, not in BERT and T5", "true")
+        read.refuse(_SWITCH, "found {}; Megatron-Core supports it in GPT and hybrid models, not in BERT and T5", "true")
     if recipe.implementation != "transformer-engine":
         needed = "training.implementation 'transformer-engine'"
         read.refuse(_SWITCH, "found {}; needs {}, not {!r}", "true", needed, recipe.implementation)

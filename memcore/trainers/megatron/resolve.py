@@ -353,7 +353,7 @@ def _recipe(
         kernel = kernels[0]
     loss = read.take(Training.loss, "vocab-parallel")
     if loss != "vocab-parallel":
-        read.refuse(Training.loss, "found {!r}; Megatron's is 'vocab-parallel'", loss)
+        read.refuse(Training.loss, "found {!r}; Megatron uses 'vocab-parallel'", loss)
     return Recipe(
         network=model.network,
         repeats=(),

@@ -99,14 +99,14 @@ class MegatronSettings(Section, path="engine", engines=MEGATRON):
         Choice(("fp32", "fp16")), "fp32",
     )  # fmt: skip
     exp_avg_dtype = _choice(
-        "First moment", "Its dtype in the precision-aware optimizer.", "exp-avg-dtype", _STATE, "fp32"
+        "First moment", "First-moment dtype of the precision-aware optimizer.", "exp-avg-dtype", _STATE, "fp32"
     )
     exp_avg_sq_dtype = _choice(
-        "Second moment", "Its dtype in the precision-aware optimizer.", "exp-avg-sq-dtype", _STATE, "fp32"
+        "Second moment", "Second-moment dtype of the precision-aware optimizer.", "exp-avg-sq-dtype", _STATE, "fp32"
     )
     overlap_grad_reduce = _flag(
         "Overlap gradient reduction",
-        "Reduce gradient buckets during the backward pass; memory is the same.",
+        "Reduce gradient buckets during the backward pass; no effect on memory.",
         "overlap-grad-reduce",
     )
     overlap_param_gather = _flag(
@@ -179,11 +179,11 @@ class MegatronSettings(Section, path="engine", engines=MEGATRON):
         "no-swiglu-fusion",
     )  # fmt: skip
     no_rope_fusion = _flag("No fused rotation", "Do not fuse rotary embeddings.", "no-rope-fusion")
-    no_persist_layer_norm = _flag("No persistent norm kernel", "Memory is the same.", "no-persist-norm")
+    no_persist_layer_norm = _flag("No persistent norm kernel", "No effect on memory.", "no-persist-norm")
     no_create_attention_mask_in_dataloader = _flag(
         "No attention mask in data loader", "Attention builds its own causal mask.", "no-mask"
     )
-    calculate_per_token_loss = _flag("Per-token loss", "Memory is the same.", "per-token-loss")
+    calculate_per_token_loss = _flag("Per-token loss", "No effect on memory.", "per-token-loss")
     defer_embedding_wgrad_compute = _flag(
         "Deferred embedding gradient",
         "Compute the head's weight gradient after the pipeline's last backward pass.",
@@ -211,7 +211,7 @@ class MegatronSettings(Section, path="engine", engines=MEGATRON):
         "Overlapped warm-up", "Overlap communication between stages in the warm-up and flush phases.", "overlap-warmup"
     )
     overlap_param_gather_with_optimizer_step = _flag(
-        "Gather during the step", "Memory is the same.", "overlap-gather-step"
+        "Gather during the step", "No effect on memory.", "overlap-gather-step"
     )
     distribute_saved_activations = _flag(
         "Distributed saved activations",
@@ -334,7 +334,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     MegatronSettings.main_params_dtype: ("精度感知优化器的主权重 dtype。", "主参数"),
     MegatronSettings.exp_avg_dtype: ("精度感知优化器的一阶矩 dtype。", "一阶矩"),
     MegatronSettings.exp_avg_sq_dtype: ("精度感知优化器的二阶矩 dtype。", "二阶矩"),
-    MegatronSettings.overlap_grad_reduce: ("在反向传播期间归约梯度 bucket；显存不变。", "重叠梯度归约"),
+    MegatronSettings.overlap_grad_reduce: ("在反向传播期间归约梯度 bucket；不影响显存。", "重叠梯度归约"),
     MegatronSettings.overlap_param_gather: ("在前向传播期间原地 all-gather 参数。", "重叠参数 all-gather"),
     MegatronSettings.gradient_accumulation_fusion: (
         "在矩阵乘中直接累加权重梯度；autograd 每种形状只得到一个占位梯度。",
@@ -364,9 +364,9 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     MegatronSettings.no_bias_gelu_fusion: ("不融合偏置与 GELU。", "不用融合激活函数"),
     MegatronSettings.no_bias_swiglu_fusion: ("不融合偏置与 SwiGLU。", "不用融合 SwiGLU"),
     MegatronSettings.no_rope_fusion: ("不融合旋转位置编码。", "不用融合旋转"),
-    MegatronSettings.no_persist_layer_norm: ("显存相同。", "不用常驻归一化 kernel"),
+    MegatronSettings.no_persist_layer_norm: ("不影响显存。", "不用常驻归一化 kernel"),
     MegatronSettings.no_create_attention_mask_in_dataloader: ("注意力自行构造因果掩码。", "数据加载器不建掩码"),
-    MegatronSettings.calculate_per_token_loss: ("显存相同。", "逐 token 损失"),
+    MegatronSettings.calculate_per_token_loss: ("不影响显存。", "逐 token 损失"),
     MegatronSettings.defer_embedding_wgrad_compute: (
         "输出头的权重梯度在流水线最后一次反向传播之后计算。",
         "推迟的嵌入梯度",
@@ -378,7 +378,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "专家并行与通信重叠",
     ),
     MegatronSettings.overlap_p2p_communication_warmup_flush: ("在预热和收尾阶段让级间通信与计算重叠。", "预热阶段重叠"),
-    MegatronSettings.overlap_param_gather_with_optimizer_step: ("显存相同。", "更新时 all-gather"),
+    MegatronSettings.overlap_param_gather_with_optimizer_step: ("不影响显存。", "更新时 all-gather"),
     MegatronSettings.distribute_saved_activations: (
         "完全重计算时，把每层保存的输入切分到张量并行的各 rank，重计算前再 all-gather。",
         "切分保存的激活值",

@@ -63,7 +63,7 @@ def states_of(read: Defaults, precision: str) -> States:
         read.refuse(Training.optimizer.name, "found {!r}; supported with Megatron: {}", name, joined(", ", _MOMENTS))
     if read.given(Training.optimizer.implementation) not in (None, "fused"):
         found = read.given(Training.optimizer.implementation)
-        read.refuse(Training.optimizer.implementation, "found {!r}; Megatron's optimizers are 'fused'", found)
+        read.refuse(Training.optimizer.implementation, "found {!r}; Megatron's optimizers are always 'fused'", found)
     momentum = read.given(Training.optimizer.momentum)
     if momentum is not None and (name != "sgd" or not momentum):
         has = "must be above 0" if name == "sgd" else Message("applies to {}, found {!r}", "sgd", name)
@@ -115,7 +115,7 @@ def _check_dtypes(read: Defaults, half: str, master: str | None) -> None:
     for path, dtype in own.items():
         if read.given(path) not in (None, dtype):
             why = "set by training.precision" if path != Training.master_dtype else "by its precision and optimizer"
-            read.refuse(path, "found {!r}; Megatron's is {!r} here, {}", read.given(path), dtype, why)
+            read.refuse(path, "found {!r}; Megatron uses {!r} here, {}", read.given(path), dtype, why)
 
 
 def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:

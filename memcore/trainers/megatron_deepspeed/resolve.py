@@ -201,7 +201,7 @@ def _pipeline(read: Defaults) -> Pipeline | None:
             )
     schedule = read.given(Parallelism.pipeline_schedule)
     if schedule not in (None, "1f1b"):
-        read.refuse(Parallelism.pipeline_schedule, "found {!r}; DeepSpeed's is 1f1b", schedule)
+        read.refuse(Parallelism.pipeline_schedule, "found {!r}; DeepSpeed uses 1f1b", schedule)
     return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime="deepspeed", returns_outputs=False)
 
 

@@ -148,7 +148,7 @@ def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     fp32 = bool(read.take(NanotronSettings.accumulate_grad_in_fp32, preset.endswith("mixed")))
     if fp32 != preset.endswith("mixed"):
         wanted = "bf16-mixed" if fp32 else "bf16"
-        read.refuse(Training.precision, "found {!r}; accumulate_grad_in_fp32 {} is {!r}", preset, fp32, wanted)
+        read.refuse(Training.precision, "found {!r}; accumulate_grad_in_fp32 {} means {!r}", preset, fp32, wanted)
     for path, with_it, without in _ACCUMULATED:
         value = read.given(path)
         if value is not None and value != (with_it if fp32 else without):

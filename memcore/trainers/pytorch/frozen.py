@@ -94,7 +94,7 @@ def _with_mixers(model: Model) -> Model:
     if not kinds:
         return model
     warning = Message(
-        "the matrices of its layers of kind {} are counted in 16 bits, though bitsandbytes quantizes most of them",
+        "matrices of its {} layers are counted in 16 bits, although bitsandbytes quantizes most of them",
         joined(", ", sorted(kinds)),
     )
     return replace(model, warnings=(*model.warnings, warning))

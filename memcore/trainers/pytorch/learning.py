@@ -434,7 +434,7 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
     """LitGPT's network, and which of its linear layers have adapters."""
     path = Training.adapter.target_modules
     for unknown in [each for each in targets if each not in TARGETS]:
-        read.refuse(path, "found {!r}; LitGPT's are {}, or {}", unknown, joined(", ", TARGETS), ALL)
+        read.refuse(path, "found {!r}; LitGPT supports {}, or {}", unknown, joined(", ", TARGETS), ALL)
     found = litgpt(model, targets)
     return linear_targets(found.network, targets), found
 

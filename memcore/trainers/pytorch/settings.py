@@ -116,7 +116,7 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
     static_graph = setting(
         Flag(),
         "Static graph",
-        "DDP's static_graph; memory is the same.",
+        "DDP's static_graph; no effect on memory.",
         flag="static-graph",
         engines=("ddp",),
         advanced=True,
@@ -258,7 +258,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "true，与 torch.distributed.pipelining 相同；torchtitan 的层为 false",
     ),
     TorchSettings.bucket_cap_mb: ("DDP 每个通信 bucket 的大小；全部 bucket 合起来容纳全部梯度。", "bucket 大小"),
-    TorchSettings.static_graph: ("DDP 的 static_graph；显存不变。", "静态图"),
+    TorchSettings.static_graph: ("DDP 的 static_graph；不影响显存。", "静态图"),
     TorchSettings.moe_token_dispatcher: (
         "token 如何发送到专家所在的 rank 并返回。",
         "token 分发器",

@@ -74,12 +74,12 @@ _PREFERENCES: Mapping[str, str] = {"DPOLoss": "dpo", "RSOLoss": "dpo", "SimPOLos
 """Losses of pairs (rlhf/loss/dpo.py); what a model is compared with is itself without its adapter, or a copy."""
 _TUNED = "torchtune is supported for full fine-tuning and LoRA"
 _TAUGHT = (
-    "the teacher's weights and logits are not counted yet; without teacher_model and kd_loss the estimate is of the "
-    "student alone"
+    "the teacher's weights and logits are not counted yet; without teacher_model and kd_loss, only the student is "
+    "estimated"
 )
 _QUANTIZED = (
     "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet; without "
-    "quantizer the estimate is of the same run without it"
+    "quantizer, the run is estimated without fake quantization"
 )
 _REFUSED: Mapping[str, str] = {
     "quantizer": _QUANTIZED, "teacher_model": _TAUGHT, "kd_loss": _TAUGHT,
@@ -146,7 +146,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     bare = re.sub(r"^q?lora_", "", builder)
     frozen = next((name for name in normalized if name.startswith("model.") and name.endswith("_trainable")), None)
     if frozen is not None:
-        raise UnsupportedError(frozen, "training a part of a model is not supported for torchtune yet; leave it out")
+        raise UnsupportedError(frozen, "training only part of a model is not supported yet for torchtune; leave it out")
     hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
     if hub_id is None:
         raise UnsupportedError("model._component_", "found {!r}; known builders are {}", builder, joined(", ", MODELS))
@@ -166,7 +166,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     normalized |= {_ADAPTER: "dora" if normalized.pop("model.use_dora", False) is True else "lora", _TARGETS: places}
     if builder.startswith("qlora_"):
         normalized[_BITS] = "nf4-double"
-        notes.append("torchao's NF4, whose scales are in 8 bits, is taken as bitsandbytes' with double quantization")
+        notes.append("torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization")
 
 
 TORCHTUNE = Tool(

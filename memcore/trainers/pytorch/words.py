@@ -21,7 +21,7 @@ EVERYWHERE: Mapping[str, object] = {
         True: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         False: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False",
     },
-    Hardware.num_gpus: "{} GPUs in the launcher",
+    Hardware.num_gpus: "GPUs in the launcher: {}",
     Training.outputs_kept: {False: "del outputs before loss.backward()"},
     Training.zero_grad: {"set-to-none": "optimizer.zero_grad(set_to_none=True)"},
 }
