@@ -459,6 +459,8 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
             values.append(words[at])
             at += 1
         known = [each for each in values if not OUTSIDE.fullmatch(each)]
+        if known and _ON_A_MODEL.search(" ".join((name, *known))):
+            known = values[: len(known) + 1]
         values = known or values[:1]
         if not _FLAG.match(name):
             here = [] if equals or name == END else [name, *values]

@@ -133,6 +133,18 @@ def words(text: str) -> list[str]:
 
 
 @dataclass
+class _Branches:
+    """Of a condition whose outcome nobody knows: what its branches assign."""
+
+    before: dict[str, str | None] = field(default_factory=dict)
+    """The values that variables had before; None for those that had none."""
+    ends: list[dict[str, str | None]] = field(default_factory=list)
+    """The values at the end of each branch that may be taken."""
+    complete: bool = False
+    """One of them is taken."""
+
+
+@dataclass
 class _Script:
     text: str
     at: int = 0
@@ -142,6 +154,8 @@ class _Script:
     """Words of the command that is being read."""
     open: list[tuple[bool, bool | None]] = field(default_factory=list)
     """For each condition around: whether a branch was taken before, and whether this one is; None: nobody knows."""
+    branches: list[_Branches] = field(default_factory=list)
+    """For each `if` around."""
     arrays: int = 0
     """Open brackets of arrays."""
     choices: list[str] = field(default_factory=list)
@@ -179,6 +193,8 @@ class _Script:
             elif sign in "\n;&|<>`":
                 self.at += 1
                 self._ends(sign)
+            elif sign == "(" and self._compares():
+                pass
             elif sign in "()":
                 self.at += 1
                 self._bracket(sign)
@@ -223,10 +239,28 @@ class _Script:
         if sign == "|" and self._chooses():
             self._pattern()
             return
+        if sign in "&|" and self._asks() and self.text[self.at : self.at + 1] == sign:
+            self.at += 1
+            self.command.append(2 * sign)
+            return
         if not self.arrays:
             self._finish()
         if sign == ";" and self.choices and self.text[self.at - 2 : self.at] == ";;":
             self.patterns = []
+
+    def _asks(self) -> bool:
+        """Whether what is read is a condition."""
+        return not self.arrays and self.command[:1] in (["if"], ["elif"])
+
+    def _compares(self) -> bool:
+        """Read `(( A > B ))`, where what comes from outside is nothing."""
+        if not self._asks() or self.text[self.at : self.at + 2] != "((":
+            return False
+        inside = self._inside("(", ")")
+        held = re.sub(r"[A-Za-z_]\w*", lambda each: self.variables.get(each[0], "0"), inside.replace("$", "")[:200])
+        found = self._arithmetic(held)
+        self.command += ["((", inside] if not found else ["-n", found.replace("0", "") if found == "0" else found]
+        return True
 
     def _chooses(self) -> bool:
         """Whether what is read is a pattern of `case`."""
@@ -346,7 +380,7 @@ class _Script:
         name = _PLAIN.match(self.text, self.at)
         if name is None:
             self.at += rest[:1] in ("@", "*", "#", "?", "!", "$")
-            return ""
+            return "0" if rest[:1] == "#" else ""
         self.at = name.end()
         return self._of(name[0])
 
@@ -423,9 +457,11 @@ class _Script:
     def _finish(self) -> None:
         """A command ends: it assigns, asks, or runs something."""
         given, self.command = self.command, []
-        if given and given[0] in ("then", "do", "{", "}"):
+        if given and given[0] in ("then", "do", "{", "}", "else"):
+            if given[0] == "else":
+                self._branch("else", [])
             given = given[1:]
-        if given and given[0] in ("if", "elif", "else", "fi"):
+        if given and given[0] in ("if", "elif", "fi"):
             self._branch(given[0], given[1:])
             return
         if len(given) > 1 and given[0] == "env" and _NAME.match(given[1]):
@@ -497,6 +533,8 @@ class _Script:
         if self.cases:
             known = self.cases[-1][1].setdefault(name, {self.variables[name]} if name in self.variables else set())
             known.add(before + value)
+        for frame in self.branches:
+            frame.before.setdefault(name, self.variables.get(name))
         self.variables[name] = before + value
 
     def _branch(self, word: str, condition: list[str]) -> None:
@@ -504,13 +542,42 @@ class _Script:
             if len(self.open) >= NESTING:
                 raise ValueError(Message("Conditions are nested more than {} levels deep", NESTING))
             self.open.append((False, _outcome(condition)))
-        elif self.open and word == "fi":
+            self.branches.append(_Branches())
+        elif self.branches and word == "fi":
+            self._branch_ends()
             self.open.pop()
-        elif self.open:
+            self._joined(self.branches.pop())
+        elif self.branches:
             before = self.open[-1][0] or self.open[-1][1] is True
-            unknown = self.open[-1][1] is None
+            unknown = self._branch_ends()
             outcome = (None if unknown else True) if word == "else" else _outcome(condition)
+            self.branches[-1].complete |= outcome is True or word == "else"
             self.open[-1] = before, False if before else outcome
+
+    def _branch_ends(self) -> bool:
+        """Return whether nobody knows which branch is taken; the next one begins with what held before this one."""
+        frame, (_, taken) = self.branches[-1], self.open[-1]
+        if taken is None or (frame.ends and taken):
+            frame.ends.append({name: self.variables.get(name) for name in frame.before})
+            for name, value in frame.before.items():
+                self._held(name, value)
+        return bool(frame.ends)
+
+    def _held(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.variables.pop(name, None)
+        else:
+            self.variables[name] = value
+
+    def _joined(self, frame: _Branches) -> None:
+        """What holds behind branches of which nobody knows which is taken: a value that all give, or none."""
+        ends = [*frame.ends, *([] if frame.complete or not frame.ends else [{}])]
+        for name, before in frame.before.items() if ends else ():
+            values = list(dict.fromkeys(end.get(name, before) for end in ends))
+            for outer in self.branches:
+                outer.before.setdefault(name, before)
+            given = variable_given(name)
+            self._held(name, values[0] if len(values) == 1 else _either(name, values) if given is None else given)
 
     @property
     def _taken(self) -> bool:
@@ -527,17 +594,60 @@ def _runs(before: str, word: str) -> bool:
     return word == "-m" and before.startswith("python")
 
 
+def _either(name: str, values: list[str | None]) -> str:
+    """What stands for several values: the variable's name; of texts with flags all flags, with it where they differ.
+
+    >>> _either("A", ["--tp 2 --bf16", "--tp 4"])
+    '--tp $A --bf16'
+    """
+    texts = [each for each in values if each]
+    if not any(_FLAGS.search(each) for each in texts):
+        return f"${name}"
+    flags: dict[str, list[str]] = {}
+    for text in texts:
+        given, flag = {}, ""
+        for word in text.split():
+            if _FLAG.match(word):
+                flag = word
+                given[flag] = []
+            elif flag:
+                given[flag].append(word)
+        for flag, found in given.items():
+            flags[flag] = found if flags.get(flag, found) == found else [f"${name}"]
+    return " ".join(word for flag, found in flags.items() for word in (flag, *found))
+
+
 def _outcome(condition: list[str]) -> bool | None:
-    """Whether a comparison of two words holds, where what comes from outside is empty; None for another question."""
+    """Whether comparisons hold, where what comes from outside is empty; None for another question.
+
+    >>> [_outcome(each.split()) for each in ("[ a = b ] || [ 2 -gt 1 ]", "! -f x", "[[ llama-70b == *70b* ]]")]
+    [True, None, True]
+    """
+    for sign, decides in (("||", True), ("&&", False)):
+        if sign in condition:
+            at = condition.index(sign)
+            found = _outcome(condition[:at]), _outcome(condition[at + 1 :])
+            return decides if decides in found else None if None in found else not decides
     condition = [OUTSIDE.sub("", each) for each in condition]
     inner = [each for each in condition if each not in ("[", "[[", "]", "]]", "then")]
+    if inner[:1] == ["!"]:
+        found_otherwise = _compared(inner[1:])
+        return None if found_otherwise is None else not found_otherwise
+    return _compared(inner)
+
+
+def _compared(inner: list[str]) -> bool | None:
     if len(inner) == 2 and inner[0] in ("-n", "-z"):
         return bool(inner[1]) == (inner[0] == "-n")
     if len(inner) != 3:
         return None
     first, sign, second = inner
     if sign in ("=", "==", "!="):
-        return (first == second) == (sign != "!=")
+        return (
+            fnmatchcase(first[:_WORD], second[:_WORD]) == (sign != "!=")
+            if "*" in second
+            else ((first == second) == (sign != "!="))
+        )
     whole = first.lstrip("-").isdecimal() and second.lstrip("-").isdecimal()
     return _COMPARED[sign](int(first[:_DIGITS]), int(second[:_DIGITS])) if whole and sign in _COMPARED else None
 

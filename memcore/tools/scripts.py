@@ -174,7 +174,7 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     elif fast:
         call = _one(fast)
         told.append(call)
-        given = {**_FAST, **_targets(call.arguments), **call.arguments}
+        given = {**_FAST, **_targets(call), **call.arguments}
         keys = {**_checkpoints(given.pop("use_gradient_checkpointing", "unsloth")), **_lora(given)}
     prepared = next((each for each in found if each.name == "prepare_model_for_kbit_training"), None)
     enabled = any(each.name == "gradient_checkpointing_enable" for each in found)
@@ -183,12 +183,17 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     return keys
 
 
-def _targets(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The layers that Unsloth's models with towers adapt where they are chosen by kind."""
-    if not any(name in given for name in _PARTS):
+def _targets(call: Call) -> Mapping[str, Any]:
+    """The layers that Unsloth's models with towers adapt where they are chosen by kind: all, towers' too, if none is.
+
+    Source: unsloth 2026.7, models/vision.py (`FastBaseModel.get_peft_model`).
+    """
+    given = call.arguments
+    if not any(name in given for name in _PARTS) and (call.of != "FastVisionModel" or "target_modules" in given):
         return {}
     attention, ffns = (given.get(name, True) is not False for name in _PARTS[2:])
-    return {"target_modules": "all-linear" if attention and ffns else _SEVEN[:4] if attention else _SEVEN[4:]}
+    targets = "all-linear" if attention and ffns else _SEVEN[:4] if attention else _SEVEN[4:]
+    return {_PARTS[0]: True, "target_modules": targets} if call.of == "FastVisionModel" else {"target_modules": targets}
 
 
 def _checkpoints(said: object) -> dict[str, Any]:
