@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 
 _MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
@@ -319,10 +320,10 @@ class _Known:
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:
             return True
-        if name in ("get", "getenv") and len(values) == 2 and "environ" in ast.dump(node.func) + name:
-            return values[1]
-        if name in ("getenv", "get") and len(values) == 1 and isinstance(values[0], str):
-            return f"${values[0]}"
+        asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
+        if asked and values and isinstance(values[0], str):
+            given = variable_given(values[0])
+            return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
         if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not _open(values[0]):
             try:
                 return _TYPES[name](values[0])

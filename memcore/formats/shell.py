@@ -156,6 +156,8 @@ class _Script:
     """For each condition around: whether a branch was taken before, and whether this one is; None: nobody knows."""
     branches: list[_Branches] = field(default_factory=list)
     """For each `if` around."""
+    guards: int = 0
+    """Conditions before the command that is being read, as in `[ A ] && B`."""
     arrays: int = 0
     """Open brackets of arrays."""
     choices: list[str] = field(default_factory=list)
@@ -243,10 +245,30 @@ class _Script:
             self.at += 1
             self.command.append(2 * sign)
             return
+        double = sign in "&|" and not self.arrays and self.text[self.at : self.at + 1] == sign
+        if double and self.command[:1] in (["["], ["[["]):
+            self.at += 1
+            outcome, self.command = _outcome(self.command), []
+            self._opens(outcome if sign == "&" or outcome is None else not outcome)
+            self.guards += 1
+            return
+        waits = not self.command and sign == "\n"
         if not self.arrays:
             self._finish()
+        if self.guards and not self.arrays and not waits:
+            self._guarded(otherwise=double and sign == "|")
         if sign == ";" and self.choices and self.text[self.at - 2 : self.at] == ";;":
             self.patterns = []
+
+    def _guarded(self, *, otherwise: bool) -> None:
+        """The command behind `[ A ] &&` ends, and another may follow that runs instead."""
+        if otherwise:
+            self.at += 1
+            self._branch("else", [])
+            return
+        while self.guards:
+            self.guards -= 1
+            self._branch("fi", [])
 
     def _asks(self) -> bool:
         """Whether what is read is a condition."""
@@ -415,13 +437,16 @@ class _Script:
             if rest[:2] not in (":-", ":="):
                 return held  # an array, whose words count by themselves
         self.used.add(name[0])
-        if held or rest[:2] not in (":-", ":="):
-            return held or self._of(name[0])
+        sign = next((each for each in (":-", ":=", "-", "=") if rest.startswith(each)), None)
+        if held or sign is None or (name[0] in self.variables and not sign.startswith(":")):
+            return held or ("" if sign else self._of(name[0]))
         if self.deep >= _FILLED:
             raise ValueError(Message("Variable defaults are nested more than {} levels deep", _FILLED))
-        inner = _Script(rest[2:], variables=self.variables, filled=self.filled, deep=self.deep + 1)
+        inner = _Script(rest[len(sign) :], variables=self.variables, filled=self.filled, deep=self.deep + 1)
         value = inner.as_text()
         self.filled = inner.filled
+        if sign.endswith("=") and self._taken:
+            self._assign(name[0], value, more=False)
         return value
 
     def as_text(self) -> str:
@@ -469,6 +494,8 @@ class _Script:
         exports = bool(given) and given[0] == "export"
         if exports:
             given = given[1:]
+        if given and given[0] == "eval":
+            given = " ".join(given[1:]).split()
         if given and given[0] in ("case", "esac"):
             self._choice(given)
             return
@@ -539,10 +566,7 @@ class _Script:
 
     def _branch(self, word: str, condition: list[str]) -> None:
         if word == "if":
-            if len(self.open) >= NESTING:
-                raise ValueError(Message("Conditions are nested more than {} levels deep", NESTING))
-            self.open.append((False, _outcome(condition)))
-            self.branches.append(_Branches())
+            self._opens(_outcome(condition))
         elif self.branches and word == "fi":
             self._branch_ends()
             self.open.pop()
@@ -553,6 +577,13 @@ class _Script:
             outcome = (None if unknown else True) if word == "else" else _outcome(condition)
             self.branches[-1].complete |= outcome is True or word == "else"
             self.open[-1] = before, False if before else outcome
+
+    def _opens(self, outcome: bool | None) -> None:
+        """A condition begins. Raises ValueError for too many in each other."""
+        if len(self.open) >= NESTING:
+            raise ValueError(Message("Conditions are nested more than {} levels deep", NESTING))
+        self.open.append((False, outcome))
+        self.branches.append(_Branches())
 
     def _branch_ends(self) -> bool:
         """Return whether nobody knows which branch is taken; the next one begins with what held before this one."""
