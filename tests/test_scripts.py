@@ -149,7 +149,8 @@ def test_arguments_that_are_elsewhere_are_said():
         ("os.environ.get('RANK', 4)", 4),
         ("os.environ['RANK']", "$EXPRESSION"),
         ("dict(a=n)", {"a": 2}),
-        ("twice", "$twice"),
+        ("twice", 2),
+        ("maybe", "$maybe"),
         ("unknown(1)", "$unknown"),
         ("2 ** 9999999", "$EXPRESSION"),
         ("1 / 0", "$EXPRESSION"),
@@ -157,7 +158,7 @@ def test_arguments_that_are_elsewhere_are_said():
     ],
 )
 def test_expressions(said, value):
-    code = f"n, flag = 2, True\ntwice = 1\ntwice = 2\np.add_argument('--rank', type=int, default=8)\nf(x={said})"
+    code = f"n, flag = 2, True\ntwice = 1\ntwice = 2\nmaybe = 1\nif x:\n    maybe = 2\np.add_argument('--rank', type=int, default=8)\nf(x={said})"
     assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value
 
 

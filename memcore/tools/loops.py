@@ -567,8 +567,10 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {
         name if _ALIASES.get(name) in found else _ALIASES.get(name, name): value for name, value in found.items()
     }
-    if "lora_rank" in found and not _SWITCHES & set(found):
+    if _always_adapts(found):
         renamed |= _always_adapted(found)
+    if is_set(renamed.pop("q_lora", False)):
+        renamed["load_in_4bit"] = True
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if found.get("bits") in (4, 8):
@@ -583,6 +585,12 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
 _OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
 _SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"}
 """Keys of scripts that adapt where they are asked to."""
+
+
+def _always_adapts(found: Mapping[str, Any]) -> bool:
+    """Whether a script adapts without being asked to: by the key of its rank, or by its own name."""
+    named = "lora_r" in found and re.search(r"lora\w{0,40}\.py", str(found.get("", ""))) is not None
+    return ("lora_rank" in found or named) and not _SWITCHES & set(found)
 
 
 def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -646,9 +654,10 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
     normalized, notes = dict(normalized), (*first, *notes, *learnt)
-    if "lora_rank" in own and not _SWITCHES & set(own):
+    if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
-        notes = (*notes, "lora_rank is given without a switch: an adapter is assumed")
+        given = "lora_rank" if "lora_rank" in found else "lora_r"
+        notes = (*notes, Message("{} is given without a switch: an adapter is assumed", given))
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")
@@ -659,6 +668,13 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         normalized |= trained_by_script(normalized, normalized.get("model_name_or_path"))
     if is_set(found.get("tune_mm_mlp_adapter")):
         raise _refuse("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
+    if is_set(normalized.pop("dataset_kwargs.skip_prepare_dataset", False)):
+        normalized = {**normalized, "max_length": "$max_length"}
+        normalized.pop("max_seq_length", None)
+        notes = (*notes, "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's")
+    if normalized.get("spectrum_config_path"):
+        raise _refuse("spectrum_config_path", normalized["spectrum_config_path"],
+                      "the layers that learn are in another file; name them with --trainable")  # fmt: skip
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)

@@ -117,6 +117,9 @@ def _training(found: Sequence[Call]) -> Script:
         if call.name in _TRAINERS:
             told.append(call)
             keys |= _of_trainer(call)
+            method = _LEARNT.get(call.name.replace("Trainer", "Config"))
+            if method is not None:
+                keys = {"use_peft": False, METHOD: method, **keys}
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told)
     more: tuple[str, ...] = ()
@@ -146,16 +149,21 @@ def _of_arguments(call: Call) -> dict[str, Any]:
     return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
 
 
-_OF_LOOP = ("max_seq_length", "packing", "max_length")
+_OF_LOOP = ("max_seq_length", "packing", "max_length", "max_prompt_length", "max_completion_length", "beta")
 
 
 def _of_trainer(call: Call) -> dict[str, Any]:
     """Return what the trainer itself is told: in TRL's earlier releases lengths, and the model by its name."""
     keys = {name: call.arguments[name] for name in _OF_LOOP if name in call.arguments}
+    keys |= flat(_mapping(call.arguments.get("dataset_kwargs")), "dataset_kwargs")
     model = call.arguments.get("model", call.first)
     if isinstance(model, str) and not model.startswith("$"):
         keys["model_name_or_path"] = model
     return keys
+
+
+def _mapping(found: object) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}
 
 
 def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
