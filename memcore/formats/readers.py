@@ -12,7 +12,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.containers import commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
-from memcore.formats.normalized import GPUS
+from memcore.formats.normalized import GPUS, interpolated
 from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
@@ -99,7 +99,7 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
         return "argv", {**_tested(content["MODEL_ARGS"]), **_around(content.get("ENV_VARS"))}
     if not isinstance(content, Mapping):
         raise ConfigError.at("the file", "contains no keys; allowed: JSON, YAML, TOML, or a command line")
-    return "yaml", flat(content)
+    return "yaml", interpolated(flat(content))
 
 
 def _is_command(text: str, start: int) -> bool:

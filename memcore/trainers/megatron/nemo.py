@@ -208,7 +208,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     keys = _of_command({name: value for name, value in found.items() if name != GPUS})
     plain: dict[str, Any] = {"ddp.overlap_grad_reduce": False, "ddp.overlap_param_gather": False,
                              "model.cross_entropy_loss_fusion": True}  # fmt: skip
-    overlaps = keys.pop("overlap.tp_comm_overlap", None)
+    overlaps, notes = _callbacks(keys, keys.pop("overlap.tp_comm_overlap", None))
     if overlaps is not None:
         plain |= {"ddp.overlap_grad_reduce": True, "ddp.overlap_param_gather": True,
                   "model.tp_comm_overlap": overlaps}  # fmt: skip
@@ -229,7 +229,29 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         counted = {GPUS: devices * nodes, **({PER_NODE: devices} if nodes > 1 else {})}
     recipe = keys.get(_RECIPE)
     note = Message("what the job leaves open is the default of NeMo's recipe {}", recipe)
-    return {**normalized, **counted}, (note,)
+    return {**normalized, **counted}, (note, *notes)
+
+
+_OVERLAPS, _DROPS = "MegatronCommOverlapCallback", "MegatronTokenDropCallback"
+
+
+def _callbacks(keys: dict[str, Any], overlaps: Any) -> tuple[Any, list[str]]:
+    """Whether tensor parallelism overlaps, with the callbacks that a script adds, and notes on them and on the network.
+
+    Raises UnsupportedError for one that drops tokens. Source: NeMo 2.6, lightning/pytorch/callbacks/.
+    """
+    listed = keys.pop("trainer.callbacks", None)
+    for each in listed if isinstance(listed, list) else ():
+        given = each if isinstance(each, Mapping) else {}
+        config = str(given.get(CALLED, "")).rpartition(".")[2] in ("Config", "Partial")
+        name = str(given.get("0") if config else given.get(CALLED)).rpartition(".")[2].lstrip("$")
+        if name == _DROPS:
+            raise UnsupportedError("trainer.callbacks", "found {}; dropped tokens are not supported for NeMo yet", name)
+        if name == _OVERLAPS:
+            overlaps = given.get("tp_comm_overlap", False)
+    further = keys.get("model.config.mtp_num_layers")
+    said = Message("model.config.mtp_num_layers is {}: layers that predict further tokens are not counted", further)
+    return overlaps, [said] if further else []
 
 
 def _refuse_others(keys: Mapping[str, Any]) -> None:
