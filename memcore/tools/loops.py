@@ -329,8 +329,12 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     if kind == "full":
         del normalized["finetuning_type"]
         normalized |= trained_parts("llama-factory", normalized, found.get("model_name_or_path"))
-    else:
-        normalized = {"lora_target" if kind == "lora" else "oft_target": "all", **normalized}
+    elif kind == "lora":
+        normalized = {"lora_target": "all", **normalized}
+    else:  # blocks of 32 where no rank is said (hparams/finetuning_args.py)
+        normalized = {name: value for name, value in normalized.items() if not name.startswith("lora_")}
+        rank = normalized.pop("oft_rank", 0)
+        normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
