@@ -266,7 +266,6 @@ class _Script(_Function):
             self.given += [each for each in parts if self.makes(each)]
         return made
 
-
     def append(self, target: ast.expr, value: Any, *, all_of: bool) -> None:
         """Make a list longer, as in `recipe.trainer.callbacks.append(value)`."""
         before = self.value(target, 0)

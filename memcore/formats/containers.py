@@ -175,6 +175,7 @@ _OPERATED: Mapping[str, tuple[str, ...]] = {"vllm": ("vllm", "serve", "--model")
 """What kubeai starts for each of its engines, in front of the model."""
 _FIELDS: Mapping[str, str] = {
     "maxModelLen": "--max-model-len", "dtype": "--dtype", "tensorParallelSize": "--tensor-parallel-size",
+    "pipelineParallelSize": "--pipeline-parallel-size",
     "maxNumSeqs": "--max-num-seqs", "gpuMemoryUtilization": "--gpu-memory-utilization", "maxLoras": "--max-loras",
     "runner": "--runner", "convert": "--convert",
 }  # fmt: skip

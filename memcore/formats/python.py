@@ -375,6 +375,10 @@ class _Known:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
+        if name == "split" and isinstance(node.func, ast.Attribute) and len(values) < 2:
+            text = self.value(node.func.value, deep)
+            if isinstance(text, str) and not _open(text) and (not values or (isinstance(values[0], str) and values[0])):
+                return text.split(*values)
         if name == "dict" and not values:
             return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
         return NotImplemented

@@ -363,6 +363,8 @@ def _overriding_in(text: str) -> bool:
 
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
 _ANY_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)*)=")
+_SUPERVISED = "verl.trainer.fsdp_sft_trainer"
+"""A program some of whose keys are in no section."""
 _FACTORIES = re.compile(r"\bnemo\sllm\s")
 """What begins a command that overrides whole sections too, as in `peft=none`."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama|nemo\sllm")
@@ -445,11 +447,12 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     programs: list[str] = []
     at = 0
     overrides = _overriding_in(" ".join(words))
-    pattern = _ANY_OVERRIDE if _FACTORIES.search(" ".join(words)) else _OVERRIDE
+    whole = " ".join(words)
+    pattern = _ANY_OVERRIDE if _FACTORIES.search(whole) or _SUPERVISED in whole else _OVERRIDE
     while at < len(words):
         override = pattern.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")
-        name = "--factory" if name == "-f" and pattern is _ANY_OVERRIDE else name
+        name = "--factory" if name == "-f" and _FACTORIES.search(whole) else name
         at += 1
         if override is not None:
             yield override[1], _overriding(value)

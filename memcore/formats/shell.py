@@ -438,6 +438,7 @@ class _Script:
                 return held  # an array, whose words count by themselves
         self.used.add(name[0])
         sign = next((each for each in (":-", ":=", "-", "=") if rest.startswith(each)), None)
+        held = "" if sign and _POSITION.fullmatch(held) else held
         if held or sign is None or (name[0] in self.variables and not sign.startswith(":")):
             return held or ("" if sign else self._of(name[0]))
         if self.deep >= _FILLED:

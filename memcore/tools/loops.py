@@ -12,7 +12,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, Normalized
-from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
@@ -49,10 +49,16 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "llama-factory": {"use_reentrant_gc": True, **_frozen("llama-factory")},
     "llama-factory-v1": {"enable_activation_checkpointing": True, "bf16": True, "cp_size": 1, "cp_mode": "ulysses"},
     "ms-swift": {"gradient_checkpointing": True, "lora_rank": 8, "lora_dropout": 0.05, **_frozen("ms-swift")},
-    "trl": {"SFTConfig.max_length": 1024, "SFTConfig.gradient_checkpointing": True},
+    "trl": {
+        "SFTConfig.max_length": 1024,
+        "SFTConfig.gradient_checkpointing": True,
+        "ModelConfig.lora_r": 16,
+        "ModelConfig.lora_dropout": 0.05,
+    },
 }
 """What absent keys mean in the newest release of each table that was harvested (`harvest/tables/`)."""
 _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, value in DEFAULTS["trl"].items()}
+_OF_ADAPTER = ("lora_r", "lora_dropout")
 
 
 def _refuse(key: str, value: object, why: str) -> UnsupportedError:
@@ -69,6 +75,8 @@ def targets(found: object) -> object:
     >>> targets(["self_attn.q_proj", "v_proj"])
     ['q_proj', 'v_proj']
     """
+    if isinstance(found, str) and OUTSIDE.fullmatch(found):
+        return found
     if isinstance(found, str):
         if found in _LINEAR:
             return "all-linear"
@@ -687,4 +695,5 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         return normalized, notes
     if not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in _SHARDED:
         normalized[PRECISION] = "bf16-autocast"
-    return {**_TRL, **normalized}, notes
+    adapted = is_set(normalized.get("use_peft"))
+    return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes

@@ -48,6 +48,8 @@ _OF_PEFT = frozenset({
     "XLora",
 })  # fmt: skip
 """Classes of PEFT's other methods, without `Config`."""
+_PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
+"""What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
 _SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _FAST: Mapping[str, object] = {"r": 16, "target_modules": _SEVEN, "lora_alpha": 16, "lora_dropout": 0}
 _FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
@@ -122,6 +124,13 @@ def _training(found: Sequence[Call]) -> Script:
                 keys = {"use_peft": False, METHOD: method, **keys}
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told)
+    keys = {**keys, **_of_model_config(found, told)}
+    if (
+        arguments
+        and arguments[0].name in _ARGUMENTS[:2]
+        and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
+    ):
+        keys.setdefault("max_length", "$max_length")  # as long as the data's
     more: tuple[str, ...] = ()
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
@@ -159,6 +168,22 @@ def _of_trainer(call: Call) -> dict[str, Any]:
     model = call.arguments.get("model", call.first)
     if isinstance(model, str) and not model.startswith("$"):
         keys["model_name_or_path"] = model
+    return keys
+
+
+def _of_model_config(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
+    """TRL's `ModelConfig`, as far as its functions make something of it: the adapter, and how weights are stored."""
+    configs = [each for each in found if each.name == "ModelConfig" and "model_name_or_path" in each.arguments]
+    if not configs or any(each.name in ("LoraConfig", "from_pretrained") and each.of != "AutoTokenizer"
+                          for each in found):  # fmt: skip
+        return {}
+    call, made = _one(configs), {each.name for each in found}
+    told.append(call)
+    keys = {"model_name_or_path": call.arguments["model_name_or_path"]}
+    if "get_peft_config" in made and call.arguments.get("use_peft") is True:
+        keys |= {name: value for name, value in call.arguments.items() if name.startswith(("lora_", "use_"))}
+    if "get_quantization_config" in made:
+        keys |= {name: value for name, value in call.arguments.items() if name.startswith(("load_in_", "bnb_"))}
     return keys
 
 
@@ -220,7 +245,7 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     silent = (*_NO_LORA, *_PARTS[1:], *(() if given.get(_PARTS[0]) is True else _PARTS[:1]))
     chosen = {name: value for name, value in given.items() if name not in silent}
     named = {_LORA.get(name, name): value for name, value in chosen.items()}
-    return {"use_peft": True, **named}
+    return {"use_peft": True, **_PEFT, **named}
 
 
 _CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")

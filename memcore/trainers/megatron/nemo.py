@@ -295,6 +295,11 @@ def _renamed(name: str, value: Any) -> dict[str, Any]:
 _COUNTS = ("trainer.devices", "trainer.num_nodes", MODEL, "hub")
 
 
+_OF_PLUGIN = ("()", "precision", "params_dtype", "pipeline_dtype", "autocast_", "grad_reduce_in_fp32", "fp8_recipe",
+              "fp8_margin", "fp8_amax_", "fp8_param_gather", "fp8_format", "0")  # fmt: skip
+"""Fields of a precision plugin that are read, or that memory does not depend on; `fp8` alone is looked at."""
+
+
 def _precision(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The precision plugin, by the function that makes it or by its fields."""
     made = keys.get("trainer.plugins.()")
@@ -308,6 +313,14 @@ def _precision(keys: Mapping[str, Any]) -> dict[str, Any]:
     recipe = str(given.get("fp8_recipe", "delayed"))
     if given.get("fp8") and recipe not in _FP8:
         raise UnsupportedError("trainer.plugins.fp8_recipe", "found {!r}; supported: {}", recipe, joined(", ", _FP8))
+    other = next(
+        (name for name, value in given.items() if value and name != "fp8" and not name.startswith(_OF_PLUGIN)), None
+    )
+    if other is not None:
+        message = "found {!r:.80}, which is not supported yet; leave it out to run without it"
+        raise UnsupportedError(f"trainer.plugins.{other}", message, given[other])
+    if given.get("fp8") and not given.get("fp8_param_gather", made in _PRECISIONS):
+        raise UnsupportedError("trainer.plugins.fp8_param_gather", "found {!r}; supported: {}", False, True)
     said = {"mixed_precision": _FP8[recipe] if given.get("fp8") else "bf16_mixed"}
     return {**said, "mixed_precision.grad_reduce_in_fp32": given.get("grad_reduce_in_fp32", True) is not False}
 
