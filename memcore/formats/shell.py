@@ -9,15 +9,15 @@ their environment, and files that a script writes for them, follow its words: `*
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
+from memcore.formats.conditions import WORD, calculated, chosen, outcome
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 
@@ -63,34 +63,6 @@ _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
 _SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
 _FILLED = 16
 """Defaults of variables inside each other: each is read once more for every one around it."""
-_OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
-    "-eq": operator.eq,
-    "-ne": operator.ne,
-    "-lt": operator.lt,
-    "-le": operator.le,
-    "-gt": operator.gt,
-    "-ge": operator.ge,
-}
-_COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_WORD = 80
-"""Letters of a word and of a pattern that are compared."""
-_DIGITS = 18
-"""Of a number that is compared."""
 _GIVEN: ContextVar[Mapping[str, str]] = ContextVar("variables_given", default=MappingProxyType({}))
 
 
@@ -302,7 +274,7 @@ class _Script:
         """A branch of `case` is taken if a pattern fits what it chooses by; nobody knows where that is from outside."""
         self._pattern()
         word, before = _POSITION.sub("", self.choices[-1]), self.open[-1][0] or self.open[-1][1] is True
-        fits = any(fnmatchcase(word[:_WORD], each[:_WORD]) for each in self.patterns or ())
+        fits = any(fnmatchcase(word[:WORD], each[:WORD]) for each in self.patterns or ())
         outcome = None if OUTSIDE.search(word) else fits
         self.open[-1], self.patterns = (before, False if before else outcome), None
 
@@ -476,7 +448,7 @@ class _Script:
         if not _SUM.fullmatch(filled):
             return ""
         try:
-            return str(_calculated(ast.parse(_chosen(filled.strip()), mode="eval").body))
+            return str(calculated(ast.parse(chosen(filled.strip()), mode="eval").body))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
             return ""
 
@@ -650,62 +622,5 @@ def _either(name: str, values: list[str | None]) -> str:
 
 
 def _outcome(condition: list[str]) -> bool | None:
-    """Whether comparisons hold, where what comes from outside is empty; None for another question.
-
-    >>> [_outcome(each.split()) for each in ("[ a = b ] || [ 2 -gt 1 ]", "! -f x", "[[ llama-70b == *70b* ]]")]
-    [True, None, True]
-    """
-    for sign, decides in (("||", True), ("&&", False)):
-        if sign in condition:
-            at = condition.index(sign)
-            found = _outcome(condition[:at]), _outcome(condition[at + 1 :])
-            return decides if decides in found else None if None in found else not decides
-    condition = [OUTSIDE.sub("", each) for each in condition]
-    inner = [each for each in condition if each not in ("[", "[[", "]", "]]", "then")]
-    if inner[:1] == ["!"]:
-        found_otherwise = _compared(inner[1:])
-        return None if found_otherwise is None else not found_otherwise
-    return _compared(inner)
-
-
-def _compared(inner: list[str]) -> bool | None:
-    if len(inner) == 2 and inner[0] in ("-n", "-z"):
-        return bool(inner[1]) == (inner[0] == "-n")
-    if len(inner) != 3:
-        return None
-    first, sign, second = inner
-    if sign in ("=", "==", "!="):
-        return (
-            fnmatchcase(first[:_WORD], second[:_WORD]) == (sign != "!=")
-            if "*" in second
-            else ((first == second) == (sign != "!="))
-        )
-    whole = first.lstrip("-").isdecimal() and second.lstrip("-").isdecimal()
-    return _COMPARED[sign](int(first[:_DIGITS]), int(second[:_DIGITS])) if whole and sign in _COMPARED else None
-
-
-def _chosen(text: str) -> str:
-    """A choice as Python writes it.
-
-    >>> _chosen("8 > 2 ? 8 : 2")
-    '(8 )if(8 > 2 )else( 2)'
-    """
-    asked, mark, rest = text.partition("?")
-    if not mark or asked.count("(") != asked.count(")"):
-        return text
-    taken, _, other = rest.partition(":")
-    return f"({taken.lstrip()})if({asked})else({_chosen(other)})"
-
-
-def _calculated(node: ast.expr) -> int:
-    if isinstance(node, ast.IfExp):
-        return _calculated(node.body if _calculated(node.test) else node.orelse)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
-        return int(_COMPARISONS[type(node.ops[0])](_calculated(node.left), _calculated(node.comparators[0])))
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        found = _OPERATIONS[type(node.op)](_calculated(node.left), _calculated(node.right))
-        if abs(found) < 2**63:
-            return found
-    raise ValueError("not an integer")
+    """Whether a condition holds, where what comes from outside is empty; None where nobody knows."""
+    return outcome([OUTSIDE.sub("", each) for each in condition])
