@@ -220,10 +220,10 @@ def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]
     """The values of names that only statements of the script itself give, which all run in the order of their lines."""
     found: dict[str, list[tuple[int, ast.expr]]] = {}
     plain: set[ast.AST] = set()
-    for node in _statements(tree.body):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            found.setdefault(node.targets[0].id, []).append((node.lineno, node.value))
-            plain.add(node.targets[0])
+    for each in _statements(tree.body):
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
+            found.setdefault(each.targets[0].id, []).append((each.lineno, each.value))
+            plain.add(each.targets[0])
     for node in _alive(tree, 0):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
             found.pop(node.id, None)

@@ -609,7 +609,8 @@ def _either(name: str, values: list[str | None]) -> str:
         return f"${name}"
     flags: dict[str, list[str]] = {}
     for text in texts:
-        given, flag = {}, ""
+        given: dict[str, list[str]] = {}
+        flag = ""
         for word in text.split():
             if _FLAG.match(word):
                 flag = word

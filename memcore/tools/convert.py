@@ -549,7 +549,7 @@ def _carried(tool: Tool, config: Config, back: Config, path: str) -> bool:
     """Whether a setting is read again, in whichever form, or follows from others."""
     value = config.get(path)
     if path == Training.gradient_accumulation_steps and (config.get(Parallelism.pipeline_parallel_size) or 1) > 1:
-        return back.get(path) == value  # a pipeline has more where nothing is said
+        return bool(back.get(path) == value)  # a pipeline has more where nothing is said
     return _meant(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
 
 
