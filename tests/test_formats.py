@@ -738,6 +738,7 @@ def test_further_ways_to_say_it(text, expected):
         ),
         ("model_name_or_path: a/b\nmax_length: 8\nspectrum_config_path: x.yaml\n", "name them with --trainable"),
         ("torchrun train.py --job.config_file llama3.toml", "pass that file"),
+        ("python mine.py --model a/b --dtype bfloat16 --seed 1 --max-model-len 8 --host x", "does not match any"),
         ("kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://org/m'}\n  parallelism: {data: 2}\n", "several nodes"),
     ],
 )

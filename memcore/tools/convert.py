@@ -341,6 +341,8 @@ _FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
 _FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe")
 _NAMED = 4
 """Files that a message names."""
+_ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
+"""Programs whose flags are a script's own."""
 _ENOUGH = 4
 """Flags by which a program's command is known, though the program is a script's own."""
 
@@ -348,7 +350,7 @@ _ENOUGH = 4
 def _by_flags(found: Mapping[str, Any]) -> Tool | None:
     """The only tool that has all flags of a command, whose program may be a function of the script."""
     flags = [name for name in found if name.startswith("--")]
-    if len(flags) < _ENOUGH:
+    if len(flags) < _ENOUGH or _ELSE.search(str(found.get("", ""))):
         return None
     programs = [tool for tool in TOOLS.values() if tool.syntax == "argv"]
     fits = [tool for tool in programs if all(is_flag(tool.vocabulary, name) or _ignored(tool, name) for name in flags)]
