@@ -11,7 +11,7 @@ from memcore import Config
 from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.faces.cli import main
-from memcore.formats.readers import read_command, read_file
+from memcore.formats.readers import flat, read_command, read_file
 from memcore.formats.shell import variables_given, words
 from memcore.formats.yaml import read_yaml
 from memcore.tools import TOOLS, exported, flag, imported
@@ -604,10 +604,11 @@ def test_adapters_whose_layers_trl_leaves_to_peft():
     """Those of the family's row in PEFT's table, with a note; without a row all linear layers are taken."""
     text = "model_name_or_path: {}\nper_device_train_batch_size: 1\nuse_peft: true\n"
     llama = imported(text.format("meta-llama/Llama-3.1-8B"))
-    assert llama.config["training"]["adapter"] == {"type": "lora", "target_modules": ["q_proj", "v_proj"]}
+    usual = {"type": "lora", "rank": 16, "dropout": 0.05}  # trl, trainer/model_config.py
+    assert llama.config["training"]["adapter"] == {**usual, "target_modules": ["q_proj", "v_proj"]}
     assert llama.notes == ("lora_target_modules: not given; PEFT's defaults for llama: q_proj, v_proj",)
     moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
-    assert moe.config["training"]["adapter"] == {"type": "lora"}
+    assert moe.config["training"]["adapter"] == usual
     assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear",)
 
 
@@ -657,4 +658,90 @@ COMPOSED = {
 @pytest.mark.parametrize("text", COMPOSED)
 def test_compositions_are_refused_by_name(text):
     with pytest.raises(UnsupportedError, match=COMPOSED[text]):
+        imported(text)
+
+
+CONDITIONS = {
+    "if [ -f x ]; then T=2; else T=4; fi\nrun --tp $T": ["run", "--tp", "$T", ";"],
+    "if [ -f x ]; then T=2; else T=2; fi\nrun --tp $T": ["run", "--tp", "2", ";"],
+    "T=2; if [ -f x ]; then T=4; fi\nrun --tp $T": ["run", "--tp", "$T", ";"],
+    "T=2; if [ -f x ]; then if [ -f y ]; then T=4; fi; fi\nrun --tp $T": ["run", "--tp", "$T", ";"],
+    'A="--a 1"; if [ -f x ]; then A="$A --b 2"; fi\nrun $A': ["run", "--a", "1", "--b", "2", ";"],
+    'if [ -f x ]; then A="--a 1 --b"; else A="--a 2"; fi\nrun $A': ["run", "--a", "$A", "--b", ";"],
+    "if [ $# -gt 0 ]; then M=$1; else M=b/c; fi\nrun --m $M": ["run", "--m", "b/c", ";"],
+    "if [ 0 -gt 1 ]; then T=1; else T=2; fi\nrun --tp $T": ["run", "--tp", "2", ";"],
+    "N=8; if (( N > 4 )); then T=2; else T=1; fi\nrun --tp $T": ["run", "--tp", "2", ";"],
+    "if [ -n a ] && [ -z a ]; then T=1; else T=2; fi\nrun --tp $T": ["run", "--tp", "2", ";"],
+    "if [ ! -z $X ]; then T=1; else T=2; fi\nrun --tp $T": ["run", "--tp", "2", ";"],
+    "M=x-70b; if [[ $M == *70b* ]]; then T=8; else T=1; fi\nrun --tp $T": ["run", "--tp", "8", ";"],
+    '[[ -n "$T" ]] && U=$T\nrun --tp $U': ["run", "--tp", "$U", ";"],
+    'T=2; [[ -n "$G" ]] && T=$G\nrun --tp $T': ["run", "--tp", "2", ";"],
+    "[ -z $G ] && T=1 || T=2\nrun --tp $T": ["run", "--tp", "1", ";"],
+    "[ -n $G ] && T=1 || T=2\nrun --tp $T": ["run", "--tp", "2", ";"],
+    "[[ -f x ]] || { echo no; exit 1; }\nrun --tp 3": ["run", "--tp", "3", ";"],
+    ': "${T:=4}"\nrun --tp $T': ["run", "--tp", "4", ";"],
+    'M=$1; M=${M:-"a/b"}\nrun --m $M': ["run", "--m", "a/b", ";"],
+    "T=; run --tp ${T-3} --pp ${U-5}": ["run", "--tp", "--pp", "5", ";"],
+    'A="--a 1"; eval "run $A --b"': ["run", "--a", "1", "--b", ";"],
+}
+
+
+@pytest.mark.parametrize("script", CONDITIONS, ids=str)
+def test_conditions(script):
+    assert words(script) == CONDITIONS[script]
+
+
+def test_what_a_variable_is_given_chooses_between_branches():
+    with variables_given({"T": "2"}):
+        assert words("if [ -f x ]; then T=2; else T=4; fi\nrun --tp $T") == ["run", "--tp", "2", ";"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("base_model: ${.name}\nname: a/b\nsequence_len: ${len}\nlen: 64\nmicro_batch_size: ${oc.env:NOWHERE,3}\n",
+         {"model": "a/b", "training.sequence_length": 64, "training.micro_batch_size": 3}),
+        ("run_llama --gpu-layers 9 --ctx-size 4096 --ubatch-size 64 --no-mmap --model x/Qwen3-8B-Q4_K_M.gguf",
+         {"engine.type": "llama.cpp", "engine.n_gpu_layers": 9, "inference.max_model_len": 4096}),
+        ("models:\n  a: {cmd: llama-server -m Qwen3-8B-Q8_0.gguf -c 64}\n  b: {cmd: whisper-server --m x --other 1}\n",
+         {"inference.quantization": "q8_0", "inference.max_model_len": 64}),
+        ("kind: Deployment\nspec:\n  containers:\n  - image: vllm/vllm-openai\n    command: [vllm, serve]\n"
+         "    args: [--model=$(ID), --max-model-len=8]\n    env: [{name: ID, value: org/m}]\n",
+         {"model": "org/m", "inference.max_model_len": 8}),
+        ("kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://org/m'}\n  parallelism: {tensor: 2}\n  template:\n"
+         "    containers: [{name: main, env: [{name: VLLM_ADDITIONAL_ARGS, value: --enforce-eager}]}]\n",
+         {"model": "org/m", "parallelism.tensor_parallel_size": 2, "engine.enforce_eager": True}),
+        ("torchrun -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=a/b ulysses_sequence_parallel_size=2 "
+         "use_remove_padding=true",
+         {"model": "a/b", "parallelism.ulysses_parallel_size": 2, "training.packed_sequences": True}),
+        ("python train_lora.py --model_name_or_path a/b --lora_r 4 --q_lora True --per_device_train_batch_size 1",
+         {"training.adapter.type": "lora", "training.adapter.rank": 4, "training.quantization": "nf4"}),
+        ("model_name_or_path: a/b\nbeta: 0.1\nhub_model_id: me/b-orpo-v1\nmax_length: 8\n",
+         {"training.method.name": "orpo"}),
+        ("model_name_or_path: a/b\nstage: sft\nfinetuning_type: oft\nlora_rank: 8\noft_rank: 4\n",
+         {"training.adapter.type": "oft", "training.adapter.rank": 4, "training.adapter.target_modules": "all-linear"}),
+    ],
+)  # fmt: skip
+def test_further_ways_to_say_it(text, expected):
+    found = flat(imported(text).config)
+    assert {path: found.get(path) for path in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("exp_manager: {name: x}\ntrainer: {devices: 8}\nmodel: {micro_batch_size: 1}\n", "NeMo 1"),
+        ("deepspeed pretrain_gpt.py --num-layers 2 --hidden-size 8 --deepspeed --zero-stage 1", "Megatron-DeepSpeed"),
+        (
+            "python -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b reward_model.prime_model.path=a/b algorithm.adv_estimator=rloo",
+            "learns on",
+        ),
+        ("model_name_or_path: a/b\nmax_length: 8\nspectrum_config_path: x.yaml\n", "name them with --trainable"),
+        ("torchrun train.py --job.config_file llama3.toml", "pass that file"),
+        ("python mine.py --model a/b --dtype bfloat16 --seed 1 --max-model-len 8 --host x", "does not match any"),
+        ("kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://org/m'}\n  parallelism: {data: 2}\n", "several nodes"),
+    ],
+)
+def test_what_is_refused_by_name(text, why):
+    with pytest.raises((ConfigError, UnsupportedError), match=why):
         imported(text)

@@ -268,3 +268,67 @@ def test_towers_that_llama_factory_trains(model, more, trained):
     written = exported(Config.from_dict(found.config), "llama-factory", {})
     assert written.left_out == ()
     assert imported(written.text, 1).config["training"].get("trainable") == trained
+
+
+TOWERS = "Qwen/Qwen2.5-VL-7B-Instruct"
+SWIFT_VL = f"model: {TOWERS}\ntuner_type: full\ntorch_dtype: bfloat16\n"
+AXOLOTL_VL = f"base_model: {TOWERS}\nsequence_len: 2048\n"
+QWEN_VL = f"torchrun train_qwen.py --model_name_or_path {TOWERS} --per_device_train_batch_size 1 --bf16 "
+VERL_VL = (
+    f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path={TOWERS} algorithm.adv_estimator=grpo "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+)
+AUTOMODEL_VL = (
+    "recipe: FinetuneRecipeForVLM\nstep_scheduler: {local_batch_size: 1}\nmodel:\n"
+    "  _target_: nemo_automodel.NeMoAutoModelForImageTextToText.from_pretrained\n"
+    "  pretrained_model_name_or_path: {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [
+        (SWIFT_VL, ["language-model"]),
+        (SWIFT_VL + "freeze_aligner: false\n", ["language-model", "projector"]),
+        (SWIFT_VL + "freeze_vit: false\nfreeze_aligner: false\n", None),
+        (SWIFT_VL.replace(TOWERS, "Qwen/Qwen2.5-7B-Instruct"), None),
+        (SWIFT_VL.replace("full", "lora"), None),
+        (AXOLOTL_VL, None),
+        (AXOLOTL_VL + "freeze_mm_modules: true\n", ["language-model"]),
+        (QWEN_VL, None),
+        (QWEN_VL + "--tune_mm_llm True --tune_mm_mlp True --tune_mm_vision False", ["language-model", "projector"]),
+        (QWEN_VL + "--freeze_vision_tower True --freeze_merger False", ["language-model", "projector"]),
+        (QWEN_VL + "--freeze_backbone True --freeze_mlp True", ["language-model"]),
+        (VERL_VL, None),
+        (VERL_VL + "actor_rollout_ref.actor.freeze_vision_tower=True", ["language-model"]),
+        (AUTOMODEL_VL.replace("{}", TOWERS), None),
+        (AUTOMODEL_VL.replace("{}", TOWERS) + "freeze_config: {freeze_audio_tower: true}\n", ["language-model"]),
+        (
+            AUTOMODEL_VL.replace("{}", "google/gemma-3-4b-it") + "freeze_config: {freeze_vision_tower: true}\n",
+            ["language-model", "projector"],
+        ),
+    ],
+)
+def test_other_tools_freeze_towers_by_their_own_keys(text, trained):
+    assert imported(text).config["training"].get("trainable") == trained
+
+
+@pytest.mark.parametrize("tool", ["llama-factory", "ms-swift", "axolotl"])
+@pytest.mark.parametrize("given", [None, "language-model", ["language-model", "projector"]])
+def test_what_learns_of_a_model_with_towers_comes_back(tool, given):
+    job = {"model": TOWERS, "training": {"trainable": given} if given else {}}
+    told = exported(Config.from_dict(job), tool)
+    back = imported(told.text).config["training"].get("trainable")
+    lost = "training.trainable" in told.left_out
+    assert lost == (tool == "axolotl" and isinstance(given, list))
+    assert lost or back == ([given] if isinstance(given, str) else given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SWIFT_VL + "freeze_llm: true\n", QWEN_VL + "--tune_mm_llm False --tune_mm_mlp True",
+     AUTOMODEL_VL.replace("{}", TOWERS) + "freeze_config: {freeze_language_model: true}\n"],
+)  # fmt: skip
+def test_towers_alone_are_not_trained(text):
+    with pytest.raises(UnsupportedError, match="training only the towers"):
+        imported(text)

@@ -8,6 +8,7 @@ from memcore.formats.builders import handed_over
 from memcore.formats.readers import flat
 from memcore.tools import imported
 from memcore.tools.sources import read_source
+from memcore.trainers.megatron.nemo import recipes
 
 HEAD = "import nemo_run as run\nfrom nemo.collections import llm\n"
 TUNED = """\
@@ -121,3 +122,74 @@ def test_conditions_nobody_can_answer():
     assert handed_over(code, ("recipe",)) == [{"()": "a.recipe", "n": 1, "b": {"c": "$x", "d": "$x"}, "e": 3}]
     code = "def f(a, b=2):\n  if a == 1:\n    return m.recipe(n=b)\n  return m.recipe(n=a)\nx = f(1)\ny = f(5)"
     assert [each["n"] for each in handed_over(code, ("recipe",))][:2] == [2, 5]
+
+
+OVERLAPS = "recipe.trainer.callbacks.append(run.Config(MegatronCommOverlapCallback{}))"
+
+
+@pytest.mark.parametrize(
+    ("added", "overlaps"), [("", None), (OVERLAPS.format(""), False), (OVERLAPS.format(", tp_comm_overlap=True"), True)]
+)
+def test_callbacks_that_a_script_adds(added, overlaps):
+    found = imported(HEAD + PLAIN.format("pretrain_recipe()", added)).config["engine"]
+    assert (found.get("tp_comm_overlap"), found["overlap_grad_reduce"]) == (overlaps, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ("recipe.trainer.callbacks.append(run.Config(MegatronTokenDropCallback))", "dropped tokens"),
+        ("recipe.trainer.plugins.fp8 = 'hybrid'", "fp8_param_gather"),
+        ("recipe.trainer.plugins.fp8_dot_product_attention = True", "fp8_dot_product_attention"),
+    ],
+)
+def test_what_a_script_changes_that_is_not_read(changed, why):
+    with pytest.raises(MemcoreError, match=why):
+        imported(HEAD + PLAIN.format("pretrain_recipe()", changed))
+
+
+KEYS_READ = frozenset({
+    "data.global_batch_size", "data.micro_batch_size", "data.packed_sequence_specs.packed_sequence_size",
+    "data.seq_length", "model.config.()", "model.config.cross_entropy_loss_fusion",
+    "model.config.recompute_granularity", "model.config.recompute_method", "model.config.recompute_modules",
+    "model.config.recompute_num_layers", "model.config.tp_comm_overlap", "model.config.mtp_num_layers",
+    "optim.config.exp_avg_dtype", "optim.config.exp_avg_sq_dtype", "optim.config.main_grads_dtype",
+    "optim.config.main_params_dtype", "optim.config.use_distributed_optimizer",
+    "optim.config.use_precision_aware_optimizer", "overlap.tp_comm_overlap", "peft.()", "peft.dim",
+    "peft.target_modules", "trainer.devices", "trainer.num_nodes", "trainer.plugins.fp8",
+    "trainer.plugins.fp8_param_gather", "trainer.plugins.fp8_recipe", "trainer.plugins.grad_reduce_in_fp32",
+    "trainer.plugins.precision", "trainer.strategy.account_for_embedding_in_pipeline_split",
+    "trainer.strategy.account_for_loss_in_pipeline_split", "trainer.strategy.context_parallel_size",
+    "trainer.strategy.ddp.overlap_grad_reduce", "trainer.strategy.ddp.overlap_param_gather",
+    "trainer.strategy.ddp.use_distributed_optimizer", "trainer.strategy.expert_model_parallel_size",
+    "trainer.strategy.expert_tensor_parallel_size", "trainer.strategy.fsdp",
+    "trainer.strategy.num_layers_in_first_pipeline_stage", "trainer.strategy.num_layers_in_last_pipeline_stage",
+    "trainer.strategy.pipeline_model_parallel_size", "trainer.strategy.sequence_parallel",
+    "trainer.strategy.tensor_model_parallel_size", "trainer.strategy.virtual_pipeline_model_parallel_size",
+})  # fmt: skip
+KEYS_OF_NO_ACCOUNT = {
+    "data.packed_sequence_specs.()": "the class that holds the size",
+    "data.seq_length_dec": "of T5, whose classes are refused",
+    "data.tokenizer.0": "tokens", "data.tokenizer.library": "tokens", "data.tokenizer.model_name": "tokens",
+    "data.tokenizer.use_fast": "tokens",
+    "model.config.mtp_loss_scaling_factor": "a factor of the loss",
+    "model.config.seq_length": "the data's length decides",
+    "trainer.accumulate_grad_batches": "Megatron's own micro-batches decide",
+    "trainer.logger": "logs",
+    "trainer.plugins.fp8_amax_compute_algo": "some numbers per tensor", "trainer.plugins.fp8_margin": "a factor",
+    "trainer.plugins.fp8_amax_history_len": "some numbers per tensor",
+    "trainer.strategy.ddp.align_param_gather": "when messages are sent",
+    "trainer.strategy.ddp.grad_reduce_in_fp32": "the precision plugin's holds",
+    "trainer.strategy.save_ckpt_format": "files",
+    "trainer.strategy.expert_tensor_model_parallel_size": "no field of the strategy (its own is without `model`)",
+}  # fmt: skip
+KEYS_REFUSED = ("add_bos.()", "add_eos.()", "negative_sample_strategy.()", "num_hard_negatives", "num_hard_negatives.()",
+           "max_position_embeddings")  # fmt: skip
+"""Fields of `model.config` that make another network of it."""
+
+
+def test_every_key_of_the_recipes_is_accounted_for():
+    rows = [section for row in recipes().values() for section in row.values() if isinstance(section, dict)]
+    known = {*KEYS_READ, *KEYS_OF_NO_ACCOUNT, *(f"model.config.{name}" for name in KEYS_REFUSED)}
+    assert {name for row in rows for name in row} == known
+    assert len(known) == 67

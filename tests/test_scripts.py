@@ -149,7 +149,8 @@ def test_arguments_that_are_elsewhere_are_said():
         ("os.environ.get('RANK', 4)", 4),
         ("os.environ['RANK']", "$EXPRESSION"),
         ("dict(a=n)", {"a": 2}),
-        ("twice", "$twice"),
+        ("twice", 2),
+        ("maybe", "$maybe"),
         ("unknown(1)", "$unknown"),
         ("2 ** 9999999", "$EXPRESSION"),
         ("1 / 0", "$EXPRESSION"),
@@ -157,7 +158,7 @@ def test_arguments_that_are_elsewhere_are_said():
     ],
 )
 def test_expressions(said, value):
-    code = f"n, flag = 2, True\ntwice = 1\ntwice = 2\np.add_argument('--rank', type=int, default=8)\nf(x={said})"
+    code = f"n, flag = 2, True\ntwice = 1\ntwice = 2\nmaybe = 1\nif x:\n    maybe = 2\np.add_argument('--rank', type=int, default=8)\nf(x={said})"
     assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value
 
 
@@ -193,3 +194,40 @@ def test_values_that_grow_end(kind):
 def test_long_scripts_are_refused():
     with pytest.raises(MemcoreError, match="longer than"):
         calls("x = 1\n" * 200_000)
+
+
+LOADED = """import os
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, TrainingArguments, Trainer
+from trl import DPOTrainer, ModelConfig, GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer, get_peft_config
+name = "a/b"
+model = AutoModelForCausalLM.from_pretrained(name)
+{}
+name = "./trained"
+again = AutoModelForCausalLM.from_pretrained(name)
+"""
+HEAD = LOADED.partition("name =")[0]
+FURTHER = {
+    LOADED.format("DPOTrainer(model, args=TrainingArguments('x', per_device_train_batch_size=2), max_length=64, "
+                  "peft_config=LoraConfig(r=4))"): {
+        "model": "a/b", "training.method.name": "dpo", LENGTH: 64, RANK: 4},
+    LOADED.format("Trainer(model, args=TrainingArguments('x'))"): {"model": "a/b", LENGTH: "$max_length"},
+    LOADED.format("SFTTrainer(model, args=SFTConfig(dataset_kwargs={'skip_prepare_dataset': True}))"): {
+        LENGTH: "$max_length"},
+    LOADED.format("N = int(os.getenv('N', '3'))\nSFTTrainer(model, args=SFTConfig(per_device_train_batch_size=N))"): {
+        "training.micro_batch_size": 3, LENGTH: 1024},
+    LOADED.format("T = 'q_proj,v_proj'\nSFTTrainer(model, args=SFTConfig(), "
+                  "peft_config=LoraConfig(target_modules=T.split(',')))"): {TARGETS: ["q_proj", "v_proj"], RANK: 8},
+    HEAD + "c = ModelConfig(model_name_or_path='a/b', use_peft=True, lora_target_modules=['q_proj'])\n"
+    "GRPOTrainer(model=c.model_name_or_path, args=GRPOConfig(beta=0.1), peft_config=get_peft_config(c))": {
+        "model": "a/b", TYPE: "lora", RANK: 16, "training.method.name": "grpo", "training.method.reference": None},
+    "from unsloth import FastVisionModel\nfrom trl import SFTTrainer, SFTConfig\n"
+    "m, t = FastVisionModel.from_pretrained('a/b')\nm = FastVisionModel.get_peft_model(m)\n"
+    "SFTTrainer(model=m, args=SFTConfig(max_length=64))": {TARGETS: "all-linear", RANK: 16},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FURTHER)
+def test_further_scripts(text):
+    found = flat(imported(text).config)
+    assert {path: found.get(path) for path in FURTHER[text]} == FURTHER[text]

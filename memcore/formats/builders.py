@@ -259,12 +259,21 @@ class _Script(_Function):
     def call(self, node: ast.Call, deep: int) -> Any:
         """What a call makes; what it is given by the script is noted where it is not the script's own."""
         made = super().call(node, deep)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _LONGER and len(node.args) == 1:
+            self.append(node.func.value, made["0"], all_of=node.func.attr == "extend")
         if ast.unparse(node.func) not in self.known and isinstance(made, dict):
             parts = [part for each in made.values() for part in (each if isinstance(each, list) else [each])]
             self.given += [each for each in parts if self.makes(each)]
         return made
 
+    def append(self, target: ast.expr, value: Any, *, all_of: bool) -> None:
+        """Make a list longer, as in `recipe.trainer.callbacks.append(value)`."""
+        before = self.value(target, 0)
+        more = value if all_of and isinstance(value, list) else [value]
+        self.assign(target, [*(before if isinstance(before, list) else []), *more])
 
+
+_LONGER = ("append", "extend")
 _OPEN, _SAID = "'$", 200
 _NO_LETTER = re.compile(r"\W+")
 

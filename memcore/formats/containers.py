@@ -41,11 +41,22 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     """
     if not any(key in content for key in _TOLD):
         return None
+    content = _swapped(content)
     macros = content.get("macros")
     if isinstance(macros, Mapping):
         content = {name: _without_macros(value, macros, 0) for name, value in content.items() if name != "macros"}
     found = list(_scripts(content, 0))
     return "\n".join(found) if found else None
+
+
+def _swapped(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A file of llama-swap without the programs of other kinds of models, where it has some that are known."""
+    models = content.get("models")
+    if not isinstance(models, Mapping):
+        return content
+    known = {name: each for name, each in models.items()
+             if isinstance(each, Mapping) and _PROGRAM.search(str(each.get("cmd", "")))}  # fmt: skip
+    return {**content, "models": known} if known else content
 
 
 def _without_macros(content: object, macros: Mapping[Any, Any], deep: int) -> Any:
@@ -78,13 +89,29 @@ def _scripts(content: object, deep: int) -> Iterator[str]:
         if described is not None:
             yield "".join(_variables(content)) + described
         elif (own and all(_is_command(each) for each in own)) or _known_image(content):
-            yield "".join(_variables(content)) + _run(content, own)
+            yield "".join(_variables(content)) + _run(content, [_expanded(each, content) for each in own])
         else:
             for value in content.values():
                 yield from _scripts(value, deep + 1)
     elif isinstance(content, list):
         for value in content:
             yield from _scripts(value, deep + 1)
+
+
+_EXPANDED = re.compile(r"\$\((\w{1,80})\)")
+"""A variable of a container's environment in its command, as Kubernetes fills it in."""
+
+
+def _expanded(own: Any, content: Mapping[Any, Any]) -> Any:
+    """A command with the container's variables as a shell has them, without empty lines around it."""
+    given = content.get("env")
+    known = {_pair(each)[0] for each in given} if isinstance(given, list) else set[str]()
+    if isinstance(own, list):
+        return [_expanded(each, content) for each in own]
+    if not isinstance(own, str):
+        return own
+    own = own if content.get("run") or content.get("commands") else own.strip()
+    return _EXPANDED.sub(lambda each: f"${{{each[1]}}}" if each[1] in known else each[0], own)
 
 
 def _known_image(content: Mapping[Any, Any]) -> bool:
@@ -97,7 +124,7 @@ def _described(content: Mapping[Any, Any]) -> str | None:
     """The command of a server that a chart or an operator starts from fields of its own; None for other fields.
 
     Sources: vllm production-stack, helm/templates/deployment-vllm-multi.yaml; kubeai, internal/modelcontroller
-    (engine_vllm.go, engine_ollama.go); kserve, huggingfaceserver/__main__.py and `LLMInferenceService`.
+    (engine_vllm.go, engine_ollama.go); kserve, huggingfaceserver/__main__.py.
     """
     more = [str(each) for each in content.get("args") or () if isinstance(each, str | int | float)]
     if isinstance(content.get("modelURL"), str):
@@ -105,6 +132,8 @@ def _described(content: Mapping[Any, Any]) -> str | None:
     model = content.get("model")
     if isinstance(model, Mapping) and isinstance(model.get("modelURL"), str):
         return _of_chart(_of_operator(model, content.get("vllmConfig", content)))
+    if isinstance(model, Mapping) and str(model.get("uri", "")).startswith(("hf://", "pvc://", "s3://")):
+        return _of_inference_service(content, model)
     url, operated = content.get("url"), _OPERATED.get(str(content.get("engine", "")).lower())
     if isinstance(url, str) and operated is not None:
         if "tpu" in str(content.get("resourceProfile", "")):
@@ -121,10 +150,32 @@ def _described(content: Mapping[Any, Any]) -> str | None:
     return None
 
 
+def _of_inference_service(content: Mapping[Any, Any], model: Mapping[Any, Any]) -> str | None:
+    """The server of KServe's `LLMInferenceService`, whose container adds words of its environment.
+
+    Source: kserve, config/llmisvcconfig/config-llm-template.yaml.
+    """
+    template = content.get("template")
+    containers = template.get("containers") if isinstance(template, Mapping) else None
+    main = next((each for each in containers or () if isinstance(each, Mapping) and each.get("name") == "main"), {})
+    if any(main.get(name) for name in ("command", "args")):
+        return None
+    found = ["vllm", "serve", str(model["uri"]).partition("://")[2]]
+    groups = content.get("parallelism")
+    for name, size in groups.items() if isinstance(groups, Mapping) else ():
+        if name != "tensor":
+            message = "found {!r:.80}; several nodes are not supported yet: supported is tensor"
+            raise UnsupportedError(f"parallelism.{name}", message, size)
+        found += ["--tensor-parallel-size", str(size)]
+    more = dict(_pair(each) for each in main.get("env") or ()).get("VLLM_ADDITIONAL_ARGS")
+    return f"{_joined(found, 2)} {more or ''}".strip()
+
+
 _OPERATED: Mapping[str, tuple[str, ...]] = {"vllm": ("vllm", "serve", "--model"), "ollama": ("ollama", "run")}
 """What kubeai starts for each of its engines, in front of the model."""
 _FIELDS: Mapping[str, str] = {
     "maxModelLen": "--max-model-len", "dtype": "--dtype", "tensorParallelSize": "--tensor-parallel-size",
+    "pipelineParallelSize": "--pipeline-parallel-size",
     "maxNumSeqs": "--max-num-seqs", "gpuMemoryUtilization": "--gpu-memory-utilization", "maxLoras": "--max-loras",
     "runner": "--runner", "convert": "--convert",
 }  # fmt: skip

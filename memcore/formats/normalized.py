@@ -9,6 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.formats.shell import variable_given
+from memcore.formats.values import number
+
 GPUS = "*gpus"
 """The key of the processes that a launcher starts."""
 PER_NODE = "*per_node"
@@ -17,14 +20,55 @@ Normalized = tuple[Mapping[str, Any], tuple[str, ...]]
 """What a file says with such keys in the place of its own, and notes on that."""
 ENGINE, VERSION, RESHARD, OFFLOAD, CHECKPOINTS = "*engine", "*version", "*reshard", "*offload", "*checkpoints"
 STAGE, OPTIMIZER, PARAMETERS, RANKS, MODEL = "*stage", "*optimizer", "*parameters", "*ranks", "*"
-_INNER = re.compile(r"\$\{([\w.]{1,80})\}")
+_INNER = re.compile(r"\$\{([^${}]{1,200})\}")
+"""An interpolation of OmegaConf's, the innermost of several."""
+_KEY = re.compile(r"\.*[\w-]+(?:\.[\w-]+)*")
+_TIMES = 8
+"""Interpolations inside each other, and keys that name keys that name others."""
+_LONGEST = 2**12
+
+
+def interpolated(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a file with those values that other keys give, or variables of the environment, as OmegaConf does.
+
+    What names no key of the file stays as it is.
+
+    >>> interpolated({"a.b": 2, "a.c": "${.b}", "d": "x/${a.c}", "e": "${oc.env:NOWHERE,7}", "f": "${g}"})
+    {'a.b': 2, 'a.c': 2, 'd': 'x/2', 'e': 7, 'f': '${g}'}
+    """
+    return {name: _filled(found, name, value) for name, value in found.items()}
 
 
 def filled(found: Mapping[str, Any], value: object) -> object:
-    """A value that another key of the file gives, as OmegaConf writes it.
+    """A value that another key of the file gives.
 
     >>> filled({"a.b": 2}, "${a.b}")
     2
     """
-    inner = _INNER.fullmatch(value) if isinstance(value, str) else None
-    return found.get(inner[1], value) if inner else value
+    return _filled(found, "", value)
+
+
+def _filled(found: Mapping[str, Any], name: str, value: Any, deep: int = 0) -> Any:
+    if isinstance(value, list):
+        return [_filled(found, name, each, deep) for each in value]
+    for _ in range(_TIMES if deep < _TIMES else 0):
+        inner = _INNER.search(value) if isinstance(value, str) and len(value) < _LONGEST else None
+        given = None if inner is None else _given(found, name, inner[1].strip(), deep)
+        if inner is None or given is None:
+            break
+        value = given if inner[0] == value else value[: inner.start()] + str(given) + value[inner.end() :]
+    return value
+
+
+def _given(found: Mapping[str, Any], name: str, said: str, deep: int) -> Any:
+    """What an interpolation stands for; None for a key that is not there, and for other functions."""
+    resolver, colon, rest = said.partition(":")
+    if colon and resolver in ("oc.env", "env"):
+        variable, comma, default = (each.strip() for each in rest.partition(","))
+        given = variable_given(variable)
+        return number(given) if given is not None else number(default.strip("'\"")) if comma else f"${variable}"
+    if colon or not _KEY.fullmatch(said):
+        return None
+    up = len(said) - len(said.lstrip("."))
+    key = ".".join([*name.split(".")[:-up], said[up:]]) if up else said
+    return _filled(found, key, found[key], deep + 1) if key in found else None

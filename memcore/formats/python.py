@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 
 _MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
@@ -215,6 +216,28 @@ def _never(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and not test.value
 
 
+def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]]:
+    """The values of names that only statements of the script itself give, which all run in the order of their lines."""
+    found: dict[str, list[tuple[int, ast.expr]]] = {}
+    plain: set[ast.AST] = set()
+    for each in _statements(tree.body):
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
+            found.setdefault(each.targets[0].id, []).append((each.lineno, each.value))
+            plain.add(each.targets[0])
+    for node in _alive(tree, 0):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
+            found.pop(node.id, None)
+    return found
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run one after another, those within `with` and `if __name__ == "__main__"` too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.With) or (isinstance(node, ast.If) and "__main__" in ast.dump(node.test)):
+            yield from _statements(node.body)
+
+
 @dataclass
 class _Known:
     """What names of a script stand for."""
@@ -224,9 +247,18 @@ class _Known:
     found: dict[str, Any] = field(default_factory=dict)
     several: set[str] = field(default_factory=set)
     """Names that have other values elsewhere."""
+    straight: dict[str, list[tuple[int, ast.expr]]] = field(default_factory=dict)
+    """The values of names that are only given some one after another, each with its line."""
+    functions: list[tuple[int, int]] = field(default_factory=list)
+    """The first and the last lines of functions, whose calls may come at any time."""
+    line: int = 0
+    """Of the call that is looked at; 0 in a function."""
 
     def __post_init__(self) -> None:
+        self.straight = _one_after_another(self.tree)
         for node in _alive(self.tree, 0):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                self.functions.append((node.lineno, node.end_lineno or node.lineno))
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._assign(target, node.value)
@@ -258,6 +290,8 @@ class _Known:
 
     def call(self, node: ast.Call) -> Call:
         """A call with what is known of its arguments."""
+        within = any(first <= node.lineno <= last for first, last in self.functions)
+        self.line = 0 if within else node.lineno
         arguments: dict[str, Any] = {}
         hidden = []
         for each in node.keywords:
@@ -300,12 +334,25 @@ class _Known:
 
     def _named(self, name: str, deep: int) -> Any:
         """Return what a name stands for, looked up once; a name that stands for itself is nobody's."""
-        if name not in self.names or name in self.several:
+        if name in self.several:
+            return self._at_this_line(name, deep)
+        if name not in self.names:
             return NotImplemented
         if name not in self.found:
             self.found[name] = f"${name}"
             self.found[name] = self.value(self.names[name], deep)
         return self.found[name]
+
+    def _at_this_line(self, name: str, deep: int) -> Any:
+        """The value that a name has before the line of a call, if it is given others only one after another."""
+        here = self.line
+        before = [each for each in self.straight.get(name, ()) if each[0] < here]
+        if not before:
+            return NotImplemented
+        self.line, value = before[-1]
+        found = self.value(value, deep)
+        self.line = here
+        return found
 
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
@@ -319,15 +366,19 @@ class _Known:
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:
             return True
-        if name in ("get", "getenv") and len(values) == 2 and "environ" in ast.dump(node.func) + name:
-            return values[1]
-        if name in ("getenv", "get") and len(values) == 1 and isinstance(values[0], str):
-            return f"${values[0]}"
+        asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
+        if asked and values and isinstance(values[0], str):
+            given = variable_given(values[0])
+            return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
         if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not _open(values[0]):
             try:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
+        if name == "split" and isinstance(node.func, ast.Attribute) and len(values) < 2:
+            text = self.value(node.func.value, deep)
+            if isinstance(text, str) and not _open(text) and (not values or (isinstance(values[0], str) and values[0])):
+                return text.split(*values)
         if name == "dict" and not values:
             return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
         return NotImplemented

@@ -12,7 +12,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.containers import commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
-from memcore.formats.normalized import GPUS
+from memcore.formats.normalized import GPUS, interpolated
 from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
@@ -99,7 +99,7 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
         return "argv", {**_tested(content["MODEL_ARGS"]), **_around(content.get("ENV_VARS"))}
     if not isinstance(content, Mapping):
         raise ConfigError.at("the file", "contains no keys; allowed: JSON, YAML, TOML, or a command line")
-    return "yaml", flat(content)
+    return "yaml", interpolated(flat(content))
 
 
 def _is_command(text: str, start: int) -> bool:
@@ -363,6 +363,8 @@ def _overriding_in(text: str) -> bool:
 
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
 _ANY_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)*)=")
+_SUPERVISED = "verl.trainer.fsdp_sft_trainer"
+"""A program some of whose keys are in no section."""
 _FACTORIES = re.compile(r"\bnemo\sllm\s")
 """What begins a command that overrides whole sections too, as in `peft=none`."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama|nemo\sllm")
@@ -445,11 +447,12 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     programs: list[str] = []
     at = 0
     overrides = _overriding_in(" ".join(words))
-    pattern = _ANY_OVERRIDE if _FACTORIES.search(" ".join(words)) else _OVERRIDE
+    whole = " ".join(words)
+    pattern = _ANY_OVERRIDE if _FACTORIES.search(whole) or _SUPERVISED in whole else _OVERRIDE
     while at < len(words):
         override = pattern.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")
-        name = "--factory" if name == "-f" and pattern is _ANY_OVERRIDE else name
+        name = "--factory" if name == "-f" and _FACTORIES.search(whole) else name
         at += 1
         if override is not None:
             yield override[1], _overriding(value)
@@ -459,6 +462,8 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
             values.append(words[at])
             at += 1
         known = [each for each in values if not OUTSIDE.fullmatch(each)]
+        if known and _ON_A_MODEL.search(" ".join((name, *known))):
+            known = values[: len(known) + 1]
         values = known or values[:1]
         if not _FLAG.match(name):
             here = [] if equals or name == END else [name, *values]

@@ -9,15 +9,15 @@ their environment, and files that a script writes for them, follow its words: `*
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
+from memcore.formats.conditions import WORD, calculated, chosen, outcome
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 
@@ -63,34 +63,6 @@ _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
 _SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
 _FILLED = 16
 """Defaults of variables inside each other: each is read once more for every one around it."""
-_OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
-    "-eq": operator.eq,
-    "-ne": operator.ne,
-    "-lt": operator.lt,
-    "-le": operator.le,
-    "-gt": operator.gt,
-    "-ge": operator.ge,
-}
-_COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_WORD = 80
-"""Letters of a word and of a pattern that are compared."""
-_DIGITS = 18
-"""Of a number that is compared."""
 _GIVEN: ContextVar[Mapping[str, str]] = ContextVar("variables_given", default=MappingProxyType({}))
 
 
@@ -133,6 +105,18 @@ def words(text: str) -> list[str]:
 
 
 @dataclass
+class _Branches:
+    """Of a condition whose outcome nobody knows: what its branches assign."""
+
+    before: dict[str, str | None] = field(default_factory=dict)
+    """The values that variables had before; None for those that had none."""
+    ends: list[dict[str, str | None]] = field(default_factory=list)
+    """The values at the end of each branch that may be taken."""
+    complete: bool = False
+    """One of them is taken."""
+
+
+@dataclass
 class _Script:
     text: str
     at: int = 0
@@ -142,6 +126,10 @@ class _Script:
     """Words of the command that is being read."""
     open: list[tuple[bool, bool | None]] = field(default_factory=list)
     """For each condition around: whether a branch was taken before, and whether this one is; None: nobody knows."""
+    branches: list[_Branches] = field(default_factory=list)
+    """For each `if` around."""
+    guards: int = 0
+    """Conditions before the command that is being read, as in `[ A ] && B`."""
     arrays: int = 0
     """Open brackets of arrays."""
     choices: list[str] = field(default_factory=list)
@@ -179,6 +167,8 @@ class _Script:
             elif sign in "\n;&|<>`":
                 self.at += 1
                 self._ends(sign)
+            elif sign == "(" and self._compares():
+                pass
             elif sign in "()":
                 self.at += 1
                 self._bracket(sign)
@@ -223,10 +213,48 @@ class _Script:
         if sign == "|" and self._chooses():
             self._pattern()
             return
+        if sign in "&|" and self._asks() and self.text[self.at : self.at + 1] == sign:
+            self.at += 1
+            self.command.append(2 * sign)
+            return
+        double = sign in "&|" and not self.arrays and self.text[self.at : self.at + 1] == sign
+        if double and self.command[:1] in (["["], ["[["]):
+            self.at += 1
+            outcome, self.command = _outcome(self.command), []
+            self._opens(outcome if sign == "&" or outcome is None else not outcome)
+            self.guards += 1
+            return
+        waits = not self.command and sign == "\n"
         if not self.arrays:
             self._finish()
+        if self.guards and not self.arrays and not waits:
+            self._guarded(otherwise=double and sign == "|")
         if sign == ";" and self.choices and self.text[self.at - 2 : self.at] == ";;":
             self.patterns = []
+
+    def _guarded(self, *, otherwise: bool) -> None:
+        """The command behind `[ A ] &&` ends, and another may follow that runs instead."""
+        if otherwise:
+            self.at += 1
+            self._branch("else", [])
+            return
+        while self.guards:
+            self.guards -= 1
+            self._branch("fi", [])
+
+    def _asks(self) -> bool:
+        """Whether what is read is a condition."""
+        return not self.arrays and self.command[:1] in (["if"], ["elif"])
+
+    def _compares(self) -> bool:
+        """Read `(( A > B ))`, where what comes from outside is nothing."""
+        if not self._asks() or self.text[self.at : self.at + 2] != "((":
+            return False
+        inside = self._inside("(", ")")
+        held = re.sub(r"[A-Za-z_]\w*", lambda each: self.variables.get(each[0], "0"), inside.replace("$", "")[:200])
+        found = self._arithmetic(held)
+        self.command += ["((", inside] if not found else ["-n", found.replace("0", "") if found == "0" else found]
+        return True
 
     def _chooses(self) -> bool:
         """Whether what is read is a pattern of `case`."""
@@ -246,7 +274,7 @@ class _Script:
         """A branch of `case` is taken if a pattern fits what it chooses by; nobody knows where that is from outside."""
         self._pattern()
         word, before = _POSITION.sub("", self.choices[-1]), self.open[-1][0] or self.open[-1][1] is True
-        fits = any(fnmatchcase(word[:_WORD], each[:_WORD]) for each in self.patterns or ())
+        fits = any(fnmatchcase(word[:WORD], each[:WORD]) for each in self.patterns or ())
         outcome = None if OUTSIDE.search(word) else fits
         self.open[-1], self.patterns = (before, False if before else outcome), None
 
@@ -346,7 +374,7 @@ class _Script:
         name = _PLAIN.match(self.text, self.at)
         if name is None:
             self.at += rest[:1] in ("@", "*", "#", "?", "!", "$")
-            return ""
+            return "0" if rest[:1] == "#" else ""
         self.at = name.end()
         return self._of(name[0])
 
@@ -381,13 +409,17 @@ class _Script:
             if rest[:2] not in (":-", ":="):
                 return held  # an array, whose words count by themselves
         self.used.add(name[0])
-        if held or rest[:2] not in (":-", ":="):
-            return held or self._of(name[0])
+        sign = next((each for each in (":-", ":=", "-", "=") if rest.startswith(each)), None)
+        held = "" if sign and _POSITION.fullmatch(held) else held
+        if held or sign is None or (name[0] in self.variables and not sign.startswith(":")):
+            return held or ("" if sign else self._of(name[0]))
         if self.deep >= _FILLED:
             raise ValueError(Message("Variable defaults are nested more than {} levels deep", _FILLED))
-        inner = _Script(rest[2:], variables=self.variables, filled=self.filled, deep=self.deep + 1)
+        inner = _Script(rest[len(sign) :], variables=self.variables, filled=self.filled, deep=self.deep + 1)
         value = inner.as_text()
         self.filled = inner.filled
+        if sign.endswith("=") and self._taken:
+            self._assign(name[0], value, more=False)
         return value
 
     def as_text(self) -> str:
@@ -416,16 +448,18 @@ class _Script:
         if not _SUM.fullmatch(filled):
             return ""
         try:
-            return str(_calculated(ast.parse(_chosen(filled.strip()), mode="eval").body))
+            return str(calculated(ast.parse(chosen(filled.strip()), mode="eval").body))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
             return ""
 
     def _finish(self) -> None:
         """A command ends: it assigns, asks, or runs something."""
         given, self.command = self.command, []
-        if given and given[0] in ("then", "do", "{", "}"):
+        if given and given[0] in ("then", "do", "{", "}", "else"):
+            if given[0] == "else":
+                self._branch("else", [])
             given = given[1:]
-        if given and given[0] in ("if", "elif", "else", "fi"):
+        if given and given[0] in ("if", "elif", "fi"):
             self._branch(given[0], given[1:])
             return
         if len(given) > 1 and given[0] == "env" and _NAME.match(given[1]):
@@ -433,6 +467,8 @@ class _Script:
         exports = bool(given) and given[0] == "export"
         if exports:
             given = given[1:]
+        if given and given[0] == "eval":
+            given = " ".join(given[1:]).split()
         if given and given[0] in ("case", "esac"):
             self._choice(given)
             return
@@ -497,20 +533,55 @@ class _Script:
         if self.cases:
             known = self.cases[-1][1].setdefault(name, {self.variables[name]} if name in self.variables else set())
             known.add(before + value)
+        for frame in self.branches:
+            frame.before.setdefault(name, self.variables.get(name))
         self.variables[name] = before + value
 
     def _branch(self, word: str, condition: list[str]) -> None:
         if word == "if":
-            if len(self.open) >= NESTING:
-                raise ValueError(Message("Conditions are nested more than {} levels deep", NESTING))
-            self.open.append((False, _outcome(condition)))
-        elif self.open and word == "fi":
+            self._opens(_outcome(condition))
+        elif self.branches and word == "fi":
+            self._branch_ends()
             self.open.pop()
-        elif self.open:
+            self._joined(self.branches.pop())
+        elif self.branches:
             before = self.open[-1][0] or self.open[-1][1] is True
-            unknown = self.open[-1][1] is None
+            unknown = self._branch_ends()
             outcome = (None if unknown else True) if word == "else" else _outcome(condition)
+            self.branches[-1].complete |= outcome is True or word == "else"
             self.open[-1] = before, False if before else outcome
+
+    def _opens(self, outcome: bool | None) -> None:
+        """A condition begins. Raises ValueError for too many in each other."""
+        if len(self.open) >= NESTING:
+            raise ValueError(Message("Conditions are nested more than {} levels deep", NESTING))
+        self.open.append((False, outcome))
+        self.branches.append(_Branches())
+
+    def _branch_ends(self) -> bool:
+        """Return whether nobody knows which branch is taken; the next one begins with what held before this one."""
+        frame, (_, taken) = self.branches[-1], self.open[-1]
+        if taken is None or (frame.ends and taken):
+            frame.ends.append({name: self.variables.get(name) for name in frame.before})
+            for name, value in frame.before.items():
+                self._held(name, value)
+        return bool(frame.ends)
+
+    def _held(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.variables.pop(name, None)
+        else:
+            self.variables[name] = value
+
+    def _joined(self, frame: _Branches) -> None:
+        """What holds behind branches of which nobody knows which is taken: a value that all give, or none."""
+        ends = [*frame.ends, *([] if frame.complete or not frame.ends else [{}])]
+        for name, before in frame.before.items() if ends else ():
+            values = list(dict.fromkeys(end.get(name, before) for end in ends))
+            for outer in self.branches:
+                outer.before.setdefault(name, before)
+            given = variable_given(name)
+            self._held(name, values[0] if len(values) == 1 else _either(name, values) if given is None else given)
 
     @property
     def _taken(self) -> bool:
@@ -527,43 +598,30 @@ def _runs(before: str, word: str) -> bool:
     return word == "-m" and before.startswith("python")
 
 
-def _outcome(condition: list[str]) -> bool | None:
-    """Whether a comparison of two words holds, where what comes from outside is empty; None for another question."""
-    condition = [OUTSIDE.sub("", each) for each in condition]
-    inner = [each for each in condition if each not in ("[", "[[", "]", "]]", "then")]
-    if len(inner) == 2 and inner[0] in ("-n", "-z"):
-        return bool(inner[1]) == (inner[0] == "-n")
-    if len(inner) != 3:
-        return None
-    first, sign, second = inner
-    if sign in ("=", "==", "!="):
-        return (first == second) == (sign != "!=")
-    whole = first.lstrip("-").isdecimal() and second.lstrip("-").isdecimal()
-    return _COMPARED[sign](int(first[:_DIGITS]), int(second[:_DIGITS])) if whole and sign in _COMPARED else None
+def _either(name: str, values: list[str | None]) -> str:
+    """What stands for several values: the variable's name; of texts with flags all flags, with it where they differ.
 
-
-def _chosen(text: str) -> str:
-    """A choice as Python writes it.
-
-    >>> _chosen("8 > 2 ? 8 : 2")
-    '(8 )if(8 > 2 )else( 2)'
+    >>> _either("A", ["--tp 2 --bf16", "--tp 4"])
+    '--tp $A --bf16'
     """
-    asked, mark, rest = text.partition("?")
-    if not mark or asked.count("(") != asked.count(")"):
-        return text
-    taken, _, other = rest.partition(":")
-    return f"({taken.lstrip()})if({asked})else({_chosen(other)})"
+    texts = [each for each in values if each]
+    if not any(_FLAGS.search(each) for each in texts):
+        return f"${name}"
+    flags: dict[str, list[str]] = {}
+    for text in texts:
+        given: dict[str, list[str]] = {}
+        flag = ""
+        for word in text.split():
+            if _FLAG.match(word):
+                flag = word
+                given[flag] = []
+            elif flag:
+                given[flag].append(word)
+        for flag, found in given.items():
+            flags[flag] = found if flags.get(flag, found) == found else [f"${name}"]
+    return " ".join(word for flag, found in flags.items() for word in (flag, *found))
 
 
-def _calculated(node: ast.expr) -> int:
-    if isinstance(node, ast.IfExp):
-        return _calculated(node.body if _calculated(node.test) else node.orelse)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
-        return int(_COMPARISONS[type(node.ops[0])](_calculated(node.left), _calculated(node.comparators[0])))
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        found = _OPERATIONS[type(node.op)](_calculated(node.left), _calculated(node.right))
-        if abs(found) < 2**63:
-            return found
-    raise ValueError("not an integer")
+def _outcome(condition: list[str]) -> bool | None:
+    """Whether a condition holds, where what comes from outside is empty; None where nobody knows."""
+    return outcome([OUTSIDE.sub("", each) for each in condition])

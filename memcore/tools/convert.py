@@ -318,6 +318,7 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 
 _COMPOSED: Mapping[str, str] = {
+    "exp_manager": "configs of NeMo 1 are not read yet; describe the job with flags and --engine megatron",
     "defaults": "Hydra composes these files into one; pass the composed config (`python SCRIPT --cfg job`)",
     "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",
     "trainer.devices": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",
@@ -336,17 +337,45 @@ def _listed(value: Any) -> Any:
     return said or value
 
 
+_FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
+_FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe")
+_NAMED = 4
+"""Files that a message names."""
+_ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
+"""Programs whose flags are a script's own."""
+_ENOUGH = 4
+"""Flags by which a program's command is known, though the program is a script's own."""
+
+
+def _by_flags(found: Mapping[str, Any]) -> Tool | None:
+    """The only tool that has all flags of a command, whose program may be a function of the script."""
+    flags = [name for name in found if name.startswith("--")]
+    if len(flags) < _ENOUGH or _ELSE.search(str(found.get("", ""))):
+        return None
+    programs = [tool for tool in TOOLS.values() if tool.syntax == "argv"]
+    fits = [tool for tool in programs if all(is_flag(tool.vocabulary, name) or _ignored(tool, name) for name in flags)]
+    return fits[0] if len(fits) == 1 else None
+
+
 def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     program = str(found.get("", ""))
     for tool in TOOLS.values():
         if any(prefix in program for prefix in tool.prefixes):
             return tool
-    known = _knowing(syntax, found)
+    first = next(iter(_COMPOSED))
+    if any(name.startswith(f"{first}.") for name in found):
+        raise UnsupportedError(first, _COMPOSED[first])
+    known = _knowing(syntax, found) or _by_flags(found)
     if known is not None:
         return known
     for name, why in _COMPOSED.items():
         if name in found:
             raise UnsupportedError(name, "found {!r:.80}; {}", _listed(found[name]), why)
+    files = list(dict.fromkeys(_FILES.findall(program)))
+    files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
+    if files:
+        message = "its settings are in another file, which it only names: {}; pass that file"
+        raise ConfigError.at("the command", message, joined(", ", files[:_NAMED]))
     names = ", ".join(tool.title for tool in TOOLS.values())
     raise ConfigError.at("the file", "does not match any supported tool; supported: {}, and config.json", names)
 
@@ -521,6 +550,8 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
 def _carried(tool: Tool, config: Config, back: Config, path: str) -> bool:
     """Whether a setting is read again, in whichever form, or follows from others."""
     value = config.get(path)
+    if path == Training.gradient_accumulation_steps and (config.get(Parallelism.pipeline_parallel_size) or 1) > 1:
+        return bool(back.get(path) == value)  # a pipeline has more where nothing is said
     return _meant(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
 
 

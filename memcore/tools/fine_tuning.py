@@ -20,21 +20,19 @@ from memcore.formats.normalized import (
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 from memcore.tools.loops import (
-    FREEZES,
     IMPLEMENTATION,
     LIGER,
     LOSS,
     OFFLOADED,
     PRECISION,
     REENTRANT,
-    TRAINABLE,
-    factory_freezes,
     of_axolotl,
     of_factory,
     of_trainer,
 )
 from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
 from memcore.tools.sharding import accelerated
+from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
 
 _CHECKPOINTS = "training.activation_checkpointing"
 
@@ -172,6 +170,7 @@ TRAINER = Tool(
         Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
         Key(path=Training.sequence_length, name="max_length", also=("max_seq_length",)),
         Key(path=Training.compile, name="torch_compile"),
+        Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.packed_sequences, name="padding_free"),
         *LOOP,
         *SHARDS,
@@ -238,9 +237,10 @@ TRAINER = Tool(
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
              "image_aspect_ratio", "lazy_preprocess", "group_by_modality_length", "mm_use_im_*", "mm_projector_lr",
              "mm_vision_select_*"),
-    settles=(*TRL_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
+    settles=(*TRL_KEYS, *SCRIPT_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
              "use_nested_quant", "use_qlora", "use_lora", "lora_rank", "max_seq_len", "bits",
-             "use_flash_attn", "use_unsloth", "config_file", "model_max_length",
+             "use_flash_attn", "use_unsloth", "config_file", "model_max_length", "q_lora",
+             "dataset_kwargs.skip_prepare_dataset",
              "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*"),
     vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
@@ -304,7 +304,7 @@ LLAMA_FACTORY = Tool(
         ),
     ),
     normalized=of_factory,
-    written=factory_freezes,
+    written=written("llama-factory"),
     defaults={
         Training.micro_batch_size: 8,
         Training.sequence_length: 2048,
@@ -314,7 +314,8 @@ LLAMA_FACTORY = Tool(
     ignored=(*TRAINED, *LOOPS.ignored, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
-    settles=(*FACTORY_KEYS, *FREEZES, "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
+    settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank",
+             "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
              "use_unsloth_gc"),
     vocabulary=("llama-factory", "transformers"),
     closed=True,
@@ -354,6 +355,7 @@ AXOLOTL = Tool(
         *LOOPS.keys,
     ),
     normalized=of_axolotl,
+    written=written("axolotl"),
     meanings=(
         *(
             Meaning(
@@ -399,7 +401,8 @@ AXOLOTL = Tool(
              "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",
              "pad_to_sequence_len", "tokenizer_type", "model_type", "hub_model_id", "eval_*", "save_*",
              "loss_watchdog_*"),
-    settles=(*AXOLOTL_KEYS, "fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
+    settles=(*AXOLOTL_KEYS, *FREEZES["axolotl"].keys,
+             "fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
              "liger_rope", "liger_rms_norm", "liger_glu_activation", "liger_swiglu", "liger_fused_linear_cross_entropy",
              "cut_cross_entropy", "gradient_checkpointing", "activation_offloading", "load_in_4bit",
              "*_attention", "unfrozen_parameters"),

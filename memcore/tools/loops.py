@@ -10,16 +10,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from memcore.config.settings import Config
-from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, Normalized
-from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
-from memcore.networks.nearest import seeing
-from memcore.networks.network import LANGUAGE_MODEL
 from memcore.networks.separate_experts import experts_of
 from memcore.tools.launchers import is_set, launched
 from memcore.tools.methods import (
@@ -34,28 +30,35 @@ from memcore.tools.methods import (
     of_trl_method,
 )
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
+from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, IMPLEMENTATION, LIGER = "*offloaded", "*loss", "*implementation", "*liger_kernels"
-TRAINABLE = "*trainable"
 _SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
 _LINEAR = ("all-linear", "all")
 
 
+def _frozen(tool: str) -> Mapping[str, bool]:
+    """Keys of towers and projectors, which are frozen where nothing is said."""
+    return dict.fromkeys(FREEZES[tool].unless, True)
+
+
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "axolotl": {"bf16": "auto"},
-    "llama-factory": {
-        "use_reentrant_gc": True,
-        "freeze_vision_tower": True,
-        "freeze_multi_modal_projector": True,
-    },
+    "llama-factory": {"use_reentrant_gc": True, **_frozen("llama-factory")},
     "llama-factory-v1": {"enable_activation_checkpointing": True, "bf16": True, "cp_size": 1, "cp_mode": "ulysses"},
-    "ms-swift": {"gradient_checkpointing": True, "lora_rank": 8, "lora_dropout": 0.05},
-    "trl": {"SFTConfig.max_length": 1024, "SFTConfig.gradient_checkpointing": True},
+    "ms-swift": {"gradient_checkpointing": True, "lora_rank": 8, "lora_dropout": 0.05, **_frozen("ms-swift")},
+    "trl": {
+        "SFTConfig.max_length": 1024,
+        "SFTConfig.gradient_checkpointing": True,
+        "ModelConfig.lora_r": 16,
+        "ModelConfig.lora_dropout": 0.05,
+    },
 }
 """What absent keys mean in the newest release of each table that was harvested (`harvest/tables/`)."""
 _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, value in DEFAULTS["trl"].items()}
+_OF_ADAPTER = ("lora_r", "lora_dropout")
 
 
 def _refuse(key: str, value: object, why: str) -> UnsupportedError:
@@ -72,6 +75,8 @@ def targets(found: object) -> object:
     >>> targets(["self_attn.q_proj", "v_proj"])
     ['q_proj', 'v_proj']
     """
+    if isinstance(found, str) and OUTSIDE.fullmatch(found):
+        return found
     if isinstance(found, str):
         if found in _LINEAR:
             return "all-linear"
@@ -213,6 +218,8 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     _axolotl_plugins(normalized)
     if normalized.get("unfrozen_parameters"):
         normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
+    elif found.get("adapter") is None:
+        normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
     _axolotl_targets(normalized, found.get("base_model"))
     return normalized, tuple(said)
 
@@ -329,9 +336,13 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     normalized = {"finetuning_type": "lora", **plain, **method}
     if kind == "full":
         del normalized["finetuning_type"]
-        _factory_towers(normalized, found.get("model_name_or_path"))
-    else:
-        normalized = {"lora_target" if kind == "lora" else "oft_target": "all", **normalized}
+        normalized |= trained_parts("llama-factory", normalized, found.get("model_name_or_path"))
+    elif kind == "lora":
+        normalized = {"lora_target": "all", **normalized}
+    else:  # blocks of 32 where no rank is said (hparams/finetuning_args.py)
+        normalized = {name: value for name, value in normalized.items() if not name.startswith("lora_")}
+        rank = normalized.pop("oft_rank", 0)
+        normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
@@ -359,37 +370,6 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     kind = found.get("finetuning_type", "lora")
     if kind not in ("lora", "full", "oft"):
         raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
-
-
-FREEZES: Mapping[str, str] = {"freeze_vision_tower": "tower", "freeze_multi_modal_projector": "projector"}
-"""Parts that a full fine-tune leaves as they are unless these keys are false (hparams/finetuning_args.py)."""
-
-
-def _factory_towers(normalized: dict[str, Any], model: object) -> None:
-    """What a full fine-tune of a model with towers trains (model/model_utils/visual.py, `get_forbidden_modules`)."""
-    if is_set(normalized.get("freeze_language_model")):
-        raise _refuse("freeze_language_model", True, "training only the towers is not supported yet")
-    frozen = {part: is_set(normalized.pop(key, DEFAULTS["llama-factory"][key])) for key, part in FREEZES.items()}
-    if any(frozen.values()) and _sees(model):
-        normalized[TRAINABLE] = [LANGUAGE_MODEL, *(part for part, left in frozen.items() if not left)]
-
-
-def factory_freezes(config: Config) -> Mapping[str, Any]:
-    """The keys that say which of a model's towers and projectors a full fine-tune trains."""
-    if config.get(Training.adapter.type) is not None or not _sees(config.model):
-        return {}
-    given = config.get(Training.trainable)
-    if given is not None and LANGUAGE_MODEL not in given:
-        return {}
-    return {key: False for key, part in FREEZES.items() if given is None or part in given}
-
-
-def _sees(model: object) -> bool:
-    """Return whether a model of the catalog has towers."""
-    try:
-        return isinstance(model, str) and seeing(find_model(model).network)
-    except MemcoreError:
-        return False
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
@@ -565,6 +545,7 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"
     else:
         normalized = {name: value for name, value in normalized.items() if name not in ("lora_rank", "target_modules")}
+        normalized |= trained_parts("ms-swift", normalized, found.get("model"))
     each_step = found.get("per_device_train_batch_size", 1)
     gpus = found.get(GPUS, 1)
     if method.get(METHOD) == "grpo":
@@ -598,8 +579,10 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {
         name if _ALIASES.get(name) in found else _ALIASES.get(name, name): value for name, value in found.items()
     }
-    if "lora_rank" in found and not _SWITCHES & set(found):
+    if _always_adapts(found):
         renamed |= _always_adapted(found)
+    if is_set(renamed.pop("q_lora", False)):
+        renamed["load_in_4bit"] = True
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if found.get("bits") in (4, 8):
@@ -614,6 +597,12 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
 _OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
 _SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"}
 """Keys of scripts that adapt where they are asked to."""
+
+
+def _always_adapts(found: Mapping[str, Any]) -> bool:
+    """Whether a script adapts without being asked to: by the key of its rank, or by its own name."""
+    named = "lora_r" in found and re.search(r"lora\w{0,40}\.py", str(found.get("", ""))) is not None
+    return ("lora_rank" in found or named) and not _SWITCHES & set(found)
 
 
 def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -677,17 +666,27 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
     normalized, notes = dict(normalized), (*first, *notes, *learnt)
-    if "lora_rank" in own and not _SWITCHES & set(own):
+    if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
-        notes = (*notes, "lora_rank is given, but nothing turns the adapter on: an adapter is assumed")
+        given = "lora_rank" if "lora_rank" in found else "lora_r"
+        notes = (*notes, Message("{} is given, but nothing turns the adapter on: an adapter is assumed", given))
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")
     _trainer_liger(normalized, fuses=not method)
     if is_set(found.get("use_unsloth")):
         normalized[IMPLEMENTATION] = "unsloth"
+    if not any(is_set(normalized.get(name)) for name in _SWITCHES):
+        normalized |= trained_by_script(normalized, normalized.get("model_name_or_path"))
     if is_set(found.get("tune_mm_mlp_adapter")):
         raise _refuse("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
+    if is_set(normalized.pop("dataset_kwargs.skip_prepare_dataset", False)):
+        normalized = {**normalized, "max_length": "$max_length"}
+        normalized.pop("max_seq_length", None)
+        notes = (*notes, "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's")
+    if normalized.get("spectrum_config_path"):
+        raise _refuse("spectrum_config_path", normalized["spectrum_config_path"],
+                      "the layers that learn are in another file; name them with --trainable")  # fmt: skip
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)
@@ -696,4 +695,5 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         return normalized, notes
     if not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in _SHARDED:
         normalized[PRECISION] = "bf16-autocast"
-    return {**_TRL, **normalized}, notes
+    adapted = is_set(normalized.get("use_peft"))
+    return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes

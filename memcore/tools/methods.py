@@ -88,8 +88,26 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     for each, keys in _OF_METHODS.items():
         told = next((name for name in keys if found.get(name) not in (None, False)), None)
         if told is not None:
+            said = _named_elsewhere(found) if told in _SHARED else None
+            if said is not None:
+                return _of_trl(found, said[1], (Message("{} names {}, so this method is assumed", *said),))
             return _of_trl(found, each, (Message("{} is a key of {}, so this method is assumed", told, each.upper()),))
     return {}, ()
+
+
+_SHARED = ("beta", "max_prompt_length")
+"""Keys of several methods."""
+_NAMES = ("hub_model_id", "output_dir", "run_name")
+_NAMED = re.compile(r"(?:^|[\W_])(kto|orpo|cpo|simpo)(?=$|[\W_])")
+
+
+def _named_elsewhere(found: Mapping[str, Any]) -> tuple[str, str] | None:
+    """A key whose name of the run names a method, and that method."""
+    for key in _NAMES:
+        named = _NAMED.search(str(found.get(key, "")).lower())
+        if named is not None:
+            return key, named[1]
+    return None
 
 
 def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:

@@ -48,6 +48,8 @@ _OF_PEFT = frozenset({
     "XLora",
 })  # fmt: skip
 """Classes of PEFT's other methods, without `Config`."""
+_PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
+"""What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
 _SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _FAST: Mapping[str, object] = {"r": 16, "target_modules": _SEVEN, "lora_alpha": 16, "lora_dropout": 0}
 _FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
@@ -117,8 +119,18 @@ def _training(found: Sequence[Call]) -> Script:
         if call.name in _TRAINERS:
             told.append(call)
             keys |= _of_trainer(call)
+            method = _LEARNT.get(call.name.replace("Trainer", "Config"))
+            if method is not None:
+                keys = {"use_peft": False, METHOD: method, **keys}
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told)
+    keys = {**keys, **_of_model_config(found, told)}
+    if (
+        arguments
+        and arguments[0].name in _ARGUMENTS[:2]
+        and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
+    ):
+        keys.setdefault("max_length", "$max_length")  # as long as the data's
     more: tuple[str, ...] = ()
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
@@ -146,16 +158,37 @@ def _of_arguments(call: Call) -> dict[str, Any]:
     return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
 
 
-_OF_LOOP = ("max_seq_length", "packing", "max_length")
+_OF_LOOP = ("max_seq_length", "packing", "max_length", "max_prompt_length", "max_completion_length", "beta")
 
 
 def _of_trainer(call: Call) -> dict[str, Any]:
     """Return what the trainer itself is told: in TRL's earlier releases lengths, and the model by its name."""
     keys = {name: call.arguments[name] for name in _OF_LOOP if name in call.arguments}
+    keys |= flat(_mapping(call.arguments.get("dataset_kwargs")), "dataset_kwargs")
     model = call.arguments.get("model", call.first)
     if isinstance(model, str) and not model.startswith("$"):
         keys["model_name_or_path"] = model
     return keys
+
+
+def _of_model_config(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
+    """TRL's `ModelConfig`, as far as its functions make something of it: the adapter, and how weights are stored."""
+    configs = [each for each in found if each.name == "ModelConfig" and "model_name_or_path" in each.arguments]
+    if not configs or any(each.name in ("LoraConfig", "from_pretrained") and each.of != "AutoTokenizer"
+                          for each in found):  # fmt: skip
+        return {}
+    call, made = _one(configs), {each.name for each in found}
+    told.append(call)
+    keys = {"model_name_or_path": call.arguments["model_name_or_path"]}
+    if "get_peft_config" in made and call.arguments.get("use_peft") is True:
+        keys |= {name: value for name, value in call.arguments.items() if name.startswith(("lora_", "use_"))}
+    if "get_quantization_config" in made:
+        keys |= {name: value for name, value in call.arguments.items() if name.startswith(("load_in_", "bnb_"))}
+    return keys
+
+
+def _mapping(found: object) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}
 
 
 def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
@@ -174,7 +207,7 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     elif fast:
         call = _one(fast)
         told.append(call)
-        given = {**_FAST, **_targets(call.arguments), **call.arguments}
+        given = {**_FAST, **_targets(call), **call.arguments}
         keys = {**_checkpoints(given.pop("use_gradient_checkpointing", "unsloth")), **_lora(given)}
     prepared = next((each for each in found if each.name == "prepare_model_for_kbit_training"), None)
     enabled = any(each.name == "gradient_checkpointing_enable" for each in found)
@@ -183,12 +216,17 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     return keys
 
 
-def _targets(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The layers that Unsloth's models with towers adapt where they are chosen by kind."""
-    if not any(name in given for name in _PARTS):
+def _targets(call: Call) -> Mapping[str, Any]:
+    """The layers that Unsloth's models with towers adapt where they are chosen by kind: all, towers' too, if none is.
+
+    Source: unsloth 2026.7, models/vision.py (`FastBaseModel.get_peft_model`).
+    """
+    given = call.arguments
+    if not any(name in given for name in _PARTS) and (call.of != "FastVisionModel" or "target_modules" in given):
         return {}
     attention, ffns = (given.get(name, True) is not False for name in _PARTS[2:])
-    return {"target_modules": "all-linear" if attention and ffns else _SEVEN[:4] if attention else _SEVEN[4:]}
+    targets = "all-linear" if attention and ffns else _SEVEN[:4] if attention else _SEVEN[4:]
+    return {_PARTS[0]: True, "target_modules": targets} if call.of == "FastVisionModel" else {"target_modules": targets}
 
 
 def _checkpoints(said: object) -> dict[str, Any]:
@@ -207,7 +245,7 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     silent = (*_NO_LORA, *_PARTS[1:], *(() if given.get(_PARTS[0]) is True else _PARTS[:1]))
     chosen = {name: value for name, value in given.items() if name not in silent}
     named = {_LORA.get(name, name): value for name, value in chosen.items()}
-    return {"use_peft": True, **named}
+    return {"use_peft": True, **_PEFT, **named}
 
 
 _CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")

@@ -12,6 +12,7 @@ from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
 from memcore.tools.loops import of_factory_v1, of_swift
 from memcore.tools.methods import SWIFT_KEYS
+from memcore.tools.towers import FREEZES, TRAINABLE, written
 
 MS_SWIFT = Tool(
     name="ms-swift",
@@ -41,11 +42,13 @@ MS_SWIFT = Tool(
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
+        Key(path=Training.trainable, name=TRAINABLE),
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
     ),
     normalized=of_swift,
+    written=written("ms-swift"),
     meanings=(
         Meaning(sets={Training.precision: "bf16"}, keys={"torch_dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
@@ -82,7 +85,8 @@ MS_SWIFT = Tool(
     defaults={Training.micro_batch_size: 1},
     unsaid={**UNSAID, Training.micro_batch_size: None, Training.gradient_accumulation_steps: None},
     ignored=(*TRAINED, "lora_alpha", "model_author", "model_name", "ENV.*"),
-    settles=(*SWIFT_KEYS, "fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",
+    settles=(*SWIFT_KEYS, *FREEZES["ms-swift"].keys,
+             "fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",
              "train_type"),
     vocabulary=("ms-swift", "transformers"),
     closed=True,

@@ -11,7 +11,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "max_length is not given: the model's longest sequence": "未给出 max_length：取模型的最长序列",
     "training only the towers is not supported yet": "暂不支持只训练视觉塔",
-    "only towers and projector together can be trained": "视觉塔与投影层只能一起训练",
     "other methods are not supported yet with Megatron-Core": "暂不支持 Megatron-Core 的其他方法",
     "only `megatron sft` and `megatron pt` train": "只有 `megatron sft` 与 `megatron pt` 用于训练",
     # NeMo Automodel, verl, OpenRLHF
@@ -140,9 +139,28 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层分布在同一进程的多个 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
-    "lora_rank is given, but nothing turns the adapter on: an adapter is assumed": (
-        "给出了 lora_rank，但没有开启适配器的选项：视为使用适配器"
+    "{key:s} is given, but nothing turns the adapter on: an adapter is assumed": (
+        "给出了 {key:s}，但没有开启适配器的选项：视为使用适配器"
     ),
+    "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's": (
+        "dataset_kwargs.skip_prepare_dataset：序列长度由数据决定"
+    ),
+    "the layers that learn are in another file": "要训练的层写在另一个文件中",
+    "name them with --trainable": "请用 --trainable 写明",
+    "{key:s} names {method:s}, so this method is assumed": "{key:s} 中含有 {method:s}，因此视为使用该方法",
+    "configs of NeMo 1 are not read yet": "暂不支持读取 NeMo 1 的配置",
+    "scripts of Megatron-DeepSpeed are not read yet": "暂不支持读取 Megatron-DeepSpeed 的脚本",
+    "describe the job with flags and --engine {engine:s}": "请用命令行参数和 --engine {engine:s} 描述任务",
+    "its settings are in another file, which it only names: {files:s}": (
+        "配置在另外的文件中，这里只给出了文件名：{files:s}"
+    ),
+    "pass that file": "请提供该文件",
+    "model.config.mtp_num_layers is {count}: layers that predict further tokens are not counted": (
+        "model.config.mtp_num_layers 为 {count}：预测后续 token 的层未计入"
+    ),
+    "dropped tokens are not supported for NeMo yet": "NeMo 任务暂不支持丢弃 token",
+    "a reward model that learns on the same GPUs is not supported yet": "暂不支持在相同 GPU 上训练的奖励模型",
+    "several nodes are not supported yet: supported is tensor": "暂不支持多节点：仅支持 tensor",
     "fast_inference: vLLM's cache is not counted": "fast_inference：不计 vLLM 的缓存",
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",

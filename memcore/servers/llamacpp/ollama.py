@@ -154,6 +154,7 @@ OLLAMA = Tool(
         Key(path=LlamaCppSettings.fork, name="*fork"),
     ),
     defaults={LlamaCppSettings.n_batch: 512},
+    unsaid={Inference.max_model_len: None},
     normalized=_normalized,
     model_as=_as_file,
     vocabulary=("ollama",),

@@ -107,11 +107,7 @@ def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
     validate_args and core_transformer_config_from_args.
     """
     normalized, notes = _today(found), list[str]()
-    for name in _ANOTHER:
-        if normalized.get(name, False) not in (False, 0):
-            raise UnsupportedError(
-                name, "found {!r}, which is not supported; leave it out to run without it", normalized[name]
-            )
+    _refuse_others(normalized)
     if not normalized.pop(_GROUPS, None) and "--num-query-groups" in normalized:
         normalized.pop("--num-query-groups")
         notes.append(Message("--num-query-groups has no effect without {}: ignored", _GROUPS))
@@ -137,6 +133,18 @@ def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
         normalized["--vocab-size"] = words
         notes += [why] if why else []
     return normalized, tuple(notes)
+
+
+def _refuse_others(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for Megatron-DeepSpeed, and for what makes another network of it."""
+    if found.get("--deepspeed") is True:
+        message = "scripts of Megatron-DeepSpeed are not read yet; describe the job with flags and --engine {}"
+        raise UnsupportedError("--deepspeed", message, "megatron-deepspeed")
+    for name in _ANOTHER:
+        if found.get(name, False) not in (False, 0):
+            raise UnsupportedError(
+                name, "found {!r}, which is not supported; leave it out to run without it", found[name]
+            )
 
 
 def _today(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     keys = _of_command({name: value for name, value in found.items() if name != GPUS})
     plain: dict[str, Any] = {"ddp.overlap_grad_reduce": False, "ddp.overlap_param_gather": False,
                              "model.cross_entropy_loss_fusion": True}  # fmt: skip
-    overlaps = keys.pop("overlap.tp_comm_overlap", None)
+    overlaps, notes = _callbacks(keys, keys.pop("overlap.tp_comm_overlap", None))
     if overlaps is not None:
         plain |= {"ddp.overlap_grad_reduce": True, "ddp.overlap_param_gather": True,
                   "model.tp_comm_overlap": overlaps}  # fmt: skip
@@ -229,7 +229,29 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         counted = {GPUS: devices * nodes, **({PER_NODE: devices} if nodes > 1 else {})}
     recipe = keys.get(_RECIPE)
     note = Message("settings that the job does not give come from NeMo's recipe {}", recipe)
-    return {**normalized, **counted}, (note,)
+    return {**normalized, **counted}, (note, *notes)
+
+
+_OVERLAPS, _DROPS = "MegatronCommOverlapCallback", "MegatronTokenDropCallback"
+
+
+def _callbacks(keys: dict[str, Any], overlaps: Any) -> tuple[Any, list[str]]:
+    """Whether tensor parallelism overlaps, with the callbacks that a script adds, and notes on them and on the network.
+
+    Raises UnsupportedError for one that drops tokens. Source: NeMo 2.6, lightning/pytorch/callbacks/.
+    """
+    listed = keys.pop("trainer.callbacks", None)
+    for each in listed if isinstance(listed, list) else ():
+        given = each if isinstance(each, Mapping) else {}
+        config = str(given.get(CALLED, "")).rpartition(".")[2] in ("Config", "Partial")
+        name = str(given.get("0") if config else given.get(CALLED)).rpartition(".")[2].lstrip("$")
+        if name == _DROPS:
+            raise UnsupportedError("trainer.callbacks", "found {}; dropped tokens are not supported for NeMo yet", name)
+        if name == _OVERLAPS:
+            overlaps = given.get("tp_comm_overlap", False)
+    further = keys.get("model.config.mtp_num_layers")
+    said = Message("model.config.mtp_num_layers is {}: layers that predict further tokens are not counted", further)
+    return overlaps, [said] if further else []
 
 
 def _refuse_others(keys: Mapping[str, Any]) -> None:
@@ -273,6 +295,11 @@ def _renamed(name: str, value: Any) -> dict[str, Any]:
 _COUNTS = ("trainer.devices", "trainer.num_nodes", MODEL, "hub")
 
 
+_OF_PLUGIN = ("()", "precision", "params_dtype", "pipeline_dtype", "autocast_", "grad_reduce_in_fp32", "fp8_recipe",
+              "fp8_margin", "fp8_amax_", "fp8_param_gather", "fp8_format", "0")  # fmt: skip
+"""Fields of a precision plugin that are read, or that memory does not depend on; `fp8` alone is looked at."""
+
+
 def _precision(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The precision plugin, by the function that makes it or by its fields."""
     made = keys.get("trainer.plugins.()")
@@ -286,6 +313,14 @@ def _precision(keys: Mapping[str, Any]) -> dict[str, Any]:
     recipe = str(given.get("fp8_recipe", "delayed"))
     if given.get("fp8") and recipe not in _FP8:
         raise UnsupportedError("trainer.plugins.fp8_recipe", "found {!r}; supported: {}", recipe, joined(", ", _FP8))
+    other = next(
+        (name for name, value in given.items() if value and name != "fp8" and not name.startswith(_OF_PLUGIN)), None
+    )
+    if other is not None:
+        message = "found {!r:.80}, which is not supported yet; leave it out to run without it"
+        raise UnsupportedError(f"trainer.plugins.{other}", message, given[other])
+    if given.get("fp8") and not given.get("fp8_param_gather", made in _PRECISIONS):
+        raise UnsupportedError("trainer.plugins.fp8_param_gather", "found {!r}; supported: {}", False, True)
     said = {"mixed_precision": _FP8[recipe] if given.get("fp8") else "bf16_mixed"}
     return {**said, "mixed_precision.grad_reduce_in_fp32": given.get("grad_reduce_in_fp32", True) is not False}
 

@@ -18,6 +18,8 @@ from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.networks.catalog import find_model
+from memcore.networks.network import LANGUAGE_MODEL
+from memcore.tools.towers import sees
 from memcore.trainers.megatron.files import MEGATRON, uneven
 from memcore.trainers.megatron.settings import MegatronSettings
 
@@ -154,13 +156,14 @@ def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a model with towers is frozen: towers and projector, unless both are said to learn."""
-    learn = [found.get(name) is False for name in ("freeze_vit", "freeze_aligner")]
+    """What of a model with towers learns besides the language model; nothing is said where towers are frozen."""
+    parts = (("freeze_vit", "tower"), ("freeze_aligner", "projector"))
+    learn = [part for key, part in parts if found.get(key) is False]
     if found.get("freeze_llm") is True:
         raise _refuse("freeze_llm", True, "training only the towers is not supported yet")
-    if any(learn) and not all(learn):
-        raise _refuse("freeze_vit", found.get("freeze_vit"), "only towers and projector together can be trained")
-    return {_TRAINABLE: "all"} if all(learn) else {}
+    if len(learn) == 1 and _kind(found) == "full" and sees(found.get("model")):
+        return {_TRAINABLE: [LANGUAGE_MODEL, *learn]}
+    return {_TRAINABLE: "all"} if len(learn) > 1 else {}
 
 
 def unevenly(normalized: dict[str, Any], model: str) -> None:

@@ -14,6 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.tools.towers import FREEZES, TRAINABLE, trained_parts
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM", "FinetuneRecipeForNextTokenPrediction",
@@ -77,6 +78,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _loss(normalized)
     _optimizer(normalized)
     _adapter(normalized, notes)
+    if _ADAPTER not in normalized and any(name.startswith("freeze_config") for name in found):
+        normalized |= trained_parts("nemo-automodel", normalized, normalized.get(MODEL))
     _lengths(normalized, notes)
     _checkpoints(normalized, notes)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
@@ -261,6 +264,7 @@ AUTOMODEL = Tool(
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Training.precision, name=_PRECISION),
         Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.gradient_clipping, name=_CLIPS),
         Key(path=Training.loss, name=_LOSS),
         Key(path=Training.loss_shift, name=_SHIFT),
@@ -281,7 +285,7 @@ AUTOMODEL = Tool(
     normalized=_normalized,
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
              "parallelizer.activation_checkpointing", "loss_fn*", "optimizer*", "peft*", "quantization*",
-             "packed_sequence*", "clip_grad_norm*", *_LENGTHS),
+             "packed_sequence*", "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS),
     batch="step_scheduler.global_batch_size",
     defaults={Training.micro_batch_size: 1},
     vocabulary=("nemo-automodel",),

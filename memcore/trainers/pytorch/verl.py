@@ -15,6 +15,7 @@ from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.tools.derived import gpus_of
+from memcore.tools.towers import FREEZES, TRAINABLE, trained_parts, written
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _ACTOR, _MODEL, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
@@ -83,6 +84,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault(f"{_MODEL}target_modules", "all-linear")
     else:
         normalized.pop(f"{_MODEL}target_modules", None)
+        normalized |= trained_parts("verl", normalized, found.get(f"{_MODEL}path"))
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
@@ -96,6 +98,9 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
                       "a Megatron-Core actor is not supported yet; the closest is actor.strategy=fsdp2")  # fmt: skip
     if strategy not in ("fsdp", "fsdp2"):
         raise _refuse(f"{_ACTOR}strategy", strategy, "supported: fsdp, fsdp2")
+    learning = next((name for name in found if name.startswith("reward_model.prime_model.")), None)
+    if learning is not None:
+        raise _refuse(learning, found[learning], "a reward model that learns on the same GPUs is not supported yet")
     estimator = str(found.get("algorithm.adv_estimator", "gae"))
     if estimator.startswith("$"):
         return
@@ -199,9 +204,11 @@ def _written(config: Config) -> dict[str, Any]:
         f"{_MODEL}enable_gradient_checkpointing": given(Training.activation_checkpointing.policy) != "none",
         f"{_MODEL}lora_rank": rank,
     }  # fmt: skip
+    keys |= _FREEZES(config)
     return {name: value for name, value in keys.items() if value is not None}
 
 
+_FREEZES = written("verl")
 _NODE, _LORA = 8, 8
 """GPUs of a node, and the rank of adapters, where nothing is said."""
 _MADE_PLAIN = (
@@ -229,6 +236,7 @@ VERL = Tool(
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Training.precision, name=_PRECISION),
         Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.micro_batch_size, name=_BATCH),
         Key(path=Training.gradient_accumulation_steps, name=_STEPS),
         Key(path=Training.sequence_length, name=_LENGTH),
@@ -257,7 +265,8 @@ VERL = Tool(
         Meaning(sets={Training.optimizer.name: "sgd"}, keys={f"{_ACTOR}optim.optimizer": "SGD"}),
     ),
     normalized=_normalized,
-    settles=("algorithm.adv_estimator", "trainer.n_gpus_per_node", "trainer.nnodes", "data.max_prompt_length",
+    settles=(*FREEZES["verl"].keys, "algorithm.adv_estimator", "trainer.n_gpus_per_node", "trainer.nnodes",
+             "data.max_prompt_length",
              "data.max_response_length", f"{_ACTOR}ppo_*", f"{_ACTOR}use_dynamic_bsz", f"{_ACTOR}strategy",
              f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
              f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",

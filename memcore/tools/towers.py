@@ -1,0 +1,154 @@
+"""Which towers and projectors of a model learn: each tool's own keys for it, and what it does without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memcore.config.settings import Config
+from memcore.config.training import Training
+from memcore.errors import MemcoreError, UnsupportedError
+from memcore.networks.catalog import find_model
+from memcore.networks.nearest import outside_layers, seeing
+from memcore.networks.network import LANGUAGE_MODEL, SEEING
+from memcore.tools.launchers import is_set
+
+TRAINABLE = "*trainable"
+TOWER, PROJECTOR = ("tower",), ("projector",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freezes:
+    """A tool's keys that leave parts of a model as they are."""
+
+    parts: Mapping[str, tuple[str, ...]]
+    """What each key freezes."""
+    language: str = ""
+    """The key that freezes the language model."""
+    unless: tuple[str, ...] = ()
+    """Keys of parts that are frozen where nothing is said."""
+    trains: bool = False
+    """The keys say what learns, and not what is frozen."""
+    within: str = ""
+    """Names that a projector has to have within, to be frozen together with the tower."""
+    source: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All of its keys."""
+        return (*self.parts, *((self.language,) if self.language else ()))
+
+
+FREEZES: Mapping[str, Freezes] = {
+    "llama-factory": Freezes(
+        parts={"freeze_vision_tower": TOWER, "freeze_multi_modal_projector": PROJECTOR},
+        language="freeze_language_model",
+        unless=("freeze_vision_tower", "freeze_multi_modal_projector"),
+        source="LLaMA-Factory 0.9.6, hparams/finetuning_args.py, model/model_utils/visual.py",
+    ),
+    "ms-swift": Freezes(
+        parts={"freeze_vit": TOWER, "freeze_aligner": PROJECTOR},
+        language="freeze_llm",
+        unless=("freeze_vit", "freeze_aligner"),
+        source="ms-swift 4.5, arguments/tuner_args.py",
+    ),
+    "axolotl": Freezes(
+        parts={"freeze_mm_modules": SEEING}, source="axolotl 0.18, utils/freeze.py (`freeze_mm_modules`)"
+    ),
+    "verl": Freezes(
+        parts={"actor_rollout_ref.actor.freeze_vision_tower": SEEING},
+        source="verl 0.8.0.dev, workers/fsdp_workers.py (`get_vl_model_vision_tower`: `visual`, with its merger)",
+    ),
+    "nemo-automodel": Freezes(
+        parts={"freeze_config.freeze_vision_tower": SEEING},
+        language="freeze_config.freeze_language_model",
+        unless=("freeze_config.freeze_vision_tower",),
+        within="vision|visual|image_encoder",
+        source="NeMo Automodel 0.5, components/utils/model_utils.py (`apply_parameter_freezing`)",
+    ),
+    "qwen-vl": Freezes(
+        parts={"tune_mm_vision": TOWER, "tune_mm_mlp": PROJECTOR},
+        language="tune_mm_llm",
+        unless=("tune_mm_vision", "tune_mm_mlp", "tune_mm_llm"),
+        trains=True,
+        source="QwenLM/Qwen2.5-VL, qwen-vl-finetune/qwenvl/train/{argument,train_qwen}.py (`set_model`)",
+    ),
+    "qwen-vl-series": Freezes(
+        parts={"freeze_vision_tower": TOWER, "freeze_merger": PROJECTOR},
+        language="freeze_llm",
+        source="2U1/Qwen-VL-Series-Finetune, src/params.py, src/train/train_cls.py",
+    ),
+    "internvl": Freezes(
+        parts={"freeze_backbone": TOWER, "freeze_mlp": PROJECTOR},
+        language="freeze_llm",
+        source="OpenGVLab/InternVL, internvl_chat/internvl/train/internvl_chat_finetune.py",
+    ),
+}
+"""By tool, and by widespread script."""
+_SCRIPTS = ("qwen-vl", "qwen-vl-series", "internvl")
+_ONLY_TOWERS = "training only the towers is not supported yet"
+
+
+def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, Any]:
+    """What of a model with towers a full fine-tune trains, under `*trainable`; empty where all of it does.
+
+    The keys that say so are taken out of `keys`. Raises UnsupportedError where the language model is frozen.
+    """
+    row = FREEZES[tool]
+    frozen = {key: row.trains != is_set(keys.pop(key, _absent(row, key))) for key in row.keys}
+    if not sees(model):
+        return {}
+    if frozen.get(row.language):
+        raise UnsupportedError(row.language, "found {!r:.80}; {}", not row.trains, _ONLY_TOWERS)
+    left = {part for key, parts in row.parts.items() if frozen[key] for part in parts}
+    if row.within and not _stands_within(model, row.within):
+        left -= {*PROJECTOR}
+    return {TRAINABLE: [LANGUAGE_MODEL, *(part for part in reversed(SEEING) if part not in left)]} if left else {}
+
+
+def trained_by_script(keys: dict[str, Any], model: object) -> dict[str, Any]:
+    """The same for the keys of the first of the widespread scripts that has one of them."""
+    for each in _SCRIPTS:
+        if not keys.keys().isdisjoint(FREEZES[each].keys):
+            return trained_parts(each, keys, model)
+    return {}
+
+
+SCRIPT_KEYS = tuple(key for each in _SCRIPTS for key in FREEZES[each].keys)
+
+
+def _absent(row: Freezes, key: str) -> bool:
+    """What an absent key says."""
+    return (key in row.unless) != row.trains
+
+
+def _stands_within(model: object, names: str) -> bool:
+    """Whether a model's projector stands within a module of such a name."""
+    weights = outside_layers(find_model(model).network) if isinstance(model, str) else ()
+    return any(re.search(names, weight.name) for weight in weights if weight.kind in PROJECTOR)
+
+
+def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
+    """The keys that say which of a model's towers and projectors a full fine-tune trains."""
+    row = FREEZES[tool]
+
+    def keys(config: Config) -> Mapping[str, Any]:
+        if config.get(Training.adapter.type) is not None or not sees(config.model):
+            return {}
+        given = config.get(Training.trainable)
+        if given is not None and LANGUAGE_MODEL not in given:
+            return {}
+        freezes = {key: given is not None and not {*parts} & {*given} for key, parts in row.parts.items()}
+        return {key: value for key, value in freezes.items() if value != (key in row.unless)}
+
+    return keys
+
+
+def sees(model: object) -> bool:
+    """Return whether a model of the catalog has towers."""
+    try:
+        return isinstance(model, str) and seeing(find_model(model).network)
+    except MemcoreError:
+        return False
