@@ -148,11 +148,9 @@ def work_for(job: Job, sequence: int) -> Work:
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
     module = registry.engine_module(job.engine.name, "costs")
     own = getattr(module, "HIDDEN_BYTES", _eager(model))
-    fused = getattr(module, "fuses", None)
-    if not job.recipe.compiled and not job.recipe.liger >= _LIGER and not (fused is not None and fused(job)):
+    if composes(job):
         elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
-        if own != _FUSED_BYTES:
-            elementwise += beside.latent(model, sequence) + beside.norms(model, sequence)
+        elementwise += beside.latent(model, sequence) + beside.norms(model, sequence)
         if job.recipe.precision.autocast and job.recipe.precision.parameter == "fp32":
             elementwise += _AUTOCAST * own * sequence * work.hidden * work.layers
             elementwise += _CAST_WEIGHTS * work.parameters / 3 / job.sizes["b"]
@@ -168,6 +166,15 @@ def work_for(job: Job, sequence: int) -> Work:
         narrow = max(1 - head / work.products, 0.0)
         elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
     return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+
+
+def composes(job: Job) -> bool:
+    """Return whether what a layer does between its products takes several kernels, which nothing fuses."""
+    module = registry.engine_module(job.engine.name, "costs")
+    fused = getattr(module, "fuses", None)
+    if job.recipe.compiled or job.recipe.liger >= _LIGER or (fused is not None and fused(job)):
+        return False
+    return bool(getattr(module, "HIDDEN_BYTES", None) != _FUSED_BYTES)
 
 
 def in_fp32(job: Job) -> bool:
