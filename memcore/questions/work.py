@@ -10,7 +10,7 @@ from memcore.config.training import Training
 from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
-from memcore.questions import beside
+from memcore.questions import further
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch
@@ -150,13 +150,13 @@ def work_for(job: Job, sequence: int) -> Work:
     own = getattr(module, "HIDDEN_BYTES", _eager(model))
     if composes(job):
         elementwise += (own - _FUSED_BYTES) * sequence * work.hidden * work.layers
-        elementwise += beside.latent(model, sequence) + beside.norms(model, sequence)
+        elementwise += further.latent(model, sequence) + further.norms(model, sequence)
         if job.recipe.precision.autocast and job.recipe.precision.parameter == "fp32":
             elementwise += _AUTOCAST * own * sequence * work.hidden * work.layers
             elementwise += _CAST_WEIGHTS * work.parameters / 3 / job.sizes["b"]
     if in_fp32(job):
         elementwise *= 2
-    elementwise += beside.adapters(job)[0] + beside.dequantized(job)
+    elementwise += further.adapters(job)[0] + further.dequantized(job)
     if job.recipe.attention == "math":
         elementwise += work.attention / _width(model) * _SCORE_BYTES
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
@@ -211,7 +211,7 @@ def _with_launches(job: Job, work: Work) -> Work:
     """The same with the seconds that the host takes to start kernels."""
     module = registry.engine_module(job.engine.name, "costs")
     own = getattr(module, "layer_launched", None)
-    kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers) + beside.adapters(job)[1]
+    kernels = _LAUNCHES + (_LAUNCHES_ROUTED * work.sparse / work.layers) + further.adapters(job)[1]
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
     return replace(
         work,

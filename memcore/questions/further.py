@@ -1,4 +1,4 @@
-"""What kernels beside a network's own products read and write: adapters, weights in few bits, latent attention.
+"""What kernels move in addition to the products of a network: adapters, weights in few bits, latent attention, norms.
 
 Bytes are those of a forward pass that is charged three times, once for it and twice for the backward pass, as
 `memcore.questions.work` charges elementwise kernels.
