@@ -478,12 +478,18 @@ def _dispatched(work: Work, plan: Plan, roofline: Roofline) -> tuple[float, floa
     return leaving, max(far / roofline.network, within / roofline.link) / roofline.communication_efficiency
 
 
+def rates_of(job: Job, roofline: Roofline) -> Roofline:
+    """Return the rates at which a job computes: products in fp32 run without tensor cores."""
+    if not in_fp32(job):
+        return roofline
+    named = job.accelerator.id if job.accelerator else ""
+    rate = VECTOR_TFLOPS[named] * TERA if named in VECTOR_TFLOPS else VECTOR_SHARE * roofline.flops
+    return replace(roofline, flops=min(rate, roofline.flops))
+
+
 def cost_of(job: Job, roofline: Roofline) -> Cost:
     """What a step of a job costs."""
-    if in_fp32(job):
-        named = job.accelerator.id if job.accelerator else ""
-        rate = VECTOR_TFLOPS[named] * TERA if named in VECTOR_TFLOPS else VECTOR_SHARE * roofline.flops
-        roofline = replace(roofline, flops=min(rate, roofline.flops))
+    roofline = rates_of(job, roofline)
     found = cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
     return replace(found, spread=EAGER_SPREAD) if job.num_gpus == 1 and composes(job) else found
 
