@@ -9,6 +9,9 @@ ten, 6 % at most, and within 0.1 % where segments expand. It does not know where
 equal blocks the lowest address is taken. Doubts are taken to be independent: the root of the sum of their squares is a
 reading's range.
 
+A loop that pads to the longest sequence of a batch rarely sees one as long as the limit: of ten runs of PEFT's method
+comparison nine take at most 12 % less, and of eleven others that were written down later ten do.
+
 Of jobs with collectives on streams of their own and segments that do not expand, the share above is such that 88 % of
 52 readings of ten sources lie within. Read off nine of the sources, so that as many of theirs do, it has 87 % of the
 tenth's within, all ten taken in turn.
@@ -105,6 +108,11 @@ DOUBTS = (
         applies=lambda rank: _open(rank, Training.attention),
         tensors=(0.02, 0.05),
         settled_by=Training.attention,
+    ),
+    Doubt(
+        title="how long the longest padded sequence is",
+        applies=lambda rank: rank.job.recipe.padded and rank.job.config[EngineSettings.framework] is not None,
+        tensors=(0.12, 0.0),
     ),
     Doubt(title="compiled kernels", applies=lambda rank: rank.job.recipe.compiled, tensors=(0.03, 0.05)),
     Doubt(

@@ -42,7 +42,7 @@ _NORM = (36 + 80) / _PASSES
 averaged, multiplied, cast back and weighed (models/llama/modeling_llama.py, LlamaRMSNorm)."""
 
 
-_FUSED_BYTES, _EAGER_BYTES, _COMPOSED_BYTES = 20, 84, 114
+FUSED_BYTES, _EAGER_BYTES, _COMPOSED_BYTES = 20, 84, 114
 """Bytes for each element of the residual stream that a layer's kernels move in a forward pass. Fused: two norms and two
 sums, ten elements in 16 bits. Eager: two norms that cast to fp32, compute and cast back (40), two sums (12), queries,
 keys, values and the attention's output made contiguous (16), and an activation function of four times the width (16):
@@ -64,14 +64,11 @@ for each of five); and bytes for each parameter: cast for a forward pass, and it
 autocast_mode.cpp)."""
 
 
-def layers(job: Job, sequence: int, own: int | None) -> float:
-    """Bytes that a sequence's layers move beyond those of fused kernels; `own` for each element, as an engine says."""
+def layers(job: Job, sequence: int) -> float:
+    """Bytes that a sequence's layers move beyond those of fused kernels, where nothing fuses them."""
     model = job.model
-    each = own or _eager(model)
-    elements = sequence * model.sizes["h"] * model.num_layers
-    total = float((each - _FUSED_BYTES) * elements)
-    if own is None:
-        total += latent(model, sequence) + norms(model, sequence)
+    each, elements = _eager(model), sequence * model.sizes["h"] * model.num_layers
+    total = (each - FUSED_BYTES) * elements + latent(model, sequence) + norms(model, sequence)
     if job.recipe.precision.autocast and job.recipe.precision.parameter == "fp32":
         total += _AUTOCAST * each * elements + _CAST_WEIGHTS * model.parameters / 3 / job.sizes["b"]
     return total

@@ -150,15 +150,12 @@ def work_for(job: Job, sequence: int) -> Work:
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
     elementwise, narrow = work.elementwise, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
-    module = registry.engine_module(job.engine.name, "costs")
-    own, fused = getattr(module, "HIDDEN_BYTES", None), getattr(module, "fuses", None)
-    fuses = job.recipe.compiled or job.recipe.liger >= _LIGER or (fused is not None and fused(job))
-    if own is None and not fuses and job.stages == 1:
+    if composes(job) and job.stages == 1:
         recorded, passes = kernels_of(job), 3 + recomputed(job)[0]
         elementwise = recorded.bytes * job.sizes["tp"] * job.sizes["cp"] / job.sizes["b"] / passes
         work = replace(work, kernels=recorded.count / passes)
     else:
-        elementwise += 0.0 if fuses else unrecorded.layers(job, sequence, own)
+        elementwise += unrecorded.layers(job, sequence) if composes(job) else 0.0
         elementwise *= 2 if in_fp32(job) else 1
         elementwise += unrecorded.adapters(job)[0] + unrecorded.dequantized(job)
         if job.recipe.attention == "math":
@@ -171,6 +168,15 @@ def work_for(job: Job, sequence: int) -> Work:
         narrow = max(1 - head / work.products, 0.0)
         elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
     return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+
+
+def composes(job: Job) -> bool:
+    """Return whether what a layer does between its products takes several kernels, which nothing fuses."""
+    module = registry.engine_module(job.engine.name, "costs")
+    fused = getattr(module, "fuses", None)
+    if job.recipe.compiled or job.recipe.liger >= _LIGER or (fused is not None and fused(job)):
+        return False
+    return bool(getattr(module, "HIDDEN_BYTES", None) != unrecorded.FUSED_BYTES)
 
 
 def in_fp32(job: Job) -> bool:

@@ -27,6 +27,7 @@ class Tensor:
     """
 
     __slots__ = (
+        "cast",
         "cut",
         "dtype",
         "fused",
@@ -62,6 +63,8 @@ class Tensor:
         """A compiled kernel's pointwise result, which others can compute again from what it read."""
         self.terms: tuple[Tensor, ...] = ()
         """What it is a sum of, if a compiled kernel that reads it can add them up again."""
+        self.cast: Tensor | None = None
+        """Itself in another dtype, where a compiled block has cast it already: it casts it once."""
         self.cut = cut
         """The axis of which this is a slice: there are gaps in memory before it. The number of axes stands for gaps
         between elements."""

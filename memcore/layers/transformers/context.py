@@ -156,8 +156,17 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     if x.tape.parallel is not None:
         # Every rank has the matrix on the other side of the layer's split, and its gradient's terms of a sum.
         (up if part.split == "inner" else down).partial = True
-    x = to(x, down.dtype)
+    x = _cast(x, down.dtype)
     return to(add(result.pop(), scale(linear(linear(dropout(x, part.adapter_dropout), down), up))), dtype)
+
+
+def _cast(x: Tensor, dtype: str) -> Tensor:
+    """Cast an input; compiled blocks do so once for all their adapters (torch/_functorch, `fx_graph_cse`)."""
+    if not x.tape.compiled or x.dtype == dtype:
+        return to(x, dtype)
+    if x.cast is None or x.cast.dtype != dtype:
+        x.cast = to(x, dtype)
+    return x.cast
 
 
 def scaled(result: Tensor, weights: Weights, part: Linear) -> Tensor:

@@ -14,7 +14,7 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, cost, roofline_for, traffic_of
+from memcore.questions.costs import Cost, Roofline, cost, rates_of, roofline_for, traffic_of
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
@@ -167,7 +167,7 @@ def _question(
         traffic=traffic_of(job),
         dispatch=dispatch_of(job),
         slowest=slowest_of(work, space.layers, space.counted),
-        roofline=roofline or roofline_for(config),
+        roofline=rates_of(job, roofline or roofline_for(config)),
         computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
         sums=int(ITEMSIZE[job.recipe.precision.reduce]),
         capacity=job.capacity,

@@ -88,8 +88,8 @@ HybridEP does both itself (fused_a2a.py, dispatch_with_permute)."""
 
 
 _TITAN = 21.0
-"""The same for torchtitan's own kernels with an all-to-all, none of them fused: gathered (2), put beside a row of zeros
-(2), sorted by expert (2) and back (2), weighed in fp32 (10) and added up (3). Source: torchtitan/models/moe.py,
+"""The same for torchtitan's own kernels with an all-to-all, none of them fused: gathered (2), joined with a row of
+zeros (2), sorted by expert (2) and back (2), weighed in fp32 (10) and added up (3). Source: torchtitan/models/moe.py,
 MoE.forward; distributed/expert_parallel.py, expert_parallel."""
 
 
