@@ -116,6 +116,8 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "not needed if vLLM's compile cache already has the graph": "vLLM 的编译缓存中已有该计算图时不需要",
     "captured graphs": "捕获的 CUDA Graph",
     "captured graphs and their pool": "捕获的 CUDA Graph 及其池",
+    "private pool of captured graphs": "CUDA Graph 的私有池",
+    "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
     "logits rows for the top-k kernel": "top-k kernel 的 logits 行",
     "weights that stay on the host": "留在主机上的权重",

@@ -210,10 +210,16 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
     "NCCL is initialized before the first measurement": "NCCL 在首次测量之前已初始化",
-    "{count} CUDA graphs × ({each} + {layer} × layers) MiB, and more with experts": (
-        "{count} 个 CUDA Graph × （{each} + {layer} × 层数）MiB，有专家时更多"
+    "{sizes} captured sizes: {graphs} graphs × {each} KiB + {kernels} kernels × {size} KiB": (
+        "捕获 {sizes} 种批大小：{graphs} 个 CUDA Graph × {each} KiB + {kernels} 个 kernel × {size} KiB"
     ),
-    "logs of other GPUs and releases show 25 to 100 % of it": "其他 GPU 和版本的日志为其 25% 至 100%",
+    "drivers differ, and kernels are loaded meanwhile": "因驱动而异，且捕获期间会加载 kernel",
+    "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (
+        "{tokens} 个 token 的张量按段分配，另加 cuBLAS 工作区"
+    ),
+    "which tensors are alive at the same time follows from inductor's order": (
+        "哪些张量同时存活取决于 inductor 的执行顺序"
+    ),
     "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json)": (
         "vLLM 0.10.1 至 0.29 的公开启动日志（tests/truth/logs.json）"
     ),

@@ -30,7 +30,7 @@ from memcore.servers.vllm.elsewhere import (
     projections,
     sliding,
 )
-from memcore.servers.vllm.graphs import captured, graphs
+from memcore.servers.vllm.graphs import Graphs, captured, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
@@ -207,7 +207,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
     sent = exchanged(job, chosen)
-    recorded = [] if chosen.eager else graphs(job, chosen, stage)
+    capture = Graphs() if chosen.eager else graphs(job, chosen, stage, _step(job, chosen))
+    recorded = [*capture.entries]
     outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
     if chosen.facts.buffers_inside:
@@ -223,6 +224,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within) - beyond
+        if chosen.graphs_inside and chosen.runner is None:
+            available += capture.shared
     lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), basics.capacity)
     # A start is the first one or it is not: that does not even out with the rest.
     lower += beyond + sum(entry.bytes for entry in within if entry.title == _FIRST_START)
