@@ -661,7 +661,7 @@ def served(found: Report) -> Iterator[Block]:
     yield Table(("Server", "Confidence", "Cases", "Median", "90th percentile", "Inside"), rows)
     yield (
         "Whether a job fits has no error in percent. `unsafe` cases are predicted to start and did not; `too careful` ones "
-        "started though they are predicted not to."
+        "started though they are predicted not to. In `close` cases the range holds both answers, as memcore says."
     )
     yield Table(
         ("Engine", "Verdict", "Cases"), [(engine, said, str(count)) for engine, said, count in found.verdicts()]

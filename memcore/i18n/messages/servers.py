@@ -220,14 +220,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "which tensors are alive at the same time follows from inductor's order": (
         "哪些张量同时存活取决于 inductor 的执行顺序"
     ),
-    "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json)": (
-        "vLLM 0.10.1 至 0.29 的公开启动日志（tests/truth/logs.json）"
-    ),
     "100 MiB plus 5 MiB for each sequence of the largest CUDA graph": "100 MiB，最大的 CUDA Graph 中每个序列另加 5 MiB",
     "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
     "observed 0 in addition to the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
-    "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个 CUDA Graph，实测 0.40 至 1.85 GiB",
     # Entries
     "{tower}'s rotary table": "{tower} 的 RoPE 表",
     "residual stream of the tower": "塔的残差流",

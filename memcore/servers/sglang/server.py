@@ -28,7 +28,7 @@ from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.units import MiB
+from memcore.units import GiB, MiB
 
 NEWEST = "0.5.23"
 """The newest release that was read; what is not given is taken for it."""
@@ -223,6 +223,11 @@ def _free(job: ServingJob) -> int:
     return (job.capacity or 0) - sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
 
 
+_UNEXPLAINED, _MORE = "deepseek_v4", int(9.5 * GiB)
+"""125.65 GiB are loaded of DeepSeek-V4-Pro on each of eight H200 (SemiAnalysisAI/InferenceX, issue 2128), 9 more than
+its checkpoint has; which tensors these are is not known."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Rank:
     stage: Stage
@@ -252,6 +257,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
     before = [*weights, *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
+    if job.basics.model.network.family == _UNEXPLAINED:
+        higher += _MORE
     return _Rank(
         stage=stage,
         weights=tuple(weights),

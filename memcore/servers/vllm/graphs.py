@@ -55,6 +55,8 @@ _SPLITS = 32
 (`flash_attn_max_num_splits_for_cuda_graph`)."""
 _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
+_FORMER_MOST = 256
+"""Sequences that the former engine captures."""
 _SEGMENT, _SMALL, _ROUNDING = 20 * MiB, MiB, 2 * MiB
 """What PyTorch's allocator asks the driver for: 20 MiB for tensors of 1 to 10, 2 for smaller ones together."""
 _LOADED = int(0.3 * GiB)
@@ -88,18 +90,14 @@ class Graphs:
 
 def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs:
     """Captured graphs: their pool, and what the driver keeps of each graph and of its kernels; `step`: the widest."""
-    if not chosen.facts.server_batches:
-        bounds = Range(int(0.4 * GiB), int(0.95 * GiB), int(1.85 * GiB))
-        text = "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs"
-        return Graphs(entries=(observed("captured graphs and their pool", _CATEGORY, bounds, _LOGS, text),))
     pieces, whole = captured(job, chosen)
     if not pieces and not whole:
         return Graphs()
-    found = [_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces))]
+    found = [_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces + whole))]
     split = _split(job, chosen, stage, max(whole, default=0))
     if split is not None:
         found.append(split)
-    if whole and _flashinfer(job):
+    if whole and _flashinfer(job) and chosen.facts.server_batches:
         found.append(_workspace(job, chosen))
     return Graphs(entries=tuple(found), shared=min(found[1].bytes, split.bytes if split else 0))
 
@@ -119,7 +117,8 @@ def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, i
     further = int(summed * MiB) + _estimated(job, chosen, whole)
     text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", pieces + whole, graphs,
                    driver.graph, nodes, driver.kernel)  # fmt: skip
-    bounds = Range(int(0.4 * (least + further)), size + further, int(1.5 * (most + further)) + _LOADED)
+    high = int(1.5 * (most + further)) + _LOADED
+    bounds = Range(int(0.4 * (least + further)), size + further, max(high, 0 if chosen.facts.server_batches else GiB))
     because = "drivers differ, and kernels are loaded meanwhile"
     return observed(_TITLE, _CATEGORY, bounds, driver.source, text, because)
 
@@ -181,7 +180,8 @@ def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry
     sinks, and not where Triton's kernels attend: in fp32, beyond 256 elements, where images see themselves whole.
     """
     basics = job.basics
-    if not tokens or job.accelerator is None or job.accelerator.major != _HOPPER or basics.dtype == "fp32":
+    hopper = job.accelerator is not None and job.accelerator.major == _HOPPER
+    if not tokens or not hopper or basics.dtype == "fp32" or not chosen.facts.server_batches:
         return None
     shapes: list[Shape] = []
     for layer in stage.kinds:
@@ -267,6 +267,10 @@ def _recurrent(job: ServingJob) -> bool:
 
 def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     """Sizes that are captured piece by piece, and those captured whole for decoding."""
+    if not chosen.facts.server_batches:
+        # The former engine captures decoding alone, and all of it (worker/model_runner.py, _BATCH_SIZES_TO_CAPTURE).
+        most = -(-min(chosen.sequences, _FORMER_MOST) // 8) * 8
+        return [], [size for size in (1, 2, 4, *range(8, most + 1, 8)) if size <= most]
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None
     family = job.basics.model.network.family
