@@ -409,6 +409,21 @@ def test_verdicts_are_counted():
     assert accuracy(cases).verdicts() == [("vllm", "right", 1), ("vllm", "unsafe", 1)]
 
 
+def test_verdicts_that_are_close_are_counted_apart():
+    """The range of the cache holds both answers: 0.30 of 80 GB in a release that counts other processes, too."""
+    job = {
+        "model": "qwen2.5-vl-3b-instruct",
+        "engine": {"type": "vllm", "version": "0.8.5", "gpu_memory_utilization": 0.3},
+        "hardware": {"accelerator": "a100-sxm-80gb", "num_gpus": 1},
+    }
+    cases = [
+        {"id": str(value), "config": job, "measured": {"quantity": "fits", "value": value, "rank": "max"}}
+        for value in (True, False)
+    ]
+    assert accuracy(cases).verdicts() == [("vllm", "close", 1), ("vllm", "right", 1)]
+    assert [each.inside for each in accuracy(cases).results] == [None, None]
+
+
 def activations(found):
     """Bytes of the widest moment."""
     return found.ledger.sum("activations")

@@ -115,6 +115,8 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "an embedding table, as far as it exceeds the profiled peak": "嵌入表超出显存探测峰值的部分",
     "not needed if vLLM's compile cache already has the graph": "vLLM 的编译缓存中已有该计算图时不需要",
     "captured graphs": "捕获的 CUDA Graph",
+    "FlashInfer's all-to-all workspace": "FlashInfer all-to-all 工作区",
+    "slots for the tokens of all ranks, or queues": "所有 rank 的 token 位置，或队列",
     "recurrent states of all sequences": "全部序列的循环状态",
     "workspace of FlashInfer's attention": "FlashInfer 注意力的工作区",
     "private pool of captured graphs": "CUDA Graph 的私有池",

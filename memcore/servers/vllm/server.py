@@ -20,6 +20,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.elsewhere import (
+    UNSEEN,
     VIEWS,
     connected,
     connecting,
@@ -29,6 +30,7 @@ from memcore.servers.vllm.elsewhere import (
     offloaded,
     projections,
     sliding,
+    unseen_tower,
 )
 from memcore.servers.vllm.graphs import Graphs, captured, graphs
 from memcore.servers.vllm.options import Options
@@ -269,7 +271,7 @@ def _unexplained(job: ServingJob, chosen: Options, profiled: Sequence[Entry]) ->
     towers = any(entry.title == _TOWER for entry in profiled)
     others = chosen.facts.whole_device and chosen.utilization < _SHARED
     rest = int((job.capacity or 0) * (1 - chosen.utilization)) if others else 0
-    return rest + (_ENCODED if towers else 0)
+    return rest + (_ENCODED if towers else 0) + (UNSEEN if unseen_tower(job, chosen) else 0)
 
 
 def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entry]) -> int:
