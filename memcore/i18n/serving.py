@@ -162,7 +162,6 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
         "段是 2 MiB 的整数倍，不超过 1 MiB 的段尾留给其张量"
     ),
     "inductor autotunes its kernels in the profiling run": "inductor 在显存探测时自动调优 kernel",
-    "SGLang's own estimate, not a measurement": "SGLang 自己的估计，并非实测",
     "not documented by any source": "没有可查证的出处",
     "context, communicators and CUDA graphs: not documented by any source": (
         "上下文、通信器与 CUDA Graph，没有可查证的出处"

@@ -217,6 +217,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{sizes} captured sizes: {graphs} graphs × {each} KiB + {kernels} kernels × {size} KiB": (
         "捕获 {sizes} 种批大小：{graphs} 个 CUDA Graph × {each} KiB + {kernels} 个 kernel × {size} KiB"
     ),
+    "{count} sizes of decoding and {prompts} of prompts, whose pool has {size}": (
+        "解码 {count} 种批大小，提示 {prompts} 种长度；其池占 {size}"
+    ),
     "drivers differ, and kernels are loaded meanwhile": "因驱动而异，且捕获期间会加载 kernel",
     "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (
         "{tokens} 个 token 的张量按段分配，另加 cuBLAS 工作区"
@@ -224,7 +227,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "which tensors are alive at the same time follows from inductor's order": (
         "哪些张量同时存活取决于 inductor 的执行顺序"
     ),
-    "100 MiB plus 5 MiB for each sequence of the largest CUDA graph": "100 MiB，最大的 CUDA Graph 中每个序列另加 5 MiB",
     "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
     "observed 0 in addition to the CUDA context, which is counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
@@ -266,9 +268,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "size of the cache": "缓存大小",
     "swizzled scales": "重排的缩放因子",
     "kv_b_proj in the model's dtype": "模型 dtype 的 kv_b_proj",
-    "2 MiB for each sequence of the largest graph, 8 MiB for each prefill graph": (
-        "最大的 CUDA Graph 中每个序列 2 MiB，每个 prefill CUDA Graph 8 MiB"
-    ),
     "window pool": "滑动窗口 KV 池",
     "state pool": "状态池",
     "kernel workspaces": "kernel 工作区",

@@ -7,46 +7,25 @@ model_executor/models/config.py (MambaModelConfig, GptOssForCausalLMConfig).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
-from memcore.servers.vllm.kernels import kernels
 from memcore.servers.vllm.options import Options
-from memcore.serving.devices import direct, integrated, switched
+from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, Driver, count, pool, summed_by_nccl
+from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
 from memcore.serving.job import ServingJob
-from memcore.serving.profile import ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
+from memcore.serving.profile import TOKENS, Step
 from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage
 from memcore.symbols import Quotient, Shape, product
-from memcore.units import GiB, KiB, MiB
+from memcore.units import GiB, MiB
 
 _TITLE, _CATEGORY = "captured graphs", "CUDA graphs"
-_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
-
-
-@dataclass(frozen=True, slots=True)
-class _Driver:
-    """KiB that a driver keeps of each graph and of each kernel in it."""
-
-    graph: float
-    kernel: float
-    source: str
-
-
-_FORMER = _Driver(90, 12.8, _LOGS)
-"""Debug lines of 40 starts with CUDA 12.9 have 2 to 6 MiB for a whole graph of 80 to 320 kernels, and 1 to 6 MiB for 9
-to 33 pieces with 64 to 256. Logs of GPUs before Blackwell agree up to 0.28."""
-_PRESENT = _Driver(106, 0.32, "validation/graphs.py on an H100, CUDA 13.0 and PyTorch 2.11")
-"""12 MiB for 51 whole graphs of 416 kernels, 180 MiB for 1,683 pieces of them; copies and fills cost nothing."""
-_REDUCED = 0.2
-"""MiB of each layer whose result NCCL sums: its all-reduce has several kernels (31.2 instead of 15 MiB for 80 layers
-on four L40S; 26.6 for 64 on two RTX 3090)."""
 _NETWORK = 0.76
 """MiB of each layer whose result NCCL sums over a network: 5.07 GiB are estimated for 102 graphs of 62 layers on two
 GB10 (eugr/spark-vllm-docker, issue 396: 0.8 counts as 0.758)."""
@@ -57,10 +36,6 @@ _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
 _FORMER_MOST = 256
 """Sequences that the former engine captures."""
-_SEGMENT, _SMALL, _ROUNDING = 20 * MiB, MiB, 2 * MiB
-"""What PyTorch's allocator asks the driver for: 20 MiB for tensors of 1 to 10, 2 for smaller ones together."""
-_LOADED = int(0.3 * GiB)
-"""What kernels take that run for the first time when graphs are captured: 0.07 to 0.26 GiB in logs of five graphs."""
 _ESTIMATED = int(0.15 * GiB)
 """What the estimate of 0.26 and later has more for each whole graph of networks with recurrent states and 1,024
 sequences: 0.11 to 0.2 GiB in three starts of Qwen's 27B (vllm-project/recipes, 831); none in logs with 256 sequences.
@@ -105,31 +80,27 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
 def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> Entry:
     """What the driver keeps of graphs, which is all outside PyTorch's allocator."""
     pieces, whole = counts
-    layers, ranks = len(stage.layers), job.basics.layout.tensor
-    each = [kernels(layer, ranks) for layer in stage.layers]
-    between, inside = sum(one for one, _ in each), sum(other for _, other in each)
-    graphs = pieces * (layers + 1) + whole
-    nodes = pieces * between + whole * (between + inside)
-    summed = (_NETWORK if _networked(job) else _REDUCED if _with_nccl(job) else 0) * (pieces + whole) * layers
+    layers = len(stage.layers)
+    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole)
+    summed = (_NETWORK if _networked(job) else SUMMED if summed_by_nccl(job) else 0) * (pieces + whole) * layers
     driver = _driver_of(job, chosen)
-    least, most = sorted(int((graphs * each.graph + nodes * each.kernel) * KiB) for each in (_FORMER, _PRESENT))
-    size = int((graphs * driver.graph + nodes * driver.kernel) * KiB)
     further = int(summed * MiB) + _estimated(job, chosen, whole)
-    text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", pieces + whole, graphs,
-                   driver.graph, nodes, driver.kernel)  # fmt: skip
-    high = int(1.5 * (most + further)) + _LOADED
-    bounds = Range(int(0.4 * (least + further)), size + further, max(high, 0 if chosen.facts.server_batches else GiB))
-    because = "drivers differ, and kernels are loaded meanwhile"
-    return observed(_TITLE, _CATEGORY, bounds, driver.source, text, because)
+    text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", pieces + whole, found.graphs,
+                   driver.graph, found.kernels, driver.kernel)  # fmt: skip
+    least, most = sorted(each.bytes(found) for each in (FORMER, PRESENT))
+    high = int(1.5 * (most + further)) + LOADED
+    high = max(high, 0 if chosen.facts.server_batches else GiB)
+    bounds = Range(int(0.4 * (least + further)), driver.bytes(found) + further, high)
+    return observed(_TITLE, _CATEGORY, bounds, driver.source, text, "drivers differ, and kernels are loaded meanwhile")
 
 
-def _driver_of(job: ServingJob, chosen: Options) -> _Driver:
+def _driver_of(job: ServingJob, chosen: Options) -> Driver:
     """The driver that logs of such a GPU and release agree with; which one a machine has no log says."""
     if job.accelerator is None:
-        return _FORMER
+        return FORMER
     major = job.accelerator.major
     between = major == _HOPPER and (0, 11) <= chosen.facts.since < (0, 19)
-    return _PRESENT if between or major is None or major >= _BLACKWELL else _FORMER
+    return PRESENT if between or major is None or major >= _BLACKWELL else FORMER
 
 
 def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
@@ -138,12 +109,9 @@ def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
     As if products had two of them on Hopper, where they are large: 84 to 212 MiB for the first size of unquantized
     models in the debug lines, and 32 less where kernels of vLLM multiply.
     """
-    sizes = {**step.sizes, TOKENS: largest, ROWS: largest, WIDEST_CONTEXT: largest}
-    entries = widest(replace(step, sizes=sizes, benchmark=0), stage)
-    tensors = [entry.bytes // entry.copies for entry in entries for _ in range(entry.copies)]
     quantized = step.format is not None and step.format.activations is not None
     workspace = dict(matmul_workspaces(job.accelerator))["cublas_workspace"] * (1 if quantized else 2)
-    size = _segments(tensors) + workspace
+    size = pool(step, stage, largest) + workspace
     return observed(
         "private pool of captured graphs",
         _CATEGORY,
@@ -152,25 +120,6 @@ def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
         Message("tensors of {} tokens in segments, and workspaces of cuBLAS", largest),
         "which tensors are alive at the same time follows from inductor's order",
     )
-
-
-def _segments(tensors: Iterable[int]) -> int:
-    """Bytes that the allocator takes from the driver for tensors that are alive together.
-
-    >>> _segments([4 * MiB, 4 * MiB, 28 * MiB, 1024]) // MiB
-    50
-    """
-    found, small, room = 0, 0, 0
-    for size in tensors:
-        if size < _SMALL:
-            small += size
-        elif size >= _SEGMENT // 2:
-            found += -(-size // _ROUNDING) * _ROUNDING
-        else:
-            if size > room:
-                found, room = found + _SEGMENT, _SEGMENT
-            room -= size
-    return found + -(-small // _ROUNDING) * _ROUNDING
 
 
 def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry | None:
@@ -225,15 +174,6 @@ def _workspace(job: ServingJob, chosen: Options) -> Entry:
         return tensor(title, _CATEGORY, shape, _ELEMENT, sizes, source)
     text = "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
     return Entry(title=title, category=_CATEGORY, each=_FLASHINFER, text=text, source=source)
-
-
-def _with_nccl(job: ServingJob) -> bool:
-    """Whether NCCL sums the ranks' results: more than two GPUs without NVLink, or two that do not reach each other.
-
-    Source: vllm, distributed/device_communicators/custom_all_reduce.py.
-    """
-    ranks = job.basics.layout.tensor
-    return ranks > 1 and not switched(job.accelerator) and (ranks > 2 or not direct(job.accelerator))
 
 
 def _networked(job: ServingJob) -> bool:
