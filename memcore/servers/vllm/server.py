@@ -51,7 +51,7 @@ from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_worksp
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.units import GiB
+from memcore.units import GiB, format_bytes
 
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
@@ -233,8 +233,9 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         if chosen.graphs_inside and chosen.runner is None:
             available += capture.shared
     lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), basics.capacity)
-    # A start is the first one or it is not: that does not even out with the rest.
-    lower += beyond + sum(entry.bytes for entry in within if entry.title == _FIRST_START)
+    # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
+    lower += beyond
+    higher += sum(entry.high for entry in within if entry.title == _FIRST_START)
     higher += _unexplained(job, chosen, profiled)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
@@ -474,7 +475,7 @@ def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> 
         return []
     table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor
     more = max(0, table + device_of(basics.accelerator).cache - usual)
-    bounds = Range(0, more, more)
+    bounds = Range(0, 0, more)
     text = "an embedding table, as far as it exceeds the profiled peak"
     source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
     return [
@@ -672,6 +673,10 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
+    less = max((entry.high for rank in found for entry in rank.entries if entry.title == _FIRST_START), default=0)
+    if less:
+        said = "a first start, without compiled graphs in vLLM's cache, leaves up to {} less for the cache"
+        notes.append(Message(said, format_bytes(less)))
     notes += elsewhere(job, chosen)
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
