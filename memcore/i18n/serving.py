@@ -47,6 +47,10 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "Tokens/s per user at {length} tokens",
         "{length} 个 token 时每个用户的 token/s",
     ),
+    "serves-mixed": (
+        "The same, on average, while others' prompts are read",
+        "同上，但计入其他用户的提示词处理（平均）",
+    ),
     "serves-range": ("{expected} ({low} to {high})", "{expected}（{low} 至 {high}）"),
     "serves-range-all": (
         "{expected} ({low} to {high}); {total} for all {count} users",
