@@ -62,10 +62,13 @@ class Count:
     kernels: int
 
 
-def count(stage: Stage, ranks: int, *, pieces: int, whole: int) -> Count:
-    """Return what is captured of a stage: sizes that are captured piece by piece, and sizes that are captured whole."""
+def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0) -> Count:
+    """Return what is captured of a stage: sizes that are captured piece by piece, and sizes that are captured whole.
+
+    `further`: kernels of each layer that its network does not tell.
+    """
     each = [kernels(layer, ranks) for layer in stage.layers]
-    between, inside = sum(one for one, _ in each), sum(other for _, other in each)
+    between, inside = sum(one + further for one, _ in each), sum(other for _, other in each)
     return Count(pieces * (len(stage.layers) + 1) + whole, pieces * between + whole * (between + inside))
 
 

@@ -34,6 +34,9 @@ _SPLITS = 32
 (`flash_attn_max_num_splits_for_cuda_graph`)."""
 _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
+_ADAPTED = 4 * 3
+"""Kernels of adapters in a layer: a buffer is cleared, shrunk into and expanded from beside each of four matrices
+(vllm, lora/ops/triton_ops)."""
 _FORMER_MOST = 256
 """Sequences that the former engine captures."""
 _ESTIMATED = int(0.15 * GiB)
@@ -81,7 +84,7 @@ def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, i
     """What the driver keeps of graphs, which is all outside PyTorch's allocator."""
     pieces, whole = counts
     layers = len(stage.layers)
-    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole)
+    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras))
     summed = (_NETWORK if _networked(job) else SUMMED if summed_by_nccl(job) else 0) * (pieces + whole) * layers
     driver = _driver_of(job, chosen)
     further = int(summed * MiB) + _estimated(job, chosen, whole)
@@ -99,8 +102,9 @@ def _driver_of(job: ServingJob, chosen: Options) -> Driver:
     if job.accelerator is None:
         return FORMER
     major = job.accelerator.major
-    between = major == _HOPPER and (0, 11) <= chosen.facts.since < (0, 19)
-    return PRESENT if between or major is None or major >= _BLACKWELL else FORMER
+    since = chosen.facts.since
+    between = major == _HOPPER and (0, 11) <= since < (0, 19)
+    return PRESENT if between or major is None or (major >= _BLACKWELL and since >= (0, 19)) else FORMER
 
 
 def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
