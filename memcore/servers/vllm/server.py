@@ -232,14 +232,6 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within) - beyond
         if chosen.graphs_inside and chosen.runner is None:
             available += capture.shared
-    lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), basics.capacity)
-    # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
-    lower += beyond
-    higher += sum(entry.high for entry in within if entry.title == _FIRST_START)
-    higher += _unexplained(job, chosen, profiled)
-    if chosen.facts.flashinfer_samples:
-        facts = replace(chosen.facts, sampler=8)
-        lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
     beside = [entry for entry in (*recorded, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
@@ -253,7 +245,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
         paging=_paging(job, chosen, stage, pages),
         available=available,
-        uncertain=(higher, lower),
+        uncertain=_uncertain(job, chosen, stage, profiled, within, beyond),
         spread=spread(beside),
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, recorded) + beyond,
@@ -267,12 +259,21 @@ _SHARED = 0.5
 """Shares of a GPU below which something else is likely to run on it."""
 
 
-def _unexplained(job: ServingJob, chosen: Options, profiled: Sequence[Entry]) -> int:
-    """How much less the cache may get for reasons that no source has: images, and other processes that count."""
-    towers = any(entry.title == _TOWER for entry in profiled)
-    others = chosen.facts.whole_device and chosen.utilization < _SHARED
-    rest = int((job.capacity or 0) * (1 - chosen.utilization)) if others else 0
-    return rest + (_ENCODED if towers else 0) + (UNSEEN if unseen_tower(job, chosen) else 0)
+def _uncertain(
+    job: ServingJob, chosen: Options, stage: Stage, profiled: Sequence[Entry], within: Sequence[Entry], beyond: int
+) -> tuple[int, int]:
+    """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
+    lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), job.basics.capacity)
+    # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
+    higher += sum(entry.high for entry in within if entry.title == _FIRST_START)
+    if chosen.facts.flashinfer_samples:
+        facts = replace(chosen.facts, sampler=8)
+        lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
+    if any(entry.title == _TOWER for entry in profiled):
+        higher += _ENCODED
+    if chosen.facts.whole_device and chosen.utilization < _SHARED:
+        higher += int((job.capacity or 0) * (1 - chosen.utilization))
+    return higher + (UNSEEN if unseen_tower(job, chosen) else 0), lower + beyond
 
 
 def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entry]) -> int:
