@@ -341,8 +341,8 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Entry:
     """Graphs of decoding, each of a whole step, and since 0.5.4 those of prompts, piece by piece, with their pool.
 
-    Prompts are captured up to a whole chunk, whose tensors the pool keeps: 2.84 GiB of Qwen3-32B on an H100 beside 0.13
-    for decoding, 2.32 GiB of Qwen3-8B beside 0.60. What SGLang leaves room for is less (`_reserved`).
+    Prompts are captured up to a whole chunk, whose tensors the pool keeps: 2.84 GiB of Qwen3-32B on an H100 and 0.13
+    for decoding, 2.32 GiB and 0.60 of Qwen3-8B. What SGLang leaves room for is less (`_reserved`).
 
     Source: sglang, srt/server_args.py (_generate_cuda_graph_batch_sizes) and srt/compilation.
     """

@@ -35,7 +35,7 @@ _SPLITS = 32
 _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
 _ADAPTED = 4 * 3
-"""Kernels of adapters in a layer: a buffer is cleared, shrunk into and expanded from beside each of four matrices
+"""Kernels of adapters in a layer: a buffer is cleared, shrunk into and expanded from for each of four matrices
 (vllm, lora/ops/triton_ops)."""
 _FORMER_MOST = 256
 """Sequences that the former engine captures."""
