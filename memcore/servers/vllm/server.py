@@ -305,7 +305,7 @@ def _overestimated(job: ServingJob, chosen: Options, stage: Stage) -> int:
 
 
 def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What the former engine keeps of recurrent layers for all sequences, in addition to its blocks; padded like its graphs."""
+    """What the former engine keeps of recurrent layers for all sequences, not in its blocks; padded like its graphs."""
     each = sum(part.bytes for layer in cached_layers(job, stage) for part in layer if part.kind == "state")
     if chosen.facts.server_batches or not each:
         return []
