@@ -285,7 +285,7 @@ NOTES = {
             "log-0.11-gemma3-27b-mi300x-graphs",
             "log-0.10.1.1-qwen2-7b-a100-25-graphs",
         ),
-        "What graphs take is observed, not derived: the driver keeps memory for each, and kernels are loaded that run first then.",
+        "What the driver keeps of graphs differs by driver, which no log states; two are known by measurement. Kernels are loaded that run first then.",
     ),
     **dict.fromkeys(
         (
@@ -392,7 +392,7 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("log-0.20.2-qwen36-27b-int4-tp2-3090-graphs", "log-0.20.2-qwen36-27b-int4-tp4-3090-graphs"),
-        "Numbers of graphs agree; the estimate has 26 MiB for each, the logs that the rule is from have 14. The range covers it.",
+        "Numbers of graphs agree; what NCCL's kernels take in each is observed. The range covers it.",
     ),
     **dict.fromkeys(
         ("log-0.21.0-gemma4-31b-awq-a100-tokens", "log-0.13-qwen3-next-w4a16-tp2-l40s-weights"),
@@ -449,7 +449,7 @@ NOTES = {
             "log-0.19.0-qwen25-14b-awq-a10g-graphs",
             "log-0.22.1-qwen25-7b-awq-3090-graphs",
         ),
-        "What graphs take is observed, not derived: the driver keeps memory for each, and kernels are loaded that run first then.",
+        "What the driver keeps of graphs differs by driver, which no log states; two are known by measurement. Kernels are loaded that run first then.",
     ),
     **dict.fromkeys(
         (
@@ -458,7 +458,7 @@ NOTES = {
             "log-sglang-0.4.3-qwq-32b-tp4-l4-graphs",
             "log-sglang-0.4.10-qwen3-0.6b-5080-graphs",
         ),
-        "SGLang's own reserve for graphs is predicted, not what they take.",
+        "What the driver keeps of graphs differs by driver, which no log states.",
     ),
     **dict.fromkeys(
         ("log-sglang-0.5.19-qwen3-32b-h100-kv", "log-sglang-0.5.19-qwen3-32b-h100-tokens"),
@@ -500,17 +500,38 @@ NOTES = {
     ),
     **dict.fromkeys(
         (
-            "log-0.24.0-qwen3-8b-4090-later-kv",
-            "log-0.24.0-qwen3-8b-4090-later-tokens",
-            "log-0.28-qwen3-8b-4090-wsl-90-kv",
-            "log-0.28-qwen3-8b-4090-wsl-90-tokens",
-            "log-0.28-qwen3-8b-4090-wsl-85-kv",
-            "log-0.28-qwen3-8b-4090-wsl-85-tokens",
-            "log-0.31-qwen35-9b-awq-5060ti-kv",
-            "log-0.31-qwen35-9b-awq-5060ti-tokens",
+            "log-0.24.0-qwen3-8b-4090-first-tokens",
+            "log-0.24.0-qwen3-8b-4090-first-blocks",
+            "log-0.26.0-qwen25-7b-awq-4080-activations",
+            "log-0.26.0-qwen25-7b-awq-4080-kv",
+            "log-0.26.0-qwen25-7b-awq-4080-tokens",
+            "log-0.19.0-qwen25-14b-awq-a10g-kv",
+            "log-0.19.0-qwen25-14b-awq-a10g-tokens",
+            "log-0.22.1-qwen25-7b-awq-3090-kv",
+            "log-0.22.1-qwen25-7b-awq-3090-tokens",
+            "log-0.28-qwen3-8b-awq-4090-wsl-90-kv",
+            "log-0.28-qwen3-8b-awq-4090-wsl-90-tokens",
+            "log-0.27.1-qwen38-27b-w4a16-4090-90-32k-kv",
+            "log-0.27.1-qwen38-27b-w4a16-4090-88-16k-kv",
         ),
-        "Not the first start: with vLLM's compile cache no kernels are timed, and a table of embeddings more is left for the cache. "
-        "First starts are predicted.",
+        "A first start: kernels are timed on a table of embeddings, which is then missing for the cache. Later starts are predicted; "
+        "the range has both.",
+    ),
+    **dict.fromkeys(
+        ("log-0.12.0-dots-ocr-3090-kv", "log-0.12.0-dots-ocr-3090-tokens"),
+        "What the tower of dots.ocr takes while images are profiled is not known; the answer says so, and its range covers it.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-0.4.2-r1-qwen-7b-3090-kv", "log-sglang-0.4.2-r1-qwen-7b-3090-tokens"),
+        "22.76 GB were free before loading: Windows has the rest.",
+    ),
+    **dict.fromkeys(
+        ("log-0.15.1-glm47-nvfp4-tp4-pro6000-kv", "log-0.15.1-glm47-nvfp4-tp4-pro6000-tokens"),
+        "Weights and cache are more than the share that the source states; with 0.9 the cache is 1.6 % off.",
+    ),
+    **dict.fromkeys(
+        ("log-qwen3-30b-gptq-gb10-22-kv", "log-qwen3-30b-gptq-gb10-22-tokens"),
+        "The GPU shares the host's memory: other processes and the cache of files move the budget both ways.",
     ),
     **dict.fromkeys(
         (
@@ -715,8 +736,8 @@ def served(found: Report) -> Iterator[Block]:
     ]  # fmt: skip
     yield Table(("Server", "Confidence", "Cases", "Median", "90th percentile", "Inside"), rows)
     yield (
-        "A verdict has no error in percent. `unsafe` counts cases that were predicted to start and did not; `too careful` counts "
-        "cases that started although they were predicted not to."
+        "Whether a job fits has no error in percent. `unsafe` counts cases that were predicted to start and did not; `too careful` counts "
+        "cases that started although they were predicted not to. In `close` cases the range holds both answers, and memcore says so."
     )
     yield Table(
         ("Engine", "Verdict", "Cases"), [(engine, said, str(count)) for engine, said, count in found.verdicts()]

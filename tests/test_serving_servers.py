@@ -252,6 +252,55 @@ def test_buffers_of_deep_ep_in_sglang(mode, size):
         estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
 
 
+@pytest.mark.parametrize(
+    ("backend", "size", "unknown"),
+    [
+        # Slots for 8,192 tokens of both ranks there (2,048 × 2 B, 8 experts of 8 B) and back.
+        ("flashinfer_nvlink_one_sided", 2 * 8192 * (4096 + 64 + 4096), False),
+        # 8 queues of 8 × 256 KiB for each rank.
+        ("flashinfer_nvlink_two_sided", 2 * 8 * 8 * 256 * 1024, False),
+        ("pplx", None, True),
+        ("mori_low_latency", None, True),
+        ("deepep_low_latency", None, False),
+    ],
+)
+def test_flashinfers_all_to_all_and_those_that_no_source_gives(backend, size, unknown):
+    """What the buffers of others take is not counted, and said."""
+    config = {
+        "model": "qwen3-30b-a3b",
+        "engine": {"type": "vllm", "enable_expert_parallel": True, "all2all_backend": backend},
+        "parallelism": {"data_parallel_size": 2},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 2},
+    }
+    found = estimate(Config.from_dict(config))
+    kept = [each.bytes for each in found.ledger.entries if each.title == "FlashInfer's all-to-all workspace"]
+    assert kept == ([size] if size else [])
+    assert any(f"buffers of {backend}" in note for note in found.notes) == unknown
+
+
+@pytest.mark.parametrize(
+    ("version", "former"), [("0.8.5", True), ("0.10.1", True), ("0.10.2", False), ("0.14.0", False)]
+)
+def test_networks_with_states_ran_in_the_former_engine(version, former):
+    """Until 0.10.1: it keeps states of all sequences beside its blocks, and takes whole prompts."""
+    found = serve("nvidia/NVIDIA-Nemotron-Nano-9B-v2", version=version, inference={"max_model_len": 16384})
+    states = [each for each in found.ledger.entries if each.title == "recurrent states of all sequences"]
+    assert [each.sizes["seqs"] for each in states] == ([256] if former else [])
+    assert found.job.options.tokens == (16384 if former else 8192)
+    assert found.job.options.facts.server_batches != former
+
+
+def test_a_tower_of_which_the_weights_alone_are_known():
+    """Images are profiled, and nobody knows with what: the cache may be 4 GiB smaller, which the answer says."""
+    hardware = {"accelerator": "rtx-3090", "num_gpus": 1}
+    found = serve("rednote-hilab/dots.ocr", version="0.12.0", inference={"max_model_len": 8192}, hardware=hardware)
+    assert any("what this model's tower takes" in note for note in found.notes)
+    assert (found.pool.capacity - found.pool.capacity_low) * found.pool.bytes_each > 4 * GiB
+    inference = {"max_model_len": 8192, "images_per_sequence": 0}
+    without = serve("rednote-hilab/dots.ocr", version="0.12.0", inference=inference, hardware=hardware)
+    assert not any("what this model's tower takes" in note for note in without.notes)
+
+
 def test_images_of_profiling():
     """Pixels and tokens of as many of the largest images as a step may have."""
     found = serve("mistral-small-3.1-24b-instruct-2503", version="0.19.0")

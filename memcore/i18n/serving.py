@@ -51,6 +51,10 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "Tokens/s per user at {length} tokens",
         "{length} 个 token 时每个用户的 token/s",
     ),
+    "serves-mixed": (
+        "The same, on average, while others' prompts are read",
+        "同上，但计入其他用户的提示词处理（平均）",
+    ),
     "serves-range": ("{expected} ({low} to {high})", "{expected}（{low} 至 {high}）"),
     "serves-range-all": (
         "{expected} ({low} to {high}); {total} for all {count} users",
@@ -119,7 +123,12 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "an embedding table, as far as it exceeds the profiled peak": "嵌入表超出显存探测峰值的部分",
     "not needed if vLLM's compile cache already has the graph": "vLLM 的编译缓存中已有该计算图时不需要",
     "captured graphs": "捕获的 CUDA Graph",
-    "captured graphs and their pool": "捕获的 CUDA Graph 及其池",
+    "FlashInfer's all-to-all workspace": "FlashInfer all-to-all 工作区",
+    "slots for the tokens of all ranks, or queues": "所有 rank 的 token 位置，或队列",
+    "recurrent states of all sequences": "全部序列的循环状态",
+    "workspace of FlashInfer's attention": "FlashInfer 注意力的工作区",
+    "private pool of captured graphs": "CUDA Graph 的私有池",
+    "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
     "logits rows for the top-k kernel": "top-k kernel 的 logits 行",
     "weights that stay on the host": "留在主机上的权重",
@@ -161,7 +170,6 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
         "段是 2 MiB 的整数倍，不超过 1 MiB 的段尾留给其张量"
     ),
     "inductor autotunes its kernels in the profiling run": "inductor 在显存探测时自动调优 kernel",
-    "SGLang's own estimate, not a measurement": "SGLang 自己的估计，并非实测",
     "not documented by any source": "没有可查证的出处",
     "context, communicators and CUDA graphs: not documented by any source": (
         "上下文、通信器与 CUDA Graph，没有可查证的出处"

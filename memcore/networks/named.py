@@ -19,7 +19,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-fp8(?:-kv)?|\.fp8", "fp8"),
     (r"-quantized\.w8a8|-w8a8|-int8-w8a8", "int8"),
     (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit|-awq-8bit|-awq-int8", "w8a16"),
-    (r"-quantized\.w4a16|-w4a16(?:-g128)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
+    (r"-quantized\.w4a16|-w4a16(?:-g128|-autoround)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
     (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?|-int4-awq", "awq"),
     (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
     (r"-nvfp4(?:a16)?|-fp4", "nvfp4"),

@@ -91,17 +91,22 @@ class Result:
 
     @property
     def verdict(self) -> str | None:
-        """`right`, `unsafe` if it ended in out of memory though it was predicted to fit, else `too careful`."""
+        """`right`, `unsafe` if it ended in out of memory though it was predicted to fit, else `too careful`.
+
+        `close` where the other answer was right and the prediction said that it may be.
+        """
         if self.quantity != "fits" or self.predicted is None or self.measured is None:
             return None
         if bool(self.predicted) == bool(self.measured):
             return "right"
+        if self.range is not None:
+            return "close"
         return "unsafe" if self.predicted else "too careful"
 
     @property
     def inside(self) -> bool | None:
         """Whether what was measured is in the stated range."""
-        if self.range is None or self.measured is None:
+        if self.range is None or self.measured is None or self.quantity == "fits":
             return None
         return self.range[0] <= self.measured <= self.range[1]
 
@@ -175,7 +180,7 @@ class Report:
         )
 
     def verdicts(self) -> list[tuple[str, str, int]]:
-        """By engine: how many verdicts are right, unsafe or too careful."""
+        """By engine: how many verdicts are right, close, unsafe or too careful."""
         found = Counter((each.engine, each.verdict) for each in self.results if each.verdict is not None)
         return [(engine, verdict or "", count) for (engine, verdict), count in sorted(found.items())]
 

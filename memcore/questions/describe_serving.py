@@ -135,6 +135,9 @@ def _speeds(speed: ServingSpeed) -> Iterator[Answered]:
     yield Answered(
         "tokens_per_second", say("serves-pace", length=length), tokens_in_words(speed), span_data(speed.tokens)
     )
+    if speed.mixed_tokens is not None:
+        text = _in_words(speed.mixed_tokens, speed.users)
+        yield Answered("tokens_per_second_mixed", say("serves-mixed"), text, span_data(speed.mixed_tokens))
     if speed.first is not None:
         text = say("serves-range", **_rounded(speed.first))
         yield Answered("first_token_seconds", say("serves-first", length=length), text, span_data(speed.first))
@@ -142,11 +145,15 @@ def _speeds(speed: ServingSpeed) -> Iterator[Answered]:
 
 def tokens_in_words(speed: ServingSpeed) -> str:
     """Return a user's tokens per second, and those of all: `41 (from 30 to 55); 330 for all 8 users`."""
-    numbers = _rounded(speed.tokens)
-    if speed.users == 1:
+    return _in_words(speed.tokens, speed.users)
+
+
+def _in_words(tokens: Range, users: int) -> str:
+    numbers = _rounded(tokens)
+    if users == 1:
         return say("serves-range", **numbers)
-    total = _figure(speed.tokens[1] * speed.users)
-    return say("serves-range-all", **numbers, total=total, count=format_count(speed.users))
+    total = _figure(tokens[1] * users)
+    return say("serves-range-all", **numbers, total=total, count=format_count(users))
 
 
 def span_data(found: Range) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Seconds of a server: of a step that gives each user a token, and to the first token of a prompt, as ranges.
 
     step  = max(read / bandwidth, products, tiles) + cached / bandwidth + layers × (launches + 2 collectives)
+    mixed = step + (users - 1) × (products + attention + collectives of a prompt) / tokens of an answer
     first = max(products + attention + collectives, step) + handling
 
 - `read`: weights of the fullest rank but for tables that are looked up; of routed experts the share that the tokens of
@@ -8,6 +9,8 @@
 - `cached`: keys and values of all sequences of a replica at the length that is asked for.
 - `products`: of the tokens, over the rate that large products reach (`memcore.questions.costs.Roofline`); `tiles`: what
   tiles of 64 rows take, with 16 and 8 bits, 128 operations for each four-bit byte: an H20's products bind so.
+- `mixed`: while a user gets an answer, every other one's prompt is read once, in steps that decode, too (vllm,
+  v1/core/sched/scheduler.py, which fills a step's tokens with prompts after those that decode).
 - `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.pacing`).
 
 tests/test_serving_speed.py says how far each published source is off. Nothing is said where no source tells: of AMD's
@@ -25,6 +28,7 @@ from memcore.networks.parts import Attention
 from memcore.questions.costs import Range, Roofline, roofline_for
 from memcore.questions.work import work_of
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
 from memcore.serving.pacing import Pace
 
 STEP_SPREAD = (0.75, 1.45)
@@ -52,14 +56,26 @@ class ServingSpeed:
     """Tokens of each of them."""
     step: Range
     """Between two tokens of a user, while no prompt is read."""
+    mixed: Range | None
+    """Between two tokens of a user, on average, while the others' prompts are read in between: as many as there are
+    users while each gets one answer. None: lengths of prompts and answers are not given."""
     first: Range | None
     """To the first token of a prompt of this length, alone, of which nothing is cached; None: no source tells."""
 
     @property
     def tokens(self) -> Range:
         """Return the tokens per second that a user gets."""
-        low, expected, high = self.step
-        return 1 / high, 1 / expected, 1 / low
+        return _inverse(self.step)
+
+    @property
+    def mixed_tokens(self) -> Range | None:
+        """Return the same while prompts are read in between."""
+        return None if self.mixed is None else _inverse(self.mixed)
+
+
+def _inverse(seconds: Range) -> Range:
+    low, expected, high = seconds
+    return 1 / high, 1 / expected, 1 / low
 
 
 def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
@@ -69,10 +85,13 @@ def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
         return None
     replicas = found.pool.replicas if found.pool else 1
     users, length = -(-found.users // replicas), found.asked_length
-    step, first = _spread(_step(found, pace, users, length), STEP_SPREAD), None
+    step, first, mixed = _step(found, pace, users, length), None, None
+    prompt, answer = (found.job.config[key] for key in (Inference.prompt_length, Inference.output_length))
+    if pace.prompts and users > 1 and prompt and answer:
+        mixed = _spread(step + (users - 1) * _prompt(found, prompt) / answer, STEP_SPREAD)
     if pace.prompts:
         first = _spread(max(_prompt(found, length), _step(found, pace, 1, length)) + _HANDLING, FIRST_SPREAD)
-    return ServingSpeed(found.users, length, step, first)
+    return ServingSpeed(found.users, length, _spread(step, STEP_SPREAD), mixed, first)
 
 
 def _spread(seconds: float, factors: tuple[float, float]) -> Range:

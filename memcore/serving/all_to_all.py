@@ -1,7 +1,9 @@
 """Buffers through which ranks that share experts send tokens to each other.
 
-Source: deepseek-ai/DeepEP, csrc/legacy/config.hpp (`Config`, `LowLatencyLayout`), csrc/legacy/buffer.hpp (workspace),
-deep_ep/buffers/legacy.py (`get_dispatch_config`, `get_combine_config`, NVSHMEM_CUMEM_GRANULARITY).
+Sources: deepseek-ai/DeepEP, csrc/legacy/config.hpp (`Config`, `LowLatencyLayout`), csrc/legacy/buffer.hpp (workspace),
+deep_ep/buffers/legacy.py (`get_dispatch_config`, `get_combine_config`, NVSHMEM_CUMEM_GRANULARITY); flashinfer,
+comm/trtllm_moe_alltoall.py (moe_a2a_get_workspace_size_per_rank) and include/flashinfer/comm/trtllm_alltoall.cuh
+(getMoeCommWorkspaceSize).
 """
 
 from __future__ import annotations
@@ -76,3 +78,36 @@ def deep_ep(near: int, far: int, source: str) -> list[Entry]:
     bounds = Range(fixed + far, fixed + heap, fixed + heap + (_HEAP if far else 0))
     text = "NVLink buffer + RDMA buffer in NVSHMEM's heap + workspace"
     return [observed("DeepEP buffers", "outside the allocator", bounds, source, text)]
+
+
+_ALIGNED = 128
+_ID_AND_WEIGHT = 8
+"""Bytes of an expert's number and of its weight, which go with a token."""
+_QUEUE, _QUEUES = 8 * 256 * 1024, 8
+"""Bytes of a queue (RECV_FIFO_TOTAL_BYTES), and how many each pair of ranks has (CHANNEL_COUNT)."""
+
+
+def one_sided_bytes(tokens: int, hidden: int, chosen: int, ranks: int, *, sent: int) -> int:
+    """Return `moe_a2a_get_workspace_size_per_rank`; `sent`: bytes of a token's hidden states on the way to experts.
+
+    >>> one_sided_bytes(8192, 7168, 8, 8, sent=7168 // 2 + 7168 // 16) // 2**20
+    1176
+    """
+    there, back = sent + chosen * _ID_AND_WEIGHT, 2 * hidden
+    return sum(-(-ranks * tokens * each // _ALIGNED) * _ALIGNED for each in (there, back))
+
+
+def flashinfer(size: int, source: str) -> list[Entry]:
+    """A rank's part of memory that all ranks map, which is taken in pages."""
+    bounds = Range(size, size, -(-size // _HEAP) * _HEAP)
+    text = "slots for the tokens of all ranks, or queues"
+    return [observed("FlashInfer's all-to-all workspace", "outside the allocator", bounds, source, text)]
+
+
+def two_sided_bytes(ranks: int) -> int:
+    """Return `getMoeCommWorkspaceSize`: queues for every other rank.
+
+    >>> two_sided_bytes(8) // 2**20
+    128
+    """
+    return _QUEUE * _QUEUES * ranks

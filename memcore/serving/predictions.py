@@ -79,6 +79,11 @@ def _blocks(found: ServingEstimate) -> Range | None:
     return Range(pool.capacity_low, pool.capacity, pool.capacity_high)
 
 
+def _verdict(*, fits: bool, certain: bool) -> Range:
+    """1 if the server starts, 0 if it does not; from 0 to 1 where the answer is that it is close."""
+    return Range(int(fits and certain), int(fits), int(fits or not certain))
+
+
 def _read(reading: Reading) -> Range:
     return Range(reading.low, reading.expected, reading.high)
 
@@ -95,7 +100,7 @@ _PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None
     ("max_allocated", False): lambda found: _read(found.allocated),
     ("max_reserved", False): lambda found: _read(found.allocated),
     ("device_used", False): lambda found: _read(found.device),
-    ("fits", False): lambda found: None if found.fits is None else _exact(int(found.fits)),
+    ("fits", False): lambda found: None if found.fits is None else _verdict(fits=found.fits, certain=found.certain),
 }
 
 

@@ -41,7 +41,10 @@ _DENSE_BLOCKS, _ROUTED_BLOCKS, _SEEN = 5, 8, 5
 """Layers of DFlash's published heads, and of how many layers of the model they see the hidden states.
 
 Five layers for Qwen3-4B, Qwen3-8B and Qwen3.6-27B, eight for Qwen3-Coder-30B-A3B, Qwen3.5-35B-A3B and gpt-oss-20b
-(z-lab's config.json; sgl-project/SpecForge, configs/*-dflash.json).
+(z-lab's config.json; sgl-project/SpecForge, configs/*-dflash.json). Where some of its layers see a window alone (2048
+tokens in several of these), vLLM keeps their keys and values of the whole context, because the prompt's are written
+before the head runs: its attention asks for the pages of full attention (vllm-project/vllm, issue 50707 on 0.27.1 and
+pull request 50169), as here.
 """
 _PLAIN = {"a": 32, "d": 128}
 """Query heads and their width in DFlash's heads for models with gated attention, where keys and values are as wide as

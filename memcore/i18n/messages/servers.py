@@ -119,6 +119,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "with this connector vLLM caches the full context in all layers": (
         "使用此 connector 时，vLLM 在所有层缓存完整上下文"
     ),
+    "what the buffers of {backend:s} take is not known, and not counted": "{backend} 的缓冲区占用未知，未计入",
+    "what this model's tower takes while an image is profiled is not known: up to {size} less for the cache": (
+        "显存探测时该模型的视觉塔编码图像占用多少未知：KV 缓存最多少 {size}"
+    ),
     "all2all_backend needs no memory without data and expert parallelism": (
         "没有数据并行加专家并行时，all2all_backend 不占显存"
     ),
@@ -210,18 +214,25 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
     "NCCL is initialized before the first measurement": "NCCL 在首次测量之前已初始化",
-    "{count} CUDA graphs × ({each} + {layer} × layers) MiB, and more with experts": (
-        "{count} 个 CUDA Graph × （{each} + {layer} × 层数）MiB，有专家时更多"
+    "{sizes} captured sizes: {graphs} graphs × {each} KiB + {kernels} kernels × {size} KiB": (
+        "捕获 {sizes} 种批大小：{graphs} 个 CUDA Graph × {each} KiB + {kernels} 个 kernel × {size} KiB"
     ),
-    "logs of other GPUs and releases show 25 to 100 % of it": "其他 GPU 和版本的日志为其 25% 至 100%",
-    "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json)": (
-        "vLLM 0.10.1 至 0.29 的公开启动日志（tests/truth/logs.json）"
+    "{count} sizes of decoding and {prompts} of prompts, whose pool has {size}": (
+        "解码 {count} 种批大小，提示 {prompts} 种长度；其池占 {size}"
     ),
-    "100 MiB plus 5 MiB for each sequence of the largest CUDA graph": "100 MiB，最大的 CUDA Graph 中每个序列另加 5 MiB",
+    "a first start, without compiled graphs in vLLM's cache, leaves up to {size} less for the cache": (
+        "首次启动时 vLLM 的编译缓存中没有计算图，KV 缓存最多少 {size}"
+    ),
+    "drivers differ, and kernels are loaded meanwhile": "因驱动而异，且捕获期间会加载 kernel",
+    "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (
+        "{tokens} 个 token 的张量按段分配，另加 cuBLAS 工作区"
+    ),
+    "which tensors are alive at the same time follows from inductor's order": (
+        "哪些张量同时存活取决于 inductor 的执行顺序"
+    ),
     "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
     "observed nothing beyond the CUDA context, which is already counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
-    "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs": "最多 51 + 51 个 CUDA Graph，实测 0.40 至 1.85 GiB",
     # Entries
     "{tower}'s rotary table": "{tower} 的 RoPE 表",
     "residual stream of the tower": "塔的残差流",
@@ -260,9 +271,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "size of the cache": "缓存大小",
     "swizzled scales": "重排的缩放因子",
     "kv_b_proj in the model's dtype": "模型 dtype 的 kv_b_proj",
-    "2 MiB for each sequence of the largest graph, 8 MiB for each prefill graph": (
-        "最大的 CUDA Graph 中每个序列 2 MiB，每个 prefill CUDA Graph 8 MiB"
-    ),
     "window pool": "滑动窗口 KV 池",
     "state pool": "状态池",
     "kernel workspaces": "kernel 工作区",

@@ -9,7 +9,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
-from memcore.serving.all_to_all import NEAR, deep_ep, low_latency_bytes
+from memcore.serving.all_to_all import NEAR, deep_ep, flashinfer, low_latency_bytes, one_sided_bytes, two_sided_bytes
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import Basics, ServingJob
@@ -18,7 +18,7 @@ from memcore.serving.server_weights import cached_layers
 from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage
 from memcore.serving.weights import Storage, weight_entries
-from memcore.units import MiB, format_bytes
+from memcore.units import GiB, MiB, format_bytes
 
 _GROUPED = (0, 22)
 """Since then connectors say whether they know groups of layers; before, any of them turned groups off."""
@@ -101,14 +101,46 @@ def _shares(job: ServingJob) -> bool:
 
 
 def exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
-    """Buffers of DeepEP, which are there before profiling (`prepare_communication_buffer_for_model`)."""
-    sizes = job.basics.sizes
-    if not _shares(job) or chosen.backend not in ("deepep_high_throughput", "deepep_low_latency"):
+    """Buffers of all-to-all, which are there before profiling (`prepare_communication_buffer_for_model`)."""
+    sizes, backend = job.basics.sizes, chosen.backend
+    if not _shares(job):
         return []
-    if chosen.backend == "deepep_high_throughput":
+    if backend == "deepep_high_throughput":
         return deep_ep(_DEEP_EP, _DEEP_EP if sizes["EP"] > NEAR else 0, _ALL_TO_ALL)
-    tokens = _DECODED if chosen.facts.since < (0, 20) else chosen.tokens
-    return deep_ep(_DEEP_EP, low_latency_bytes(tokens, sizes["h"], sizes["E"]), _ALL_TO_ALL)
+    if backend == "deepep_low_latency":
+        tokens = _DECODED if chosen.facts.since < (0, 20) else chosen.tokens
+        return deep_ep(_DEEP_EP, low_latency_bytes(tokens, sizes["h"], sizes["E"]), _ALL_TO_ALL)
+    if backend == "flashinfer_nvlink_one_sided":
+        sent = _sent(job, sizes["h"])
+        return flashinfer(one_sided_bytes(chosen.tokens, sizes["h"], sizes["e"], sizes["EP"], sent=sent), _NVLINK)
+    if backend == "flashinfer_nvlink_two_sided":
+        return flashinfer(two_sided_bytes(sizes["EP"]), _NVLINK)
+    return []
+
+
+_NVLINK = "vllm, distributed/device_communicators/all2all.py; flashinfer, comm/trtllm_moe_alltoall.py"
+_UNKNOWN = frozenset({"pplx", "mori_high_throughput", "mori_low_latency", "nixl_ep"})
+"""Backends whose buffers no source that was read gives."""
+
+
+def _sent(job: ServingJob, hidden: int) -> int:
+    """Bytes of a token on its way: in the experts' format, with its scales."""
+    stored = job.basics.stored
+    form = stored.format_of("routed-expert", ()) if stored is not None else None
+    if form is not None and form.name == "nvfp4":
+        return hidden // 2 + hidden // 16
+    return hidden + hidden // 32 if form is not None and form.name == "mxfp8" else 2 * hidden
+
+
+UNSEEN = 4 * GiB
+"""What such a tower may take: 3.4 GiB in a start of dots.ocr."""
+
+
+def unseen_tower(job: ServingJob, chosen: Options) -> bool:
+    """Whether profiling encodes images with a tower of which the weights alone are known."""
+    model, runner = job.basics.model, chosen.runner
+    encodes = chosen.images and (runner is None or runner.images)
+    return bool(encodes and model.parameters_by_kind.get("tower") and model.images is None)
 
 
 def projections(basics: Basics) -> list[Entry]:
@@ -140,3 +172,8 @@ def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
         yield "with this connector vLLM caches the full context in all layers"
     if chosen.backend is not None and not _shares(job):
         yield "all2all_backend needs no memory without data and expert parallelism"
+    elif chosen.backend in _UNKNOWN:
+        yield Message("what the buffers of {} take is not known, and not counted", chosen.backend)
+    if unseen_tower(job, chosen):
+        said = "what this model's tower takes while an image is profiled is not known: up to {} less for the cache"
+        yield Message(said, format_bytes(UNSEEN))

@@ -7,133 +7,177 @@ model_executor/models/config.py (MambaModelConfig, GptOssForCausalLMConfig).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memcore.config.hardware import Hardware
+from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import SpecialMixer
+from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.servers.vllm.options import Options
-from memcore.serving.devices import direct, integrated, switched
-from memcore.serving.entries import observed
+from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, Driver, count, pool, summed_by_nccl
+from memcore.serving.devices import integrated
+from memcore.serving.entries import observed, tensor
 from memcore.serving.job import ServingJob
+from memcore.serving.profile import TOKENS, Step
+from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage
+from memcore.symbols import Quotient, Shape, product
 from memcore.units import GiB, MiB
 
-_TITLE, _CATEGORY = "captured graphs and their pool", "CUDA graphs"
-_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
-_PUBLIC = "public start-up logs of vLLM 0.10.1 to 0.29 (tests/truth/logs.json); not documented by any source"
-
-
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """What graphs take, in MiB."""
-
-    once: float
-    """Kernels that are loaded when they are first captured."""
-    graph: float
-    layer: float
-    """Of each layer in a graph."""
-    routed: float
-    """More where the layer has experts."""
-    source: str
-
-
-_HOPPER = _Cost(0, 4.54, 0.146, 0.091, _LOGS)
-"""Least squares over the logs' `cuda_graphs`."""
-_HOPPER_BEFORE = _Cost(0, 1.5, 0.04, 0.025, _PUBLIC)
-"""From 0.11 to 0.18: 0.66 GiB for 48 layers with experts, 0.51 for 61, 0.08 for 40 without and 0 for 80."""
-_COSTS: Mapping[int, _Cost] = {
-    7: _Cost(60, 0, 0.17, 0.05, _PUBLIC),
-    8: _Cost(60, 0, 0.17, 0.05, _PUBLIC),
-    12: _Cost(60, 1.3, 0.03, 0.03, _PUBLIC),
-}
-"""By compute capability; others cost what Hopper's do."""
-_REDUCED = 0.2
-"""More for each layer whose result NCCL sums: its all-reduce has several kernels (31.2 instead of 15 MiB for 80 layers
-on four L40S; 26.6 for 64 on two RTX 3090)."""
+_TITLE, _CATEGORY = "captured graphs", "CUDA graphs"
 _NETWORK = 0.76
-"""More for each layer whose result NCCL sums over a network: 5.07 GiB are estimated for 102 graphs of 62 layers on two
+"""MiB of each layer whose result NCCL sums over a network: 5.07 GiB are estimated for 102 graphs of 62 layers on two
 GB10 (eugr/spark-vllm-docker, issue 396: 0.8 counts as 0.758)."""
-_LOADED = int(0.3 * GiB)
-"""What kernels take that run for the first time when graphs are captured: 0.07 to 0.26 GiB in logs of five graphs."""
+_SPLITS = 32
+"""Parts of a sequence that FlashAttention 3 reads at the same time while graphs are captured
+(`flash_attn_max_num_splits_for_cuda_graph`)."""
+_LATENT_SPLITS = (0, 19)
+"""Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
+_ADAPTED = 4 * 3
+"""Kernels of adapters in a layer: a buffer is cleared, shrunk into and expanded from for each of four matrices
+(vllm, lora/ops/triton_ops)."""
+_FORMER_MOST = 256
+"""Sequences that the former engine captures."""
 _ESTIMATED = int(0.15 * GiB)
 """What the estimate of 0.26 and later has more for each whole graph of networks with recurrent states and 1,024
 sequences: 0.11 to 0.2 GiB in three starts of Qwen's 27B (vllm-project/recipes, 831); none in logs with 256 sequences.
 Which tensors of the profiled step it counts is not known."""
 _USUAL_SEQUENCES = 256
-_KEPT = int(0.38 * GiB)
-"""What profiling leaves free in the allocator."""
 _NODE = 8
 """GPUs of a machine, where nothing else is said."""
-_FLASHINFER = 394 * MiB
-"""VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py), allocated when metadata of attention is first built."""
+_FLASHINFER, _ELEMENT = 394 * MiB, 16
+"""VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py) and FLASHINFER_PREFILL_WORKSPACE_BYTES_PER_ELEM."""
 _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
+_HOPPER, _BLACKWELL = 9, 10
+_PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
 (vllm, v1/attention/backends/flashinfer.py, get_cudagraph_support)."""
 
 
-def graphs(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """Captured graphs: what the driver keeps of each grows with the kernels in it, so with layers."""
-    if not chosen.facts.server_batches:
-        bounds = Range(int(0.4 * GiB), int(0.95 * GiB), int(1.85 * GiB))
-        return [observed(_TITLE, _CATEGORY, bounds, _LOGS, "observed 0.40 to 1.85 GiB for up to 51 + 51 graphs")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    """What graphs take, and what of it the estimate leaves out."""
+
+    entries: tuple[Entry, ...] = ()
+    shared: int = 0
+    """Bytes that the estimate counts once, though both modes have them: the smaller of two first captures."""
+
+
+def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs:
+    """Captured graphs: their pool, and what the driver keeps of each graph and of its kernels; `step`: the widest."""
     pieces, whole = captured(job, chosen)
-    count = len(pieces) + len(whole)
-    if not count:
-        return []
-    major = job.accelerator.major if job.accelerator else None
-    former = (0, 11) <= chosen.facts.since < (0, 19)
-    cost = _COSTS.get(major or 9, _HOPPER_BEFORE if former else _HOPPER)
-    routed = sum(layer.has_experts for layer in stage.layers)
-    layer = cost.layer + (_NETWORK if _networked(job) else _REDUCED if _with_nccl(job) else 0)
-    each = cost.graph + layer * len(stage.layers) + cost.routed * routed
-    expected = int((cost.once + count * each) * MiB) + (_scanned(job, chosen, len(whole)) if whole else 0)
-    text = Message("{} CUDA graphs × ({:.2f} + {:.2f} × layers) MiB, and more with experts", count, cost.graph, layer)
-    high = int(1.55 * expected) + _LOADED
-    if chosen.facts.graphs_inside and chosen.runner is None:
-        # An estimate from two samples of each mode (profile_cudagraph_memory), which has more than is captured later.
-        high = int(1.5 * expected) + _LOADED if expected > 4 * GiB else int(2 * expected) + _LOADED
-    bounds = Range(int(0.25 * expected), expected, high)
-    because = "logs of other GPUs and releases show 25 to 100 % of it"
-    found = [observed(_TITLE, _CATEGORY, bounds, cost.source, text, because)]
-    if whole and _flashinfer(job):
-        found.append(
-            Entry(
-                title="workspace of FlashInfer's attention",
-                category=_CATEGORY,
-                each=_FLASHINFER,
-                text="VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
-                source="vllm, v1/attention/backends/flashinfer.py",
-            )
-        )
-    return found
+    if not pieces and not whole:
+        return Graphs()
+    found = [_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces + whole))]
+    split = _split(job, chosen, stage, max(whole, default=0))
+    if split is not None:
+        found.append(split)
+    if whole and _flashinfer(job) and chosen.facts.server_batches:
+        found.append(_workspace(job, chosen))
+    return Graphs(entries=tuple(found), shared=min(found[1].bytes, split.bytes if split else 0))
 
 
-def _scanned(job: ServingJob, chosen: Options, whole: int) -> int:
-    """What the estimate of 0.26 and later takes for the graphs': recurrent layers scan a whole step of prompts.
+def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> Entry:
+    """What the driver keeps of graphs, which is all outside PyTorch's allocator."""
+    pieces, whole = counts
+    layers = len(stage.layers)
+    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras))
+    summed = (_NETWORK if _networked(job) else SUMMED if summed_by_nccl(job) else 0) * (pieces + whole) * layers
+    driver = _driver_of(job, chosen)
+    further = int(summed * MiB) + _estimated(job, chosen, whole)
+    text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", pieces + whole, found.graphs,
+                   driver.graph, found.kernels, driver.kernel)  # fmt: skip
+    least, most = sorted(each.bytes(found) for each in (FORMER, PRESENT))
+    high = int(1.5 * (most + further)) + LOADED
+    high = max(high, 0 if chosen.facts.server_batches else GiB)
+    bounds = Range(int(0.4 * (least + further)), driver.bytes(found) + further, high)
+    return observed(_TITLE, _CATEGORY, bounds, driver.source, text, "drivers differ, and kernels are loaded meanwhile")
 
-    The first sample runs with as many tokens for each sequence as a step has (vllm, issue 50780: 128 KiB for each token
-    of 64 heads); what the allocator had kept free before, 0.38 GiB in vllm, issue 52872, is not counted. With more than
-    256 sequences it counts as much for each graph.
+
+def _driver_of(job: ServingJob, chosen: Options) -> Driver:
+    """The driver that logs of such a GPU and release agree with; which one a machine has no log says."""
+    if job.accelerator is None:
+        return FORMER
+    major = job.accelerator.major
+    since = chosen.facts.since
+    between = major == _HOPPER and (0, 11) <= since < (0, 19)
+    return PRESENT if between or major is None or (major >= _BLACKWELL and since >= (0, 19)) else FORMER
+
+
+def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
+    """Tensors of the largest size, whose blocks all smaller ones use again, and cuBLAS's workspaces of the stream.
+
+    As if products had two of them on Hopper, where they are large: 84 to 212 MiB for the first size of unquantized
+    models in the debug lines, and 32 less where kernels of vLLM multiply.
     """
+    quantized = step.format is not None and step.format.activations is not None
+    workspace = dict(matmul_workspaces(job.accelerator))["cublas_workspace"] * (1 if quantized else 2)
+    size = pool(step, stage, largest) + workspace
+    return observed(
+        "private pool of captured graphs",
+        _CATEGORY,
+        Range(int(0.6 * size), size, int(1.4 * size)),
+        "vllm, compilation/cuda_graph.py; pytorch, c10/cuda/CUDACachingAllocator.h",
+        Message("tensors of {} tokens in segments, and workspaces of cuBLAS", largest),
+        "which tensors are alive at the same time follows from inductor's order",
+    )
+
+
+def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry | None:
+    """FlashAttention 3's partial results of whole graphs, in fp32: [splits, heads, tokens, width of a value].
+
+    262 MiB for the first whole graph of 32 heads of 128 in logs of 0.19, 522 for 16 latent heads of 512. Not with
+    sinks, and not where Triton's kernels attend: in fp32, beyond 256 elements, where images see themselves whole.
+    """
+    basics = job.basics
+    hopper = job.accelerator is not None and job.accelerator.major == _HOPPER
+    if not tokens or not hopper or basics.dtype == "fp32" or not chosen.facts.server_batches:
+        return None
+    shapes: list[Shape] = []
+    for layer in stage.kinds:
+        for mixer in layer.mixers:
+            if isinstance(mixer, LatentAttention) and chosen.facts.since >= _LATENT_SPLITS and not mixer.indexer:
+                shapes.append((_SPLITS, TOKENS, Quotient((mixer.heads.query,), TENSOR), "lk"))
+            elif isinstance(mixer, Attention) and mixer.sinks is None and not mixer.heads.wide and not _whole(job):
+                shapes.append((_SPLITS, TOKENS, *sharded((mixer.heads.query, mixer.heads.value), TENSOR)))
+    if not shapes:
+        return None
+    sizes = {**basics.sizes, TOKENS: tokens}
+    source = "vllm, v1/attention/backends/flash_attn.py (max_num_splits)"
+    shape = max(shapes, key=lambda each: product(each, sizes))
+    return tensor("partial results of attention in whole graphs", _CATEGORY, shape, 4, sizes, source)
+
+
+def _whole(job: ServingJob) -> bool:
+    """Whether images see themselves whole, which FlashAttention cannot (vllm, transformers_utils, is_mm_prefix_lm)."""
+    return job.basics.raw.get("model_type") in _PREFIXES
+
+
+def _estimated(job: ServingJob, chosen: Options, whole: int) -> int:
+    """What the estimate of 0.26 and later has for each whole graph of recurrent layers and many sequences."""
     if chosen.facts.since < (0, 26) or chosen.runner is not None or not _recurrent(job):
         return 0
-    heads, size = job.basics.sizes.get("B", 0), job.basics.sizes.get("dv", 0)
-    every = _ESTIMATED * whole if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
-    return max(0, 16 * heads * size * chosen.tokens - _KEPT) + every
+    return _ESTIMATED * whole if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
 
 
-def _with_nccl(job: ServingJob) -> bool:
-    """Whether NCCL sums the ranks' results: more than two GPUs without NVLink, or two that do not reach each other.
+def _workspace(job: ServingJob, chosen: Options) -> Entry:
+    """FlashInfer's, which is allocated when metadata of attention is first built: while graphs are captured.
 
-    Source: vllm, distributed/device_communicators/custom_all_reduce.py.
+    Since 0.26 it grows with tokens of a step, query heads and their width (read in 0.27.1): 0.52 GiB of graphs with
+    2,048 to 4,096 tokens and 0.89 with 8,192 in logs of Qwen3.8-27B; 128 KiB for each token of 32 heads of 256 in
+    vllm, issue 50780.
     """
-    ranks = job.basics.layout.tensor
-    return ranks > 1 and not switched(job.accelerator) and (ranks > 2 or not direct(job.accelerator))
+    sizes = {**job.basics.sizes, TOKENS: chosen.tokens}
+    shape: Shape = (TOKENS, *sharded(("a", "d"), TENSOR))
+    source = "vllm, v1/attention/backends/flashinfer.py, _get_workspace_buffer"
+    title = "workspace of FlashInfer's attention"
+    if chosen.facts.since >= (0, 26) and _ELEMENT * product(shape, sizes) > _FLASHINFER:
+        return tensor(title, _CATEGORY, shape, _ELEMENT, sizes, source)
+    text = "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
+    return Entry(title=title, category=_CATEGORY, each=_FLASHINFER, text=text, source=source)
 
 
 def _networked(job: ServingJob) -> bool:
@@ -167,6 +211,10 @@ def _recurrent(job: ServingJob) -> bool:
 
 def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     """Sizes that are captured piece by piece, and those captured whole for decoding."""
+    if not chosen.facts.server_batches:
+        # The former engine captures decoding alone, and all of it (worker/model_runner.py, _BATCH_SIZES_TO_CAPTURE).
+        most = -(-min(chosen.sequences, _FORMER_MOST) // 8) * 8
+        return [], [size for size in (1, 2, 4, *range(8, most + 1, 8)) if size <= most]
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None
     family = job.basics.model.network.family
@@ -179,7 +227,9 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     steps = [*range(8, min(most + 1, 256), 8), *range(256, most + 1, 16)] if wide else range(8, most + 1, 8)
     sizes = [size for size in (1, 2, 4, *steps) if size <= most]
     twice = facts.two_modes or (facts.since >= (0, 10) and _recurrent(job))
-    if not twice or (each > 1 and major in _SINGLE_TOKENS and job.basics.cache_dtype == "fp8"):
+    # Chunked attention supports no whole graphs (model_executor/layers/attention/chunked_local_attention.py).
+    chunked = any(mixer.mask == "chunked" for layer, _ in job.basics.model.layers for mixer in layer.mixers)
+    if not twice or chunked or (each > 1 and major in _SINGLE_TOKENS and job.basics.cache_dtype == "fp8"):
         return sizes, []
     rounded = sorted({each * -(-size // each) for size in sizes})
     sizes = [size for size in rounded if size <= most] or [each]

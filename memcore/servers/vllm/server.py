@@ -20,6 +20,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.elsewhere import (
+    UNSEEN,
     VIEWS,
     connected,
     connecting,
@@ -29,8 +30,9 @@ from memcore.servers.vllm.elsewhere import (
     offloaded,
     projections,
     sliding,
+    unseen_tower,
 )
-from memcore.servers.vllm.graphs import captured, graphs
+from memcore.servers.vllm.graphs import Graphs, captured, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
@@ -49,11 +51,12 @@ from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_worksp
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.units import GiB
+from memcore.units import GiB, format_bytes
 
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
 (vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
+_TOWER = "hidden states of the tower"
 _FIRST_START = "first start: embedding table for kernel autotuning"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
 
@@ -63,7 +66,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     version = read.take(EngineSettings.version, NEWEST, "the newest release that memcore knows")
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
-    if found.falls_back and (loras or basics.layout.pipeline > 1):
+    falls_back = found.falls_back and (loras or basics.layout.pipeline > 1)
+    if falls_back or (found.falls_back_for_states and _recurrent(basics)):
         found = former(found)
     tokens, sequences = _batches(read, basics, found)
     images = read.given(Inference.images_per_sequence) != 0
@@ -145,6 +149,8 @@ def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
         whole = basics.model.network.towers or sliding(basics) or basics.speculation or read.given(Inference.max_loras)
+        # Recurrent states take no prompts in chunks there: 131,072 tokens are profiled in vllm, issue 23230.
+        whole = whole or _recurrent(basics)
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
     memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
@@ -202,12 +208,13 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
     moved = offloaded(job, chosen, stage)
     weights += moved
-    profiled = [*_kept(job, chosen, stage), *_peak(job, chosen, stage)]
+    profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
     if moved and chosen.facts.since < VIEWS:
         profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
     sent = exchanged(job, chosen)
-    recorded = [] if chosen.eager else graphs(job, chosen, stage)
+    capture = Graphs() if chosen.eager else graphs(job, chosen, stage, _step(job, chosen))
+    recorded = [*capture.entries]
     outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
     if chosen.facts.buffers_inside:
@@ -223,12 +230,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within) - beyond
-    lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), basics.capacity)
-    # A start is the first one or it is not: that does not even out with the rest.
-    lower += beyond + sum(entry.bytes for entry in within if entry.title == _FIRST_START)
-    if chosen.facts.flashinfer_samples:
-        facts = replace(chosen.facts, sampler=8)
-        lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
+        if chosen.graphs_inside and chosen.runner is None:
+            available += capture.shared
     beside = [entry for entry in (*recorded, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
@@ -240,13 +243,37 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
     return _Rank(
         entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
-        paging=_paging(job, stage, pages),
+        paging=_paging(job, chosen, stage, pages),
         available=available,
-        uncertain=(higher, lower),
+        uncertain=_uncertain(job, chosen, stage, profiled, within, beyond),
         spread=spread(beside),
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, recorded) + beyond,
     )
+
+
+_ENCODED = int(0.8 * GiB)
+"""What logs of Qwen's towers have more while the largest image is encoded, 0.2 to 0.8 GiB, and what -0.12 GiB for the
+cache of Qwen3.6-35B-A3B-NVFP4 on an RTX 5090 needs; which tensors these are is not known."""
+_SHARED = 0.5
+"""Shares of a GPU below which something else is likely to run on it."""
+
+
+def _uncertain(
+    job: ServingJob, chosen: Options, stage: Stage, profiled: Sequence[Entry], within: Sequence[Entry], beyond: int
+) -> tuple[int, int]:
+    """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
+    lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), job.basics.capacity)
+    # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
+    higher += sum(entry.high for entry in within if entry.title == _FIRST_START)
+    if chosen.facts.flashinfer_samples:
+        facts = replace(chosen.facts, sampler=8)
+        lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
+    if any(entry.title == _TOWER for entry in profiled):
+        higher += _ENCODED
+    if chosen.facts.whole_device and chosen.utilization < _SHARED:
+        higher += int((job.capacity or 0) * (1 - chosen.utilization))
+    return higher + (UNSEEN if unseen_tower(job, chosen) else 0), lower + beyond
 
 
 def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entry]) -> int:
@@ -277,13 +304,26 @@ def _overestimated(job: ServingJob, chosen: Options, stage: Stage) -> int:
     return (len(whole) - 1) * gates(replace(step, sizes={**step.sizes, "T": whole[-2]}), stage)
 
 
-def _paging(job: ServingJob, stage: Stage, pages: Pages) -> Paging:
+def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """What the former engine keeps of recurrent layers for all sequences, not in its blocks; padded like its graphs."""
+    each = sum(part.bytes for layer in cached_layers(job, stage) for part in layer if part.kind == "state")
+    if chosen.facts.server_batches or not each:
+        return []
+    sizes = {"seqs": chosen.sequences if chosen.eager else -(-chosen.sequences // 8) * 8, "state": each}
+    source = "vllm, model_executor/models/mamba_cache.py, MambaCacheManager (0.10.1)"
+    return [tensor("recurrent states of all sequences", WORKSPACES, ("seqs", "state"), 1, sizes, source)]
+
+
+def _paging(job: ServingJob, chosen: Options, stage: Stage, pages: Pages) -> Paging:
     """Blocks of a stage's layers."""
     text = text_config(job.basics.raw)
     ratios, window = text.get("compress_ratios"), text.get("sliding_window")
     head, index = text.get("head_dim"), text.get("index_head_dim")
     if not isinstance(ratios, Sequence) or not isinstance(window, int):
-        return page(cached_layers(job, stage), pages)
+        layers = cached_layers(job, stage)
+        if not chosen.facts.server_batches:
+            layers = [tuple(part for part in layer if part.kind != "state") for layer in layers]
+        return page([layer for layer in layers if layer], pages)
     own = [each for each in ratios[stage.first_layer : stage.first_layer + len(stage.layers)] if isinstance(each, int)]
     sizes = {"head": head or job.basics.sizes["d"], "index": index or 128, "window": window}
     return compressed(own, sizes, pages, packed=job.basics.cache_dtype.startswith("fp8"))
@@ -436,7 +476,7 @@ def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> 
         return []
     table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor
     more = max(0, table + device_of(basics.accelerator).cache - usual)
-    bounds = Range(0, more, more)
+    bounds = Range(0, 0, more)
     text = "an embedding table, as far as it exceeds the profiled peak"
     source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
     return [
@@ -632,6 +672,10 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
+    less = max((entry.high for rank in found for entry in rank.entries if entry.title == _FIRST_START), default=0)
+    if less:
+        said = "a first start, without compiled graphs in vLLM's cache, leaves up to {} less for the cache"
+        notes.append(Message(said, format_bytes(less)))
     notes += elsewhere(job, chosen)
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()

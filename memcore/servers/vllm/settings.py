@@ -97,12 +97,29 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
     )
     all2all_backend = setting(
         Choice(
-            ("naive", "allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"),
+            (
+                "naive",
+                "allgather_reducescatter",
+                "deepep_high_throughput",
+                "deepep_low_latency",
+                "flashinfer_nvlink_one_sided",
+                "flashinfer_nvlink_two_sided",
+                "pplx",
+                "mori_high_throughput",
+                "mori_low_latency",
+                "nixl_ep",
+            ),
             {
                 "naive": "broadcasts",
                 "allgather_reducescatter": "all-gather and reduce-scatter",
                 "deepep_high_throughput": "DeepEP's kernels for prompts: fixed buffers",
                 "deepep_low_latency": "DeepEP's kernels for decoding: a message for each expert and token",
+                "flashinfer_nvlink_one_sided": "FlashInfer's kernels over NVLink: a slot for every token of all ranks",
+                "flashinfer_nvlink_two_sided": "FlashInfer's kernels over NVLink: queues of fixed size",
+                "pplx": "Perplexity's kernels, in releases that still have them",
+                "mori_high_throughput": "MoRI on AMD GPUs, for prompts",
+                "mori_low_latency": "MoRI on AMD GPUs, for decoding",
+                "nixl_ep": "NIXL's kernels",
             },
         ),
         "All-to-all",
@@ -159,6 +176,12 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "all-gather 和 reduce-scatter",
         "DeepEP 面向提示的 kernel：固定大小的缓冲区",
         "DeepEP 面向解码的 kernel：每个专家和 token 一条消息",
+        "FlashInfer 的 NVLink kernel：为所有 rank 的每个 token 预留位置",
+        "FlashInfer 的 NVLink kernel：固定大小的队列",
+        "Perplexity 的 kernel，仅在仍提供它的版本中",
+        "AMD GPU 上的 MoRI，面向提示",
+        "AMD GPU 上的 MoRI，面向解码",
+        "NIXL 的 kernel",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""

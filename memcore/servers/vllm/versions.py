@@ -40,6 +40,9 @@ class Facts:
     (config.py and engine/arg_utils.py of 0.6.3, 0.6.6 and 0.7.3: not with LoRA, speculation, windows or towers)."""
     falls_back: bool = False
     """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
+    falls_back_for_states: bool = False
+    """The former engine runs networks with recurrent states (engine/arg_utils.py of 0.8 to 0.10.1: "V1 mamba models are
+    unoptimized")."""
     server_batches: bool = True
     """Defaults depend on the GPU: 8192 tokens and 1024 sequences from 70 GiB on."""
     shortest_steps: bool = False
@@ -98,14 +101,14 @@ _V1_OPTIONAL = replace(
     flashinfer_samples=True,
     rounded_weights=True,
     falls_back=True,
+    falls_back_for_states=True,
     directions=4,
 )
 _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
 _APART = replace(_V1, since=(0, 9, 1), whole_device=False, checks_free=True)
 _FEWER_SIZES = replace(_APART, since=(0, 10))
-_TWO_MODES = replace(
-    _FEWER_SIZES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32
-)
+_STATES = replace(_FEWER_SIZES, since=(0, 10, 2), falls_back_for_states=False)
+_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32)
 _WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
 _WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True)
 _TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True)
@@ -128,6 +131,7 @@ FACTS = (
     _V1,
     _APART,
     _FEWER_SIZES,
+    _STATES,
     _TWO_MODES,
     _WIDE_STEPS,
     _WORKSPACE,

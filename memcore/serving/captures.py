@@ -1,0 +1,149 @@
+"""What captured CUDA graphs hold: how many kernels a step runs, what the driver keeps of them, what their pool takes.
+
+Servers cut a step at attention and at what scans recurrent states: a graph captured piece by piece has what lies
+between, one captured whole has everything. Norms, rotations, activations and quantization are one kernel each, which
+inductor fuses with what is elementwise before and after them.
+
+Sources: vllm, config/compilation.py (`splitting_ops`), model_executor/models and layers, v1/attention/backends,
+layers/fused_moe/fused_moe.py; sglang, srt/compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention, Experts, Ffn, LatentAttention, Mixer
+from memcore.serving.devices import direct, switched
+from memcore.serving.job import ServingJob
+from memcore.serving.profile import ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
+from memcore.serving.stages import Stage
+from memcore.units import KiB, MiB
+
+LOADED = 300 * MiB
+"""What kernels take that run for the first time when graphs are captured: 0.07 to 0.26 GiB in logs of five graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """KiB that a driver keeps of each graph and of each kernel in it."""
+
+    graph: float
+    kernel: float
+    source: str
+
+    def bytes(self, count: Count) -> int:
+        """Return what it keeps of all."""
+        return int((count.graphs * self.graph + count.kernels * self.kernel) * KiB)
+
+
+FORMER = Driver(90, 12.8, "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source")
+"""Debug lines of 40 starts with CUDA 12.9 have 2 to 6 MiB for a whole graph of 80 to 320 kernels, and 1 to 6 MiB for 9
+to 33 pieces with 64 to 256. Logs of GPUs before Blackwell agree up to 0.28."""
+PRESENT = Driver(106, 0.32, "validation/graphs.py on an H100, CUDA 13.0 and PyTorch 2.11")
+"""12 MiB for 51 whole graphs of 416 kernels, 180 MiB for 1,683 pieces of them; copies and fills cost nothing."""
+SUMMED = 0.2
+"""MiB of each layer whose result NCCL sums: its all-reduce has several kernels (31.2 instead of 15 MiB for 80 layers
+on four L40S; 26.6 for 64 on two RTX 3090)."""
+_REDUCED = 2
+"""Sums over ranks: after attention and after the feed-forward layer."""
+_ROUTING = 9
+"""The router, its choice, counting and sorting tokens by expert (3), two products, the activation, the sum."""
+_SEGMENT, _SMALL, _ROUNDING = 20 * MiB, MiB, 2 * MiB
+"""What PyTorch's allocator asks the driver for: 20 MiB for tensors of 1 to 10, 2 for smaller ones together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Graphs, and the kernels in all of them."""
+
+    graphs: int
+    kernels: int
+
+
+def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0) -> Count:
+    """Return what is captured of a stage: sizes that are captured piece by piece, and sizes that are captured whole.
+
+    `further`: kernels of each layer that its network does not tell.
+    """
+    each = [kernels(layer, ranks) for layer in stage.layers]
+    between, inside = sum(one + further for one, _ in each), sum(other for _, other in each)
+    return Count(pieces * (len(stage.layers) + 1) + whole, pieces * between + whole * (between + inside))
+
+
+def summed_by_nccl(job: ServingJob) -> bool:
+    """Whether NCCL sums the ranks' results: more than two GPUs without NVLink, or two that do not reach each other.
+
+    Source: vllm, distributed/device_communicators/custom_all_reduce.py, which SGLang has, too.
+    """
+    ranks = job.basics.layout.tensor
+    return ranks > 1 and not switched(job.accelerator) and (ranks > 2 or not direct(job.accelerator))
+
+
+def kernels(layer: Layer, ranks: int) -> tuple[int, int]:
+    """Kernels of a layer in pieces, and those of its attention.
+
+    >>> from memcore.networks.catalog import find_model
+    >>> layer, _ = find_model("llama-3.1-8b").layers[0]
+    >>> kernels(layer, 1)
+    (8, 2)
+    """
+    between = sum(_around(mixer) for mixer in layer.mixers) + sum(_fed(ffn) for ffn in layer.ffns)
+    inside = sum(_inside(mixer) for mixer in layer.mixers)
+    return between + (len(layer.norms) or 2) + (_REDUCED if ranks > 1 else 0), inside
+
+
+def _around(mixer: Mixer) -> int:
+    """Its products and its rotation."""
+    if isinstance(mixer, Attention):
+        return 3 + (mixer.query_norm is not None or mixer.key_norm is not None)
+    if isinstance(mixer, LatentAttention):
+        return len(mixer.queries) + 4
+    return 4
+
+
+def _inside(mixer: Mixer) -> int:
+    """Writing the cache and reading it; latent attention also expands what it reads, states have a convolution."""
+    return 2 if isinstance(mixer, Attention) else 5
+
+
+def _fed(ffn: Ffn) -> int:
+    return sum(_ffn(ffn))
+
+
+def _ffn(ffn: Ffn) -> Iterator[int]:
+    if not isinstance(ffn, Experts):
+        yield 3
+        return
+    yield _ROUTING
+    if ffn.shared is not None:
+        yield 4
+    if ffn.shared_gate is not None:
+        yield 2
+
+
+def pool(step: Step, stage: Stage, largest: int) -> int:
+    """Bytes of the tensors of the largest size, whose blocks all smaller ones use again."""
+    sizes = {**step.sizes, TOKENS: largest, ROWS: largest, WIDEST_CONTEXT: largest}
+    entries = widest(replace(step, sizes=sizes, benchmark=0), stage)
+    return segments(entry.bytes // entry.copies for entry in entries for _ in range(entry.copies))
+
+
+def segments(tensors: Iterable[int]) -> int:
+    """Bytes that the allocator takes from the driver for tensors that are alive together.
+
+    >>> segments([4 * MiB, 4 * MiB, 28 * MiB, 1024]) // MiB
+    50
+    """
+    found, small, room = 0, 0, 0
+    for size in tensors:
+        if size < _SMALL:
+            small += size
+        elif size >= _SEGMENT // 2:
+            found += -(-size // _ROUNDING) * _ROUNDING
+        else:
+            if size > room:
+                found, room = found + _SEGMENT, _SEGMENT
+            room -= size
+    return found + -(-small // _ROUNDING) * _ROUNDING
