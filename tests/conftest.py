@@ -87,8 +87,17 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 
 @pytest.fixture
-def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
-    """A page whose console errors, failures and foreign requests end the test."""
+def context(context: Any, request: pytest.FixtureRequest) -> Any:
+    """A window of its own, whose pages do nothing for later visits unless the test has the mark `unhurried`."""
+    from browser import HURRIED
+
+    if request.node.get_closest_marker("unhurried") is None:
+        context.add_init_script(HURRIED)
+    return context
+
+
+def watch(context: Any, page: Any, site: str) -> list[str]:
+    """The list that a page's console errors, failures and foreign requests are added to."""
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in SAID else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -96,5 +105,41 @@ def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
         "request",
         lambda request: None if request.url.startswith((site, "data:", "blob:")) else wrong.append(request.url),
     )
+    return wrong
+
+
+@pytest.fixture
+def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
+    """A page whose console errors, failures and foreign requests end the test."""
+    wrong = watch(context, page, site)
     yield page
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Any) -> Iterator[list[Any]]:
+    """The page that tests of a file share, and what went wrong on it; empty until one of them asks for it."""
+    found: list[Any] = []
+    yield found
+    for page, _ in found:
+        page.context.close()
+
+
+@pytest.fixture
+def shared(windows: list[Any], browser: Any, site: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A live page, watched, that tests of a file share; each brings it to its link with `at`. A test that fails ends it."""
+    from browser import UNFOLDED, live, visitor
+
+    if not windows:
+        context = visitor(browser)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        opened = context.new_page()
+        windows.append((opened, watch(context, opened, site)))
+        live(opened, site).evaluate(UNFOLDED)
+    page, wrong = windows[0]
+    failed = request.session.testsfailed
+    yield page
+    if wrong or request.session.testsfailed > failed:
+        windows.clear()
+        page.context.close()
     assert wrong == []
