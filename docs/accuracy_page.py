@@ -9,9 +9,11 @@ from html import escape
 from pathlib import Path
 from statistics import median
 
+from reports import results
+
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.faces.render.svg import standalone
-from memcore.questions.accuracy import SPEEDS, Group, Report, Result, accuracy
+from memcore.questions.accuracy import Group, Report, Result
 from memcore.units import format_bytes, format_count
 
 TRUTH = Path(__file__).parent.parent / "tests" / "truth"
@@ -526,12 +528,12 @@ Block = str | Heading | Table | Picture
 
 def report() -> Report:
     """Every case of memory below tests/truth; those of speed are in tests/test_speed.py."""
-    cases = []
+    found: list[Result] = []
     for path in sorted(TRUTH.glob("*.json")):
-        found = json.loads(path.read_text("utf-8"))
-        if isinstance(found, list) and found and isinstance(found[0], dict) and "measured" in found[0]:
-            cases += [each for each in found if each["measured"]["quantity"] not in SPEEDS]
-    return accuracy(cases)
+        cases = json.loads(path.read_text("utf-8"))
+        if isinstance(cases, list) and cases and isinstance(cases[0], dict) and "measured" in cases[0]:
+            found += results(path.stem)
+    return Report(tuple(found))
 
 
 def blocks(found: Report) -> Iterator[Block]:
