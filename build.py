@@ -45,7 +45,7 @@ DOCUMENTING = (str(PYTHON), "-m", "mkdocs", "build", "--quiet", "--config-file",
 QUIETLY = {"SOURCE_DATE_EPOCH": EPOCH, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 BYTECODE = {"PYTHONPYCACHEPREFIX": str(ENVIRONMENT / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
-"""Programs that the tests start find memcore compiled, wherever that is else switched off, and sources stay as they are."""
+"""Programs that the tests start find memcore compiled, even if that is switched off; sources stay as they are."""
 
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 PYSCRIPT_PARTS = ("core", "error")
