@@ -53,7 +53,21 @@ collect_ignore = (
 TRUTH = Path(__file__).parent / "truth"
 LONGEST = tuple(
     f"test_{name}.py"
-    for name in ("in_pyodide", "page", "page_trouble", "validation", "page_ways", "page_timeline", "release")
+    for name in (
+        *("in_pyodide", "page", "page_trouble", "validation", "page_ways", "page_timeline", "release", "page_tasks"),
+        *(
+            "page_embed",
+            "fuzzing",
+            "exports",
+            "project",
+            "session",
+            "limits",
+            "invariants",
+            "cli",
+            "truth",
+            "searching",
+        ),
+    )
 )
 
 
