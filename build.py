@@ -44,6 +44,9 @@ DOCUMENTING = (str(PYTHON), "-m", "mkdocs", "build", "--quiet", "--config-file",
 """Writes dist/docs/."""
 QUIETLY = {"SOURCE_DATE_EPOCH": EPOCH, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
+BYTECODE = {"PYTHONPYCACHEPREFIX": str(ENVIRONMENT / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+"""Programs that the tests start find memcore compiled, even if that is switched off; sources stay as they are."""
+
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 PYSCRIPT_PARTS = ("core", "error")
 """The chunks of PyScript that the page asks for; the rest is for what it opts out of, and for MicroPython."""
@@ -362,7 +365,9 @@ def test(arguments: Sequence[str]) -> int:
             raise subprocess.CalledProcessError(types.returncode, types.args)
     # A worker to each core, which takes whole files: what a file's tests share is made once.
     workers = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
-    return subprocess.run([PYTHON, "-m", "pytest", *workers, *arguments], cwd=ROOT, check=False).returncode
+    return subprocess.run(
+        [PYTHON, "-m", "pytest", *workers, *arguments], cwd=ROOT, env={**os.environ, **BYTECODE}, check=False
+    ).returncode
 
 
 if __name__ == "__main__":

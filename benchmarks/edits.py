@@ -30,7 +30,7 @@ EDITS = {
     "training.precision": ("fp16-mixed", "bf16", ""),
     "training.optimizer.name": ("adamw-8bit", "sgd", ""),
     "training.activation_checkpointing.policy": ("none", "selective", "full"),
-    "parallelism.tensor_parallel_size": ("2", "4", ""),
+    "training.adapter.rank": ("8", "64", "16"),
     "engine.type": ("deepspeed", "ddp", "fsdp"),
     "model": ("qwen2.5-7b", "llama-3.2-1b", "llama-3.1-8b"),
 }

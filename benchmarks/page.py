@@ -6,7 +6,8 @@ Cold is a fresh browser profile, warm the third and later visits of one profile,
 compression. Edits of ten fields are timed from the keystroke to the first answer, allocated memory, and to the verdict.
 The longest task is what the main thread does without a break once the page is live, while edits are answered, a curve
 is drawn and layouts are searched. Prints milliseconds: minimum, median, 95th percentile, maximum. All of it is time on
-the clock: a busy machine shows how long Python waits for a core.
+the clock: a busy machine shows how long Python waits for a core. What is being done is said on the way, on standard error; what
+does not come within a minute ends the run with an error that names it.
 """
 
 from __future__ import annotations
@@ -40,21 +41,27 @@ new MutationObserver((_, watcher) => {
 }).observe(document, { attributes: true, subtree: true, attributeFilter: ["data-state"] });
 """
 EDIT = """
-([name, value]) => new Promise((done) => {
+([name, value, patience]) => new Promise((done, fail) => {
   const control = document.querySelector(`[name="${name}"]`);
   const verdict = document.getElementById("verdict");
   const began = performance.now();
   let first = 0;
+  setTimeout(() => fail(new Error(`no ${first ? "verdict" : "answer"} for ${name} = ${value} after ${patience / 1000} s`)), patience);
   new MutationObserver((_, watcher) => {
     first ||= performance.now() - began;
     if (verdict.getAttribute("aria-busy") === "true") return;
     watcher.disconnect();
     done([first, performance.now() - began]);
   }).observe(verdict, { attributes: true });
+  const problems = document.getElementById("problems");
+  new MutationObserver(() => { if (!problems.hidden) fail(new Error(`${name} = ${value}: ${problems.innerText}`)); })
+    .observe(problems, { attributes: true, childList: true });
   control.value = value;
   control.dispatchEvent(new Event("input", { bubbles: true }));
 })
 """
+PATIENCE = 60_000
+"""Milliseconds after which something has not come."""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 
 
@@ -87,13 +94,15 @@ class Figures:
 def report(playwright: Playwright, url: str, runs: int) -> None:
     """Every figure, one line each."""
     found = Figures()
-    for _ in range(runs):
+    for number in range(runs):
+        say(f"cold visit {number + 1} of {runs}")
         with tempfile.TemporaryDirectory() as profile:
             visit(playwright, profile, url, found, found.cold)
     with tempfile.TemporaryDirectory() as profile:
         for number in range(runs + 2):
             # the service worker and the compiled code are there from the third visit on
             early = number < 2
+            say(f"warm visit {number - 1} of {runs}" if not early else f"visit {number + 1} of 2 before the warm ones")
             visit(playwright, profile, url, Figures() if early else found, [] if early else found.warm, stays=early)
     for name, times in (
         ("first contentful paint", found.paints),
@@ -108,6 +117,11 @@ def report(playwright: Playwright, url: str, runs: int) -> None:
         high = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
         print(f"{name:26s} {ordered[0]:7.0f} {median(times):7.0f} {high:7.0f} {ordered[-1]:7.0f} ms")
     print(f"{'layout shift, worst':26s} {max(found.shifts):7.3f}")
+
+
+def say(text: str) -> None:
+    """Tell who waits what is being done."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def explore(page: Page) -> None:
@@ -132,21 +146,24 @@ def visit(
     context: BrowserContext = playwright.chromium.launch_persistent_context(
         profile, executable_path=shutil.which("chromium"), args=["--no-sandbox"], bypass_csp=True
     )
+    context.set_default_timeout(PATIENCE)
     page: Page = context.pages[0]
     page.add_init_script(WATCH)
     page.wait_for_timeout(500)  # the browser is still starting
     page.goto(url)
-    page.locator("html[data-state=live]").wait_for(state="attached", timeout=60_000)
+    page.locator("html[data-state=live]").wait_for(state="attached")
     live.append(float(page.evaluate("window.liveAt")))
     found.paints.append(float(page.evaluate(PAINT)))
     found.largest.append(float(page.evaluate("largest")))
     found.shifts.append(float(page.evaluate("shift")))
+    say(f"  live after {live[-1]:.0f} ms; {sum(map(len, EDITS.values()))} edits")
     for name, values in EDITS.items():
         for value in values:
-            first, verdict = page.evaluate(EDIT, [name, value])
+            first, verdict = page.evaluate(EDIT, [name, value, PATIENCE])
             found.first.append(float(first))
             found.edits.append(float(verdict))
             page.locator("html[data-answer=whole]").wait_for(state="attached")
+    say("  the step, a curve, and a search")
     explore(page)
     page.locator("[data-show=plans]").click()
     page.locator("[data-do=curve]").click()
@@ -157,6 +174,7 @@ def visit(
     page.evaluate("document.getElementById('cancel').click()")  # hidden by now where the search was quick
     found.tasks.append(float(page.evaluate("longest")))
     if stays:
+        say("  the service worker keeps the files")
         page.wait_for_function("Boolean(navigator.serviceWorker.controller)")
         page.wait_for_timeout(5000)
     context.close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from statistics import median
 
+from reports import results
+
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.faces.render.svg import standalone
-from memcore.questions.accuracy import SPEEDS, Group, Report, Result, accuracy
+from memcore.questions.accuracy import Group, Report, Result
 from memcore.units import format_bytes, format_count
 
 ROOT = Path(__file__).parent.parent
@@ -601,13 +603,13 @@ Block = str | Heading | Table | Picture
 
 def report() -> Report:
     """Every case of memory below tests/truth and validation/measured; those of speed are in tests/test_speed.py."""
-    cases = []
+    found: list[Result] = []
     for path in (*sorted(TRUTH.glob("*.json")), *sorted(MEASURED.glob("*.json"))):
-        found = json.loads(path.read_text("utf-8"))
-        if isinstance(found, list) and found and isinstance(found[0], dict) and "measured" in found[0]:
-            suite = {"regime": "validation suite"} if path.parent == MEASURED else {}
-            cases += [{**each, **suite} for each in found if each["measured"]["quantity"] not in SPEEDS]
-    return accuracy(cases)
+        cases = json.loads(path.read_text("utf-8"))
+        if isinstance(cases, list) and cases and isinstance(cases[0], dict) and "measured" in cases[0]:
+            own = results(path.stem, path.parent)
+            found += (replace(each, regime="validation suite") for each in own) if path.parent == MEASURED else own
+    return Report(tuple(found))
 
 
 def blocks(found: Report) -> Iterator[Block]:

@@ -38,7 +38,7 @@ async function install(options) {
 // Pyodide says nothing of files that it cannot have, or not use, and may wait for ever. The promise is broken with the
 // name of the file; without the interpreter itself every way ends.
 const { fetch } = globalThis;
-const { instantiateStreaming } = WebAssembly;
+let compiled; // the interpreter, which a start that fails leaves to the next one
 function watched() {
   let fail;
   const broken = new Promise((_, reject) => { fail = reject; });
@@ -51,9 +51,15 @@ function watched() {
     alive();
     return found;
   };
-  WebAssembly.instantiateStreaming = (...given) => instantiateStreaming(...given).catch((error) => {
-    throw failed(fail, "pyodide.asm.wasm", error);
-  });
+  WebAssembly.instantiateStreaming = async (response, imports) => {
+    try {
+      compiled ??= WebAssembly.compileStreaming(response);
+      const module = await compiled;
+      return { module, instance: await WebAssembly.instantiate(module, imports) };
+    } catch (error) {
+      throw failed(fail, "pyodide.asm.wasm", error);
+    }
+  };
   return broken;
 }
 

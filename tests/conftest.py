@@ -14,25 +14,60 @@ from hypothesis import HealthCheck, settings
 # Every run asks the same questions, however fast the machine is; `--hypothesis-profile=default` asks new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
-IN_BROWSER = (
-    "api",
-    "docs",
-    "fuzzing",
-    "page_firefox",
-    "page_timeline",
-    "page_trouble",
-    "readers",
-    "release",
-    "site",
-    "tests",
-    "validation",
+IN_PYODIDE = (
+    "allocator",
+    "any_job",
+    "budgets",
+    "by_hand",
+    "calibrating",
+    "config",
+    "environment",
+    "form",
+    "formats",
+    "freeze",
+    "imported",
+    "limits",
+    "links",
+    "logs",
+    "mistakes",
+    "named",
+    "notebook",
+    "quantized",
+    "render",
+    "scripts",
+    "server_words",
+    "session",
+    "tapes",
+    "terminal",
+    "unseen_files",
+    "units",
 )
-"""Test files that need the checkout, its programs or PyYAML, as none of them is inside Pyodide."""
-collect_ignore = [f"test_{name}.py" for name in IN_BROWSER] if sys.platform == "emscripten" else []
+"""Test files that run inside Pyodide too: what reads texts and files, where regular expressions, recursion and memory differ;
+what is close to numbers, dictionaries and hashes; and what the page asks for. For everything else test_freeze.py shows
+that answers there are those of here, to the last digit."""
+collect_ignore = (
+    [path.name for path in Path(__file__).parent.glob("test_*.py") if path.stem.removeprefix("test_") not in IN_PYODIDE]
+    if sys.platform == "emscripten"
+    else []
+)
 TRUTH = Path(__file__).parent / "truth"
 LONGEST = tuple(
     f"test_{name}.py"
-    for name in ("in_pyodide", "page", "page_trouble", "validation", "page_ways", "page_timeline", "release")
+    for name in (
+        *("in_pyodide", "page", "page_trouble", "validation", "page_ways", "page_timeline", "release", "page_tasks"),
+        *(
+            "page_embed",
+            "fuzzing",
+            "exports",
+            "project",
+            "session",
+            "limits",
+            "invariants",
+            "cli",
+            "truth",
+            "searching",
+        ),
+    )
 )
 
 
@@ -87,8 +122,17 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 
 @pytest.fixture
-def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
-    """A page whose console errors, failures and foreign requests end the test."""
+def context(context: Any, request: pytest.FixtureRequest) -> Any:
+    """A window of its own, whose pages do nothing for later visits unless the test has the mark `unhurried`."""
+    from browser import HURRIED
+
+    if request.node.get_closest_marker("unhurried") is None:
+        context.add_init_script(HURRIED)
+    return context
+
+
+def watch(context: Any, page: Any, site: str) -> list[str]:
+    """The list that a page's console errors, failures and foreign requests are added to."""
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in SAID else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -96,5 +140,41 @@ def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
         "request",
         lambda request: None if request.url.startswith((site, "data:", "blob:")) else wrong.append(request.url),
     )
+    return wrong
+
+
+@pytest.fixture
+def watched(context: Any, page: Any, site: str) -> Iterator[Any]:
+    """A page whose console errors, failures and foreign requests end the test."""
+    wrong = watch(context, page, site)
     yield page
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Any) -> Iterator[list[Any]]:
+    """The page that tests of a file share, and what went wrong on it; empty until one of them asks for it."""
+    found: list[Any] = []
+    yield found
+    for page, _ in found:
+        page.context.close()
+
+
+@pytest.fixture
+def shared(windows: list[Any], browser: Any, site: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A live page, watched, that tests of a file share; each brings it to its link with `at`. A test that fails ends it."""
+    from browser import UNFOLDED, live, visitor
+
+    if not windows:
+        context = visitor(browser)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        opened = context.new_page()
+        windows.append((opened, watch(context, opened, site)))
+        live(opened, site).evaluate(UNFOLDED)
+    page, wrong = windows[0]
+    failed = request.session.testsfailed
+    yield page
+    if wrong or request.session.testsfailed > failed:
+        windows.clear()
+        page.context.close()
     assert wrong == []

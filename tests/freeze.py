@@ -16,7 +16,6 @@ import json
 import random
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -180,6 +179,8 @@ def _answered(row: Row) -> Row:
 
 def answers(given: list[Row]) -> list[Row]:
     """Rows with their digests, on all cores."""
+    from concurrent.futures import ProcessPoolExecutor  # there are no processes inside Pyodide
+
     with ProcessPoolExecutor() as pool:
         return list(pool.map(_answered, given, chunksize=16))
 

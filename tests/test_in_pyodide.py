@@ -1,4 +1,4 @@
-"""The unit tests again, inside Pyodide under Node, against the wheel that the page loads."""
+"""Unit tests again, those of conftest.IN_PYODIDE, inside Pyodide under Node, against the wheel that the page loads."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ NODE = shutil.which("node") or shutil.which("node", path=str(ROOT / ".venv" / "b
 
 @pytest.mark.skipif(NODE is None, reason="no Node.js on this machine: the unit tests inside Pyodide are skipped")
 def test_units_inside_pyodide(dist):
-    """Every test that needs nothing of the machine passes in the browser's Python too."""
+    """What may differ in the browser's Python passes there too, and answers are the same to the last digit."""
     wheel = next(dist.glob("wheels/*/*.whl"))
     command = [
         NODE,

@@ -1,8 +1,7 @@
 """Work is bounded before it is done: what is beyond a limit is refused by its key, what is large but real is quick."""
 
 import json
-import sys
-from collections import Counter
+from cProfile import Profile
 from random import Random
 
 import pytest
@@ -522,19 +521,10 @@ MOST_CALLS = 2_500_000
 
 
 def calls(work):
-    """How many functions are called while something is done."""
-    found = Counter()
-
-    def called(frame, event, argument):
-        found[event] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return found["call"]
+    """How many functions are called while something is done, counted in C: counting in Python takes far longer than the work."""
+    counter = Profile(subcalls=False, builtins=False)
+    counter.runcall(work)
+    return sum(each.callcount + each.reccallcount for each in counter.getstats())
 
 
 def answered(config):

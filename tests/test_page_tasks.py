@@ -6,7 +6,7 @@ With a pointer, by the keyboard alone, and with a finger on a phone in Chinese; 
 import re
 
 import pytest
-from browser import expect, live
+from browser import expect, live, visitor
 
 from memcore import estimate
 from memcore.config.settings import SETTINGS
@@ -73,7 +73,7 @@ VISITS = {
 def visit(request, browser, site):
     """A page that all tasks share, and who uses it."""
     kind, options, language = VISITS[request.param]
-    context = browser.new_context(**options)
+    context = visitor(browser, **options)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = live(context.new_page(), site)
     with speaking(language):

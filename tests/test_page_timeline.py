@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browser import AXE, SEQUENCE, expect, live
+from browser import SEQUENCE, accessible, at, expect, live, visitor
 
 from memcore import estimate
 from memcore.faces.render.page import EXAMPLE
@@ -16,86 +16,97 @@ pytestmark = pytest.mark.machine
 VIEW = "document.querySelector('svg.timeline > svg').getAttribute('viewBox')"
 
 
+def arrive(page, link=""):
+    """Bring the shared page to a link, with nothing pointed at, pinned or left of another job's curve: a server has none."""
+    page.mouse.move(5, 5)
+    at(page, "#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192")
+    expect(page.locator("#timeline svg.users")).to_be_visible()
+    at(page, link)
+    expect(page.locator("#moment-state")).to_have_text("At the peak")
+    expect(page.locator(".ghost")).to_have_count(0)
+    return page
+
+
 def pointed(page, across):
     """Move the pointer to a place across the step, from 0 to 1."""
     box = page.locator("#scan").bounding_box()
     page.mouse.move(box["x"] + across * box["width"], box["y"] + box["height"] / 2)
 
 
-def test_the_crosshair_reads_every_moment(watched, site):
+def test_the_crosshair_reads_every_moment(shared):
     """By pointer and by keys: name, bytes by kind, and the largest tensors; a click or Enter pins, and unpins."""
     found = estimate(EXAMPLE)
-    live(watched, site)
-    name, total, scan = (watched.locator(each) for each in ("#moment-name", "#moment-total", "#scan"))
-    expect(watched.locator("#moment-state")).to_have_text("At the peak")
+    arrive(shared)
+    name, total, scan = (shared.locator(each) for each in ("#moment-name", "#moment-total", "#scan"))
+    expect(shared.locator("#moment-state")).to_have_text("At the peak")
     expect(total).to_have_text(format_bytes(found.peak.peak))
-    expect(watched.locator("#moment-tensors li")).to_have_count(5)
+    expect(shared.locator("#moment-tensors li")).to_have_count(5)
     for across in (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8):
-        pointed(watched, across)
+        pointed(shared, across)
     run = next(each for each in stretches(found.rank) if each.start < 0.8 < each.end)
     expect(name).to_have_text("backward pass, layers 2 to 29, 20 of 28")
-    expect(watched.locator("#readout")).to_contain_text(f"20 of 28: {format_bytes(run.ledger(found.rank, 19).total)}")
-    parts = watched.locator("#moment-kinds b").all_inner_texts()
+    expect(shared.locator("#readout")).to_contain_text(f"20 of 28: {format_bytes(run.ledger(found.rank, 19).total)}")
+    parts = shared.locator("#moment-kinds b").all_inner_texts()
     assert parts[0] == format_bytes(found.rank.persistent.parameters)
-    assert len(parts) == watched.locator("#moment-kinds li").count() > 5
-    watched.mouse.down()
-    watched.mouse.up()
-    expect(watched.locator("#moment-state")).to_have_text("Pinned")
-    expect(watched.locator("#moment-tensors details")).to_have_count(12)
-    watched.locator("#moment-tensors summary").first.click()
-    expect(watched.locator("#moment-tensors details").first).to_contain_text("Source: ")
-    pointed(watched, 0.1)
+    assert len(parts) == shared.locator("#moment-kinds li").count() > 5
+    shared.mouse.down()
+    shared.mouse.up()
+    expect(shared.locator("#moment-state")).to_have_text("Pinned")
+    expect(shared.locator("#moment-tensors details")).to_have_count(12)
+    shared.locator("#moment-tensors summary").first.click()
+    expect(shared.locator("#moment-tensors details").first).to_contain_text("Source: ")
+    pointed(shared, 0.1)
     expect(name).to_contain_text("20 of 28")  # the list stays with the pinned moment
-    expect(watched.locator("#readout")).to_contain_text("forward pass, layers 2 to 29")
-    watched.locator("#moment-unpin").click()
-    expect(watched.locator("#moment-unpin")).to_be_hidden()
-    watched.mouse.move(5, 5)
+    expect(shared.locator("#readout")).to_contain_text("forward pass, layers 2 to 29")
+    shared.locator("#moment-unpin").click()
+    expect(shared.locator("#moment-unpin")).to_be_hidden()
+    shared.mouse.move(5, 5)
     scan.focus()
-    watched.keyboard.press("Home")
+    shared.keyboard.press("Home")
     expect(scan).to_have_attribute("aria-valuetext", re.compile("^forward pass, inputs: "))
     for _ in range(4):
-        watched.keyboard.press("ArrowRight")
+        shared.keyboard.press("ArrowRight")
     expect(scan).to_have_attribute("aria-valuetext", re.compile("^forward pass, layers 2 to 29, 2 of 28: "))
-    watched.keyboard.press("PageDown")
-    watched.keyboard.press("ArrowLeft")
+    shared.keyboard.press("PageDown")
+    shared.keyboard.press("ArrowLeft")
     expect(scan).to_have_attribute("aria-valuetext", re.compile("layers 2 to 29, 28 of 28: "))
-    watched.keyboard.press("End")
+    shared.keyboard.press("End")
     expect(scan).to_have_attribute("aria-valuenow", scan.get_attribute("aria-valuemax"))
-    watched.keyboard.press("Enter")
-    expect(watched.locator("#moment.held")).to_contain_text("optimizer step")
-    watched.keyboard.press("Escape")
-    expect(watched.locator("#moment.held")).to_have_count(0)
+    shared.keyboard.press("Enter")
+    expect(shared.locator("#moment.held")).to_contain_text("optimizer step")
+    shared.keyboard.press("Escape")
+    expect(shared.locator("#moment.held")).to_have_count(0)
 
 
-def test_a_span_is_zoomed_into(watched, site):
+def test_a_span_is_zoomed_into(shared):
     """Dragging draws a span, keys and buttons zoom too; a double click, Escape and a button show the whole step."""
-    live(watched, site)
-    phases = watched.locator("svg.timeline text.name:not([visibility=hidden])")
+    arrive(shared)
+    phases = shared.locator("svg.timeline text.name:not([visibility=hidden])")
     assert phases.all_text_contents()[:3] == ["forward", "loss", "backward"]
-    pointed(watched, 0.4)
-    watched.mouse.down()
-    pointed(watched, 0.5)
-    expect(watched.locator("#scan .brush")).to_be_visible()
-    pointed(watched, 0.55)
-    watched.mouse.up()
-    start, _, width, _ = map(float, watched.evaluate(VIEW).split())
+    pointed(shared, 0.4)
+    shared.mouse.down()
+    pointed(shared, 0.5)
+    expect(shared.locator("#scan .brush")).to_be_visible()
+    pointed(shared, 0.55)
+    shared.mouse.up()
+    start, _, width, _ = map(float, shared.evaluate(VIEW).split())
     assert (round(start, -1), round(width, -1)) == (400, 150)
-    expect(watched.locator("#scan .brush")).to_be_hidden()
-    expect(watched.locator("svg.timeline circle.peak")).to_be_visible()
-    pointed(watched, 0.55)
-    expect(watched.locator("#readout")).to_contain_text("of the loss")
-    watched.locator("#scan").dblclick()
-    assert watched.evaluate(VIEW) == "0 0 1000 1000"
-    watched.locator("#zoom-in").click()
-    expect(watched.locator("#zoom-reset")).to_be_enabled()
-    assert watched.evaluate(VIEW) != "0 0 1000 1000"
-    watched.locator("#scan").focus()
-    watched.keyboard.press("+")
-    assert round(float(watched.evaluate(VIEW).split()[2])) == 250
-    watched.keyboard.press("Home")  # the crosshair stays in sight
-    assert watched.evaluate(VIEW).startswith("0 0 2")
-    watched.keyboard.press("Escape")
-    assert watched.evaluate(VIEW) == "0 0 1000 1000"
+    expect(shared.locator("#scan .brush")).to_be_hidden()
+    expect(shared.locator("svg.timeline circle.peak")).to_be_visible()
+    pointed(shared, 0.55)
+    expect(shared.locator("#readout")).to_contain_text("of the loss")
+    shared.locator("#scan").dblclick()
+    assert shared.evaluate(VIEW) == "0 0 1000 1000"
+    shared.locator("#zoom-in").click()
+    expect(shared.locator("#zoom-reset")).to_be_enabled()
+    assert shared.evaluate(VIEW) != "0 0 1000 1000"
+    shared.locator("#scan").focus()
+    shared.keyboard.press("+")
+    assert round(float(shared.evaluate(VIEW).split()[2])) == 250
+    shared.keyboard.press("Home")  # the crosshair stays in sight
+    assert shared.evaluate(VIEW).startswith("0 0 2")
+    shared.keyboard.press("Escape")
+    assert shared.evaluate(VIEW) == "0 0 1000 1000"
 
 
 def test_the_curve_before_an_edit_stays(watched, site):
@@ -128,10 +139,8 @@ def test_the_curve_before_an_edit_stays(watched, site):
 
 def test_by_touch_and_in_chinese(browser, site):
     """A finger that slides reads, one that lifts pins; axe finds nothing with a moment pinned; all of it in Chinese."""
-    from axe_playwright_python.sync_playwright import Axe
-
     size = {"width": 390, "height": 844}
-    context = browser.new_context(viewport=size, has_touch=True, locale="zh-CN", bypass_csp=True, color_scheme="dark")
+    context = visitor(browser, viewport=size, has_touch=True, locale="zh-CN", bypass_csp=True, color_scheme="dark")
     page = live(context.new_page(), site)
     expect(page.locator("#moment")).to_be_hidden()
     page.locator("#scan").tap(position={"x": 60, "y": 50})
@@ -142,16 +151,13 @@ def test_by_touch_and_in_chinese(browser, site):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 844})
-        found = Axe().run(page, options=AXE).response["violations"]
-        assert [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found] == []
+        accessible(page)
     context.close()
 
 
 def test_sliders_are_painted_by_what_fits(browser, site):
     """A slider opens under its number, says up to where the job fits, and pulling it edits the job; axe finds nothing."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, bypass_csp=True)
+    context = visitor(browser, viewport={"width": 1280, "height": 800}, bypass_csp=True)
     page = live(context.new_page(), site)
     number = page.locator(SEQUENCE)
     track = page.get_by_role("slider", name="Sequence length, slider", include_hidden=True)
@@ -182,31 +188,30 @@ def test_sliders_are_painted_by_what_fits(browser, site):
             assert box["x"] >= 0, path
             assert box["x"] + box["width"] <= width, path
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        found = Axe().run(page, options=AXE).response["violations"]
-        assert [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found] == []
+        accessible(page)
     page.evaluate("document.getElementById('language').value = 'zh'")
     page.evaluate("document.getElementById('language').dispatchEvent(new Event('change', { bubbles: true }))")
     expect(batch).to_have_text(re.compile("^最多可放下 "))
     context.close()
 
 
-def test_stages_of_a_pipeline(watched, site):
+def test_stages_of_a_pipeline(shared):
     """A picture for each; pressing one shows its step, by keyboard too, with its own tensors and no ghost."""
     job = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
-    live(watched, f"{site}#{job}")
-    stages = watched.locator("#stages button")
+    arrive(shared, f"#{job}")
+    stages = shared.locator("#stages button")
     expect(stages).to_have_count(2)
-    expect(watched.locator("#used")).to_contain_text("% used on the fullest GPU; 4 GPUs hold ")
-    other = watched.locator('#stages [aria-pressed="false"]')
+    expect(shared.locator("#used")).to_contain_text("% used on the fullest GPU; 4 GPUs hold ")
+    other = shared.locator('#stages [aria-pressed="false"]')
     size = other.locator("b").inner_text()
-    assert size != watched.locator("#moment-total").inner_text()
+    assert size != shared.locator("#moment-total").inner_text()
     other.focus()
-    watched.keyboard.press("Enter")
-    expect(watched.locator("#moment-total")).to_have_text(size)
-    expect(watched.locator('#stages [aria-pressed="true"] b')).to_have_text(size)
-    expect(watched.locator("#stages button:focus")).to_have_count(1)
-    expect(watched.locator(".ghost")).to_have_count(0)
-    watched.locator("#scan").focus()
-    watched.keyboard.press("Home")
-    watched.keyboard.press("Enter")
-    expect(watched.locator("#moment-tensors details")).not_to_have_count(0)
+    shared.keyboard.press("Enter")
+    expect(shared.locator("#moment-total")).to_have_text(size)
+    expect(shared.locator('#stages [aria-pressed="true"] b')).to_have_text(size)
+    expect(shared.locator("#stages button:focus")).to_have_count(1)
+    expect(shared.locator(".ghost")).to_have_count(0)
+    shared.locator("#scan").focus()
+    shared.keyboard.press("Home")
+    shared.keyboard.press("Enter")
+    expect(shared.locator("#moment-tensors details")).not_to_have_count(0)

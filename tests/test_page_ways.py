@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from browser import AXE, ON_EIGHT, SEQUENCE, answered, expect, live, native
+from browser import ON_EIGHT, SEQUENCE, accessible, answered, at, expect, live, native, visitor
 
 from memcore import estimate, plan
 from memcore.config.url import decode_fragment
@@ -30,9 +30,9 @@ def shown(page, config):
     return plans
 
 
-def test_plans_are_shown_at_once(watched, site):
+def test_plans_are_shown_at_once(shared):
     """Two to four plans under the verdict, taken away or taken over by a button, and back; an edit asks anew."""
-    page, asked = live(watched, f"{site}#{TOO_BIG}"), decode_fragment(TOO_BIG)
+    page, asked = at(shared, f"#{TOO_BIG}"), decode_fragment(TOO_BIG)
     plans = shown(page, asked)
     assert 2 <= len(plans) <= 4
     cards = page.get_by_role("region", name="Plans that fit").get_by_role("listitem")
@@ -62,9 +62,9 @@ def test_plans_are_shown_at_once(watched, site):
     expect(other.get_by_role("listitem").first).to_contain_text(" GPUs")
 
 
-def test_free_room_is_offered(watched, site):
+def test_free_room_is_offered(shared):
     """Each button sets what it says, and the job still fits; where no capacity is known nothing is offered."""
-    page = live(watched, f"{site}{ON_EIGHT}")
+    page = at(shared, ON_EIGHT)
     room = page.get_by_role("region", name="What else fits in the free memory")
     expect(room.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
     assert room.get_by_role("button").count() == 4
@@ -81,9 +81,9 @@ def test_free_room_is_offered(watched, site):
     expect(page.locator("#ways-part")).to_be_hidden()
 
 
-def test_users_and_context_of_a_server(watched, site):
+def test_users_and_context_of_a_server(shared):
     """A cell of the map, by the pointer or by arrow keys, sets both, and the verdict says what the cell said."""
-    page = live(watched, f"{site}#{SERVER}")
+    page = at(shared, f"#{SERVER}")
     crowd = page.get_by_role("region", name="Users and context")
     asked = crowd.get_by_role("button", name="8 × 8,192 tokens: fit", exact=True)
     expect(asked).to_have_attribute("aria-pressed", "true")
@@ -102,10 +102,8 @@ def test_users_and_context_of_a_server(watched, site):
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_cards_for_everybody(browser, site, width, scheme):
     """In Chinese, on a phone and dark: axe finds nothing, the page does not scroll sideways, and no button is tiny."""
-    from axe_playwright_python.sync_playwright import Axe
-
     size = {"width": width, "height": 844}
-    context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True, locale="zh-CN")
+    context = visitor(browser, viewport=size, color_scheme=scheme, bypass_csp=True, locale="zh-CN")
     page = live(context.new_page(), site)
     for link, name in (
         (ON_EIGHT, "余下的显存可以用来"),
@@ -115,8 +113,7 @@ def test_cards_for_everybody(browser, site, width, scheme):
         page.evaluate(f"location.hash = {link!r}")
         part = page.get_by_role("region", name=name)
         expect(part.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
-        found = Axe().run(page, options=AXE).response["violations"]
-        assert [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found] == []
+        accessible(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         heights = part.get_by_role("button").evaluate_all("(all) => all.map((each) => each.offsetHeight)")
         assert min(heights) >= 24

@@ -12,6 +12,7 @@ from memcore import Config, estimate
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS
+from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
@@ -1175,6 +1176,16 @@ def test_practice_says_nothing_and_stops_for_an_edit():
     visit.do("set", path="training.sequence_length", value="4096", entry=1)
     assert len(list(steps)) <= 1
     assert all(patch == {} for patch in handle(visit.session, {"do": "practise"}))
+
+
+@pytest.mark.machine
+def test_edits_that_are_timed_are_answered():
+    """benchmarks/page.py waits for the verdict of each edit of the example; one that is refused has none."""
+    from benchmarks.edits import EDITS
+
+    texts = to_texts(page.example())
+    for path, values in EDITS.items():
+        assert estimate(from_texts({**texts, path: values[0]})).readings, path
 
 
 def test_engines_are_chosen_from_a_list():

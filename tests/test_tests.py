@@ -1,10 +1,12 @@
 """Tests that can fail: each asserts something that no empty list takes away."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from conftest import IN_PYODIDE
 
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.glob("test_*.py"))
@@ -112,6 +114,13 @@ def unsure(text):
 def test_something_is_asserted_whatever_is_found(path):
     """A test that asserts of each element of a computed list also asserts that there are some."""
     assert unsure(path.read_text(encoding="utf-8")) == {}
+
+
+def test_what_runs_inside_pyodide_is_there():
+    """A file that is renamed is renamed in that list, too; one that needs the machine is not in it."""
+    names = {path.stem.removeprefix("test_"): path.read_text(encoding="utf-8") for path in FILES}
+    assert set(IN_PYODIDE) <= set(names)
+    assert [name for name in IN_PYODIDE if re.search(r"(?m)^pytestmark = pytest\.mark\.machine$", names[name])] == []
 
 
 KINDS: Mapping[str, tuple[str, Sequence[int]]] = {

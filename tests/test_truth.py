@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 from conftest import truth
 
+from docs.reports import results
 from memcore import Config, estimate
-from memcore.questions.accuracy import accuracy, of_stage
+from memcore.questions.accuracy import Report, accuracy, of_stage
 
 pytestmark = pytest.mark.machine  # a thousand cases take minutes inside Pyodide, where test_tapes shows the same
 
 ROOT = Path(__file__).parent.parent
 SIMULATED, HARDWARE = truth("simulated"), truth("hardware")
-REPORT = accuracy(SIMULATED)
-DONE = [result for result in REPORT.results if result.error is not None]
+RESULTS = results("simulated")
+DONE = [result for result in RESULTS if result.error is not None]
 MISLABELLED = {"sim-fsdp2-prec-llama-3.1-8b-s4096b1-fp32-full-dp-shard8-loss-ce-fp32"}
 """Labelled `loss` because of the softmax that peaks, but it is the softmax of attention, in the backward pass."""
 UNLABELLED = "loss-parallel-True"
@@ -39,7 +40,7 @@ def test_the_peak_is_in_the_right_phase(result):
 def test_the_simulated_cases_are_not_skipped():
     """All simulated cases are expressed."""
     assert len(DONE) == len(SIMULATED)
-    for result in REPORT.results:
+    for result in RESULTS:
         assert (result.error is None) == bool(result.reason)
 
 
@@ -69,7 +70,7 @@ def test_reserved_memory(case, config, rank, expected):
 
 def test_hardware_cases_are_reported():
     """Published measurements are compared or refused with a reason; how far off they are stands in docs/accuracy.md."""
-    report = accuracy(HARDWARE)
+    report = Report(results("hardware"))
     done = [result for result in report.results if result.error is not None]
     assert len(done) >= 6
     assert len(done) + sum(count for _, count in report.reasons()) == len(HARDWARE)

@@ -123,7 +123,7 @@ class Step:
             self.tape.turn = turn
             self.runtime.begin_micro_batch(last=turn[1] == self.recipe.micro_batches - 1)
             self.tape.enter("forward", "inputs")
-            self._micro_batch(forward, self._batch(inputs))
+            self._micro_batch(forward, inputs)
         self.tape.finish()
 
     def ahead(self, forward: Forward, inputs: Inputs) -> object:
@@ -147,7 +147,8 @@ class Step:
         self.forget_cache()
         self.tape.finish()
 
-    def _micro_batch(self, forward: Forward, batch: Batch) -> None:
+    def _micro_batch(self, forward: Forward, inputs: Inputs) -> None:
+        batch = self._batch(inputs)
         loss, outputs = self._forward(forward, batch)
         if not self.recipe.loss.keeps_outputs:
             outputs = None
@@ -159,6 +160,7 @@ class Step:
         self._hosted = Hosted()
         del outputs
         self.forget_cache()
+        del batch, loss  # in this order, which releases of Python differ in where a function returns
 
     def _forward(self, forward: Forward, batch: Batch) -> tuple[Tensor, object]:
         if not self.recipe.precision.autocast or self.recipe.objective:  # an objective's loss is outside of autocast
