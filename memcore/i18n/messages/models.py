@@ -114,7 +114,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's cache size was derived only from the shapes of its attention tensors": (
         "该系列的缓存大小仅由其注意力张量的形状推出"
     ),
-    "layers whose attention or feed-forward part is unknown to memcore": "memcore 不认识其注意力或前馈部分的层",
+    "recurrent layers that memcore does not know": "memcore 不认识的循环层",
+    "experts of which no key says how many a token has": "没有键说明每个 token 选用几个的专家",
+    "found 2, which only runs with new_decoder_architecture": "值为 2，只能与 new_decoder_architecture 一起运行",
     "only the language model is counted: this family's vision and audio towers are not supported yet": (
         "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
     ),
