@@ -205,6 +205,32 @@ def test_layers_are_recognized_by_their_tensors(model_type, attention, mixers):
     assert "layers that memcore approximates" in str(found.allocated.range_because)
 
 
+NEAREST = json.loads((Path(__file__).parent / "truth/nearest.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_simulated_steps_of_parts_that_are_not_recognized(name):
+    """Allocated peaks of real steps on fake tensors (`validation/simulate.py`), of a few layers, are in the range."""
+    found = estimate_training(NEAREST[name]["config"]).allocated
+    assert found.low <= NEAREST[name]["allocated"] <= found.high
+
+
+@pytest.mark.parametrize(
+    ("model_type", "lacks"),
+    [
+        ("bailing_hybrid", "recurrent layers"),
+        ("olmo_hybrid", "recurrent layers"),
+        ("xlnet", "positions and segments"),
+        ("funnel", "positions and segments"),
+        ("albert", "derived-repeated"),
+    ],
+)
+def test_parts_that_nothing_is_near_to_are_refused(model_type, lacks):
+    """Simulated steps have three times the activations and more."""
+    with pytest.raises(UnsupportedError, match=lacks):
+        estimate_training({"model": {"model_type": model_type}})
+
+
 LABELLED = {"id2label": {"0": "bad", "1": "fair", "2": "good"}}
 
 

@@ -34,6 +34,16 @@ CHOSEN = (
 ALWAYS: Mapping[str, int] = {"nllb-moe": 2, "switch_transformers": 1, "zaya": 1}
 """Experts of a token where no key says it (transformers 5.23: NllbMoeTop2Router, SwitchTransformersTop1Router,
 ZayaRouter)."""
+EAGER = frozenset((
+    *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
+    *("flaubert", "flint", "fsmt", "funnel", "git", "got_ocr2", "gpt_neox_japanese", "granite_swa"),
+    *("granitemoe_swa", "hy_v4", "ibert", "inkling2", "inkling2_text", "led", "longformer", "longt5", "luke"),
+    *("megatron-bert", "mpnet", "mra", "mvp", "nllb-moe", "nystromformer", "openai-gpt", "pegasus_x"),
+    *("perceiver", "pp_chart2table", "prophetnet", "reformer", "rembert", "roformer", "speech_to_text"),
+    *("speecht5", "squeezebert", "switch_transformers", "t5gemma", "tapas", "trocr", "xglm", "xlm", "xlnet"),
+    *("yoso"),
+))  # fmt: skip
+"""Types whose classes run eager attention alone (transformers 5.23, `_supports_sdpa`)."""
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
 WINDOW = ("sliding_window",)
 VOCABULARY = ("vocab_size", "text_vocab_size", "n_vocab")
@@ -125,7 +135,9 @@ def derived_model(
     runs, repeats = _runs(read)
     found = [_tower(path, layers, keys, symbol) for path, layers in order.items()]
     around = _embedding_and_head(outer, keys, symbol, name)
-    network = Network(model_type, main, runs, around, towers=tuple(each for each, _ in found))
+    network = Network(
+        model_type, main, runs, around, towers=tuple(each for each, _ in found), sdpa=model_type not in EAGER
+    )
     symbol("P", _integer(keys, LENGTHS) or 4096)
     said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
     return Model(
@@ -183,7 +195,9 @@ def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     """Whether layers run more often than there are of them: nothing of their number says how many layers there are."""
     length = row["lists"].get(main, "")
     often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers"))
-    return often is not None and often > count and not re.search(r"layers|blocks|depth", length)
+    if often is None:
+        return "groups" in length
+    return often > count and not re.search(r"layers|blocks|depth", length)
 
 
 _SIZED = re.compile(

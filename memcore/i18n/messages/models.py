@@ -115,6 +115,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "该系列的缓存大小仅由其注意力张量的形状推出"
     ),
     "recurrent layers that memcore does not know": "memcore 不认识的循环层",
+    "attention with scores for positions and segments": "对位置和片段另算分数的注意力",
     "experts of which no key says how many a token has": "没有键说明每个 token 选用几个的专家",
     "found 2, which only runs with new_decoder_architecture": "值为 2，只能与 new_decoder_architecture 一起运行",
     "only the language model is counted: this family's vision and audio towers are not supported yet": (

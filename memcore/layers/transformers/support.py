@@ -13,6 +13,7 @@ from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.messages import Message, joined
+from memcore.networks.derived_model import EAGER
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, Extra
 from memcore.networks.recognized import RESIDUAL
@@ -33,6 +34,8 @@ _OFFERED = {
 
 def kernels(network: Network) -> tuple[str, ...]:
     """The attention kernels that transformers offers for a network."""
+    if network.family in EAGER:
+        return ("math",)
     limits = [_OFFERED[kind] for layer in network.kinds for kind in map(mixer_kind, layer.mixers) if kind in _OFFERED]
     return tuple(kernel for kernel in KERNELS if all(kernel in limit for limit in limits))
 
@@ -65,12 +68,16 @@ def missing(layer: Layer) -> Iterator[str]:
 
 _RECURRENT = re.compile(r"A_log|dt_bias|ssm|time_decay|[if]gate_preact")
 """Parameters of mixers that carry a state from token to token."""
+_RELATIVE = re.compile(r"r_kernel|rel_attn\.r$")
+"""Parameters of Transformer-XL's attention, whose scores of positions and segments are tensors of their own."""
 
 
 def _missing_in_rest(rest: Extra) -> Iterator[str]:
     """What the nearest parts do not stand for: states of every token, and experts that nobody counts."""
     if any(_RECURRENT.search(weight.name) for weight in rest.weights()):
         yield "recurrent layers that memcore does not know"
+    if any(_RELATIVE.search(weight.name) for weight in rest.weights()):
+        yield "attention with scores for positions and segments"
     if rest.width and not rest.routed and any(weight.kind == "routed-expert" for weight in rest.weights()):
         yield "experts of which no key says how many a token has"
 
