@@ -153,7 +153,7 @@ with four layers, the peak of 14 is within 3 % of the prediction; those of BitNe
 
 REST: Share = (0.5, 1.0)
 """The same where a part is not recognized by its tensors, or its cache is another one: its matrices stand for it
-(`memcore/layers/transformers/nearest.py`). Simulated steps of 16 types, four layers at most, have 0.81 to 1.19 times the
+(`memcore/layers/transformers/nearest.py`). Simulated steps of 16 types, of a few layers, have 0.81 to 1.19 times the
 predicted activations under LoRA; full fine-tunes of masked language models, whose loss stays in 16 bits, 0.58 times
 (tests/truth/nearest.json)."""
 
