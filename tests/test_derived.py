@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.estimation import estimate_training
+from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.catalog import catalog
 from memcore.networks.derived import derived
 from memcore.networks.formulas import evaluate, names
@@ -229,6 +229,19 @@ def test_parts_that_nothing_is_near_to_are_refused(model_type, lacks):
     """Simulated steps have three times the activations and more."""
     with pytest.raises(UnsupportedError, match=lacks):
         estimate_training({"model": {"model_type": model_type}})
+
+
+def test_both_attentions_of_a_layer_are_cached():
+    """LongCat-Flash has two in each of 28 layers (vllm 0.33, models/longcat_flash.py): 512 + 64 elements each."""
+    assert read_model({"model_type": "longcat_flash"}).cached_elements == 28 * 2 * (512 + 64)
+
+
+@pytest.mark.parametrize("model_type", ["cpmant", "prophetnet", "reformer", "rwkv", "xlnet"])
+def test_what_vllm_does_not_have(model_type):
+    """Neither its registry nor its Transformers backend."""
+    job = {"model": {"model_type": model_type}, "engine": {"type": "vllm"}, "hardware": {"accelerator": "b200"}}
+    with pytest.raises(UnsupportedError, match="vLLM does not support"):
+        estimate_serving(job)
 
 
 LABELLED = {"id2label": {"0": "bad", "1": "fair", "2": "good"}}

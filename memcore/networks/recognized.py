@@ -202,7 +202,7 @@ def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Sh
 
 def _mixers(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Iterator[Mixer]:
     heads = facts.heads
-    for before in list(_modules(left, _LATENT))[:1] if heads and facts.latent else ():
+    for before in list(_modules(left, _LATENT))[:2] if heads and facts.latent else ():
         latent = _latent(left, before, facts, symbol)
         yield from [latent] if latent is not None else []
     for names in _ATTENTION if heads else ():

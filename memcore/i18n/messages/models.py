@@ -176,6 +176,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the token embedding would be {rows} × {width}": "token 嵌入会是 {rows} × {width}",
     "both must be at least 1": "两者都至少为 1",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
+    "vLLM does not support {value}": "vLLM 不支持 {value}",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "this family's towers and encoders are approximated in training": "训练中该系列的塔和编码器按近似处理",
     "for serving only their parameters are counted": "推理服务中只计其参数",
