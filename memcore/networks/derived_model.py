@@ -36,10 +36,10 @@ ALWAYS: Mapping[str, int] = {"nllb-moe": 2, "switch_transformers": 1, "zaya": 1}
 ZayaRouter)."""
 EAGER = frozenset((
     *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
-    *("flaubert", "flint", "fsmt", "funnel", "git", "got_ocr2", "gpt_neox_japanese", "granite_swa"),
+    *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),
     *("granitemoe_swa", "hy_v4", "ibert", "inkling2", "inkling2_text", "led", "longformer", "longt5", "luke"),
     *("megatron-bert", "mpnet", "mra", "mvp", "nllb-moe", "nystromformer", "openai-gpt", "pegasus_x"),
-    *("perceiver", "pp_chart2table", "prophetnet", "reformer", "rembert", "roformer", "speech_to_text"),
+    *("perceiver", "prophetnet", "reformer", "rembert", "roformer", "speech_to_text"),
     *("speecht5", "squeezebert", "switch_transformers", "t5gemma", "tapas", "trocr", "xglm", "xlm", "xlnet"),
     *("yoso"),
 ))  # fmt: skip
