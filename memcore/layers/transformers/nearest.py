@@ -64,7 +64,7 @@ def _normed(x: Tensor, weights: Weights, norms: list[Norm]) -> Tensor:
 
 
 def _skipped(part: Linear, extra: Extra) -> bool:
-    """Return whether a matrix is of an expert beyond those of a token: each token has rows in so many of them."""
+    """Return whether a matrix is of an expert that stands for others: the first has the rows of a token."""
     found = _EXPERT.search(part.name)
     return found is not None and bool(extra.routed) and int(found[1]) > 0
 
