@@ -136,9 +136,18 @@ def test_what_adapters_do_not_have():
         rank("oft", decompose_factor=4)
     with pytest.raises(UnsupportedError, match="not supported yet for oft"):
         rank("oft", dropout=0.1)
-    mamba = {"model_type": "mamba", "hidden_size": 256, "num_hidden_layers": 2, "vocab_size": 4096}
+    convolutions = {"model_type": "squeezebert"}
     with pytest.raises(UnsupportedError, match="has no linear layers"):
-        memcore.estimate({"model": mamba, "training": {"adapter": "lora"}})
+        memcore.estimate({"model": convolutions, "training": {"adapter": "lora"}})
+
+
+@pytest.mark.parametrize("family", ["mamba", "falcon_mamba"])
+def test_the_first_mamba(family):
+    """PEFT 0.21 counts as many for four layers: it refuses `out_proj` alone (`_check_lora_target_modules_mamba`)."""
+    job = {"model": {"model_type": family, "num_hidden_layers": 4}}
+    job["training"] = {"adapter": {"type": "lora", "rank": 16}, "sequence_length": 64}
+    stored = memcore.estimate(job).ranks[0].persistent.stored
+    assert sum(each.size * each.learning for each in stored) == 4 * 450_560
 
 
 @pytest.mark.parametrize(

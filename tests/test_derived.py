@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.estimation import estimate_training
+from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.catalog import catalog
 from memcore.networks.derived import derived
 from memcore.networks.formulas import evaluate, names
@@ -157,7 +157,7 @@ def test_heads_that_transformers_never_ties(family):
 
 
 def test_layers_that_are_not_recognized_have_a_cache_that_is_not_known():
-    """Servers refuse it by name, and training by what lacks; others are answered from usual layers, with a range."""
+    """Servers refuse it by name, and training by the state that each token leaves."""
     from memcore.networks.recognized import UNCACHED
     from memcore.serving.cache import cache_specs
 
@@ -166,8 +166,24 @@ def test_layers_that_are_not_recognized_have_a_cache_that_is_not_known():
     assert layer.extra.variant == UNCACHED
     with pytest.raises(UnsupportedError):
         cache_specs(layer, None)
-    with pytest.raises(UnsupportedError, match="attention or feed-forward"):
+    with pytest.raises(UnsupportedError, match="recurrent layers"):
         estimate_training({"model": {"model_type": "rwkv"}})
+
+
+@pytest.mark.parametrize(
+    ("model_type", "layers"),
+    [
+        ("hrm_text", 16),
+        ("inkling2_text", 48),
+        ("olmo_hybrid", 32),
+        ("reformer", 6),
+        ("switch_transformers", 24),
+        ("zamba", 76),
+    ],
+)
+def test_layers_that_are_spelled_out(model_type, layers):
+    """A row without formulas of lengths has layers all the same; such types had none, which no question answered."""
+    assert read_model({"model_type": model_type}).num_layers == layers
 
 
 @pytest.mark.parametrize(
@@ -187,6 +203,45 @@ def test_layers_are_recognized_by_their_tensors(model_type, attention, mixers):
     found = estimate_training({"model": {"model_type": model_type}, "training": {"adapter": "lora"}})
     assert found.allocated.high > 1.1 * found.allocated.expected
     assert "layers that memcore approximates" in str(found.allocated.range_because)
+
+
+NEAREST = json.loads((Path(__file__).parent / "truth/nearest.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_simulated_steps_of_parts_that_are_not_recognized(name):
+    """Allocated peaks of real steps on fake tensors (`validation/simulate.py`), of a few layers, are in the range."""
+    found = estimate_training(NEAREST[name]["config"]).allocated
+    assert found.low <= NEAREST[name]["allocated"] <= found.high
+
+
+@pytest.mark.parametrize(
+    ("model_type", "lacks"),
+    [
+        ("bailing_hybrid", "recurrent layers"),
+        ("olmo_hybrid", "recurrent layers"),
+        ("xlnet", "positions and segments"),
+        ("funnel", "positions and segments"),
+        ("albert", "derived-repeated"),
+    ],
+)
+def test_parts_that_nothing_is_near_to_are_refused(model_type, lacks):
+    """Simulated steps have three times the activations and more."""
+    with pytest.raises(UnsupportedError, match=lacks):
+        estimate_training({"model": {"model_type": model_type}})
+
+
+def test_both_attentions_of_a_layer_are_cached():
+    """LongCat-Flash has two in each of 28 layers (vllm 0.33, models/longcat_flash.py): 512 + 64 elements each."""
+    assert read_model({"model_type": "longcat_flash"}).cached_elements == 28 * 2 * (512 + 64)
+
+
+@pytest.mark.parametrize("model_type", ["cpmant", "prophetnet", "reformer", "rwkv", "xlnet"])
+def test_what_vllm_does_not_have(model_type):
+    """Neither its registry nor its Transformers backend."""
+    job = {"model": {"model_type": model_type}, "engine": {"type": "vllm"}, "hardware": {"accelerator": "b200"}}
+    with pytest.raises(UnsupportedError, match="vLLM does not support"):
+        estimate_serving(job)
 
 
 LABELLED = {"id2label": {"0": "bad", "1": "fair", "2": "good"}}
@@ -259,11 +314,13 @@ def test_every_parameter_of_a_derived_layer_gets_a_gradient():
     assert found.allocated.expected == pytest.approx(20_368_944_640, rel=0.002)
 
 
-def test_a_layer_that_is_mostly_unknown_is_not_trained():
-    """LongCat's experts are not recognized; what is found beside them is a fiftieth of a layer."""
+def test_matrices_stand_for_parts_that_are_not_recognized():
+    """LongCat's experts are not recognized; every matrix gets its gradient, and the range is wider."""
     case = next(each for each in TRUTH if each["config"]["model_type"] == "longcat_flash")
-    with pytest.raises(UnsupportedError, match="unknown to memcore"):
-        estimate_training({"model": case["config"]})
+    found = estimate_training({"model": case["config"], "training": {"adapter": "lora", "sequence_length": 256}})
+    assert "layers that memcore approximates" in str(found.allocated.range_because)
+    persistent = estimate_training({"model": case["config"], "training": {"sequence_length": 64}}).rank.persistent
+    assert persistent.states == pytest.approx(2 * persistent.parameters, rel=0.002)
 
 
 @pytest.mark.parametrize("name", ["openai/whisper-large-v3", "google-t5/t5-base", "facebook/bart-large-cnn"])

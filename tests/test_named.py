@@ -48,7 +48,7 @@ def test_a_name_says_model_and_recipe(name, base, stored, frozen):
 
 @pytest.mark.parametrize(
     "name",
-    ["moonshotai/Kimi-K2-Thinking", "somebody/llama-of-mine", "mistral-7b", "Qwen/Qwen9-8B-AWQ", "klue/roberta-base"],
+    ["moonshotai/Kimi-K9-Thinking", "somebody/llama-of-mine", "mistral-7b", "Qwen/Qwen9-8B-AWQ", "klue/roberta-base"],
 )
 def test_what_may_have_another_shape_is_asked_for(name):
     assert named(name) is None

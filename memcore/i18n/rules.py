@@ -177,6 +177,8 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "difference": "差",
     "rounded-down value": "向下取整的值",
     "logarithm": "对数",
+    "result of a part that memcore approximates": "memcore 近似处理的部分的结果",
+    "gradient of a part that memcore approximates": "memcore 近似处理的部分的梯度",
     "elementwise product": "逐元素乘积",
     "gradient of an elementwise product": "逐元素乘积的梯度",
     "quotient": "商",

@@ -224,7 +224,7 @@ def _own(row: Mapping[str, Any], keys: Keys, prefix: str) -> Iterator[Tensor]:
                 named = list(parts)
                 for place, number in zip(stars, numbers, strict=True):
                     named[place] = str(number)
-                yield _tensor(prefix, named, stars, shape)
+                yield _tensor(prefix, named, stars if row["lists"] else _spelled(parts), shape)
 
 
 def _tensor(prefix: str, parts: Sequence[str], stars: Sequence[int], shape: tuple[int, ...]) -> Tensor:
@@ -234,6 +234,11 @@ def _tensor(prefix: str, parts: Sequence[str], stars: Sequence[int], shape: tupl
     first = stars[0]
     name = _NUMBERED.sub(r"_\1", ".".join(parts[first + 1 :]))
     return Tensor(prefix + ".".join(parts[:first]), int(parts[first]), name, shape)
+
+
+def _spelled(parts: Sequence[str]) -> list[int]:
+    """The place of a layer's number in a tensor's name, where a row has no formulas of lengths."""
+    return [place for place, part in enumerate(parts[:-1]) if place and part.isdecimal()][:1]
 
 
 def _places(paths: Sequence[str], length: Any) -> Iterator[tuple[int, ...]]:

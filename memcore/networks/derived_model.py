@@ -14,8 +14,8 @@ from memcore.messages import Message, joined
 from memcore.networks.derived import PUBLISHED, Keys, Tensor, derived, tensors
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
-from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, kind_of, plain, recognize
-from memcore.networks.weights import Linear, Weight
+from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, plain, recognize
+from memcore.networks.weights import Linear, Weight, kind_of
 from memcore.units import shown
 
 _BESIDE = re.compile(
@@ -25,9 +25,25 @@ _BESIDE = re.compile(
 """Keys of the language model, under the names that families give them."""
 HEADS = (
     "num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads",
-    "decoder_num_attention_heads",
+    "decoder_num_attention_heads", "num_decoder_attention_heads", "num_self_attention_heads",
 )  # fmt: skip
-CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "experts_per_token", "top_k")
+CHOSEN = (
+    "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "experts_per_token", "top_k", "top_k_experts",
+    "num_selected_experts",
+)  # fmt: skip
+ALWAYS: Mapping[str, int] = {"nllb-moe": 2, "switch_transformers": 1, "zaya": 1}
+"""Experts of a token where no key says it (transformers 5.23: NllbMoeTop2Router, SwitchTransformersTop1Router,
+ZayaRouter)."""
+EAGER = frozenset((
+    *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
+    *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),
+    *("granitemoe_swa", "hy_v4", "ibert", "inkling2", "inkling2_text", "led", "longformer", "longt5", "luke"),
+    *("megatron-bert", "mpnet", "mra", "mvp", "nllb-moe", "nystromformer", "openai-gpt", "pegasus_x"),
+    *("perceiver", "prophetnet", "reformer", "rembert", "roformer", "speech_to_text"),
+    *("speecht5", "squeezebert", "switch_transformers", "t5gemma", "tapas", "trocr", "xglm", "xlm", "xlnet"),
+    *("yoso"),
+))  # fmt: skip
+"""Types whose classes run eager attention alone (transformers 5.23, `_supports_sdpa`)."""
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
 WINDOW = ("sliding_window",)
 VOCABULARY = ("vocab_size", "text_vocab_size", "n_vocab")
@@ -107,20 +123,21 @@ def derived_model(
     layers = order.pop(main, [])
     window = _window(keys)
     rotary = "none" if any(kind_of(each) == "position" for each in outer) else "full"
-    # Where its cache is another one, its attention is not what its tensors look like.
-    heads = None if known is False else _integer(keys, HEADS)
-    facts = Facts(heads, _integer(keys, CHOSEN), cached, rotary=rotary, latent=_turned(keys))
+    chosen = _integer(keys, CHOSEN) or ALWAYS.get(row["type"])
+    facts = Facts(_integer(keys, HEADS), chosen, cached, rotary=rotary, latent=_turned(keys), other=known is False)
     masks = _masks(keys, len(layers)) if window and cached else ["full"] * len(layers)
     if masks is None:
         cached, masks = False, ["full"] * len(layers)
     read = [recognize(each, facts._replace(mask=mask), symbol) for each, mask in zip(layers, masks, strict=True)]
-    read = [*_encoder(order, main, facts._replace(cached=None), symbol), *read]
+    read = [*_encoder(order, main, facts._replace(cached=None, other=False), symbol), *read]
     if _repeats(row, main, keys, len(layers)):
         read = [replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(path, layers, keys, symbol) for path, layers in order.items()]
     around = _embedding_and_head(outer, keys, symbol, name)
-    network = Network(model_type, main, runs, around, towers=tuple(each for each, _ in found))
+    network = Network(
+        model_type, main, runs, around, towers=tuple(each for each, _ in found), sdpa=model_type not in EAGER
+    )
     symbol("P", _integer(keys, LENGTHS) or 4096)
     said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
     return Model(
@@ -178,7 +195,9 @@ def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     """Whether layers run more often than there are of them: nothing of their number says how many layers there are."""
     length = row["lists"].get(main, "")
     often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers"))
-    return often is not None and often > count and not re.search(r"layers|blocks|depth", length)
+    if often is None:
+        return "groups" in length
+    return often > count and not re.search(r"layers|blocks|depth", length)
 
 
 _SIZED = re.compile(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from memcore.networks.weights import Constant, Linear, Norm, Weight
+from memcore.networks.weights import Constant, Linear, Norm, Weight, kind_of
 from memcore.symbols import Axis, Shape
 
 
@@ -325,10 +325,18 @@ class Extra:
     parameters: tuple[Weight, ...]
     rounds: int = 0
     """How often an iteration is spelled out (Sinkhorn and Knopp's, DeepSeek-V4)."""
+    linears: tuple[Linear, ...] = ()
+    """Matrices of a mixer or a feed-forward layer that is not recognized, in the order of the file."""
+    width: Shape = ()
+    """The axes of the layer's hidden states, where there are matrices whose part is not recognized."""
+    routed: str = ""
+    """The symbol for experts of each token, where some of them are experts'."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters."""
+        """Its parameters, and those of adapters."""
         yield from self.parameters
+        for part in self.linears:
+            yield from part.weights(kind_of(f"{part.name}.weight"))
 
 
 Mixer: TypeAlias = Attention | LatentAttention | SpecialMixer

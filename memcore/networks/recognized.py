@@ -6,6 +6,7 @@ What is not recognized stays a parameter without a part: it counts, and servers 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
@@ -24,7 +25,7 @@ from memcore.networks.parts import (
     Mixer,
     SpecialMixer,
 )
-from memcore.networks.weights import Linear, Norm, Weight
+from memcore.networks.weights import Linear, Norm, Weight, kind_of
 from memcore.symbols import Shape
 
 RESIDUAL = "derived"
@@ -37,15 +38,20 @@ _ATTENTION = (
     *((f"q{end}", f"k{end}", f"v{end}") for end in ("_proj", "", "_lin", "_linear")),
     *((f"query{end}", f"key{end}", f"value{end}") for end in ("", "_proj")),
     *(("linear_q", "linear_k", "linear_v"), ("wq", "wk", "wv"), ("to_q", "to_k", "to_v")),
-    *(("q_proj.linear", "k_proj.linear", "v_proj.linear"), ("Wq", "Wk", "Wv")),
+    *(("q_proj.linear", "k_proj.linear", "v_proj.linear"), ("Wq", "Wk", "Wv"), ("q_head", "k_head", "v_head")),
+    ("project_q", "project_k", "project_v"),
 )
 _FUSED = ("qkv_proj", "qkv", "query_key_value", "Wqkv", "wqkv", "c_attn", "in_proj", "att_proj", "W_pack")
 _LATENT = ("kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
 _OUTPUTS = (
     *("o_proj", "out_proj", "output.dense", "dense", "o", "out", "out_lin", "output", "wo", "linear_out", "c_proj"),
     *("Wo", "proj", "attn_out", "to_out.0", "projection", "o_proj.linear"),
+    *("post_proj", "attention_out", "output_projection.o_proj"),
 )
-_GATED = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("wi_0", "wi_1", "wo"), ("fc12", "fc11", "fc2"))
+_GATED = (
+    ("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("wi_0", "wi_1", "wo"), ("fc12", "fc11", "fc2"),
+    ("w_in.w_0", "w_in.w_1", "w_out"), ("proj_up_gate", "proj_up", "proj_down"),
+)  # fmt: skip
 _PLAIN = (
     ("up_proj", "down_proj"),
     ("fc1", "fc2"),
@@ -62,24 +68,12 @@ _PLAIN = (
     ("ffn", "ffn_output"),
     ("ffn.0", "ffn.2"),
     ("intermediate_dense", "output_dense"),
+    ("feed_forward.intermediate", "feed_forward.output"),
+    ("layer_1", "layer_2"),
+    ("dense1", "dense2"),
 )
 _WIDE = (("gate_up_proj", "down_proj"), ("up_gate_proj", "down_proj"), ("Wi", "Wo"), ("fc1", "fc2"), ("wi", "wo"))
 """Gate and up in one matrix."""
-_KINDS = (
-    ("norm", re.compile(r"norm|(^|\.|_)ln(_|\d|\.|$)|layernorm", re.IGNORECASE)),
-    ("router", re.compile(r"router|(^|\.)gate\.(weight|bias)|e_score")),
-    ("routed-expert", re.compile(r"(^|\.)experts\.")),
-    ("shared-expert", re.compile(r"shared_expert")),
-    ("linear-attention", re.compile(r"mamba|linear_attn|conv1d|A_log|dt_bias|ssm|delta")),
-    ("attention", re.compile(r"attn|attention|query|key|value|[qkv]_proj", re.IGNORECASE)),
-    ("position", re.compile(r"position|pos_emb|wpe")),
-    ("embedding", re.compile(r"embed|wte")),
-    ("projector", re.compile(r"projector|connector|merger|multi_modal")),
-    ("head", re.compile(r"lm_head|(^|\.)head\.|cls\.|predictions")),
-    ("feed-forward", re.compile(r"mlp|ffn|feed|fc\d?|dense|intermediate|w[io123_]", re.IGNORECASE)),
-)
-
-
 _BETWEEN = re.compile(r"^(?!.*(^|[._])[qk]_?(norm|layernorm)).*(norm|ln)", re.IGNORECASE)
 """Norms of a layer, not of queries and keys."""
 _NORMS = 6
@@ -97,11 +91,6 @@ class Symbols:
         while self.sizes.setdefault(name, value) != value:
             name += "′"
         return name
-
-
-def kind_of(name: str) -> str:
-    """What a parameter is for, by its name."""
-    return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
 
 
 def plain(name: str, shape: tuple[int, ...]) -> Weight:
@@ -122,6 +111,8 @@ class Facts(NamedTuple):
     rotary: str = "full"
     latent: tuple[int, int] | None = None
     """Elements of a head that are rotated, and the width of a value."""
+    other: bool = False
+    """Its cache is another one than that of its attention's tensors: they show what it learns, not what it caches."""
 
 
 def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Layer:
@@ -132,11 +123,19 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
     ffns: list[Ffn] = list(islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol)), 2))
     if 2 * _elements(left) > _elements(tensors):  # what was found is not what the layer mostly is
         ffns, left = [], before
-    width = next((each.output.outer for each in mixers if not isinstance(each, SpecialMixer)), ("h",))
+    whole = bool(mixers and ffns)
+    width = next((each.output.outer for each in mixers if not isinstance(each, SpecialMixer)), None)
+    width = width or next((each.down.outer for each in ffns if isinstance(each, FeedForward)), None) or ("h",)
+    if not whole and width[0] not in symbol.sizes:
+        width = (symbol("h", _usual_width(left)),)
     norms = tuple(_norms(left, symbol.sizes.get(str(width[0])), width))
+    linears = () if whole else tuple(_rest(left, str(width[0]), symbol))
     others = tuple(plain(name, shape) for name, shape in left.items())
-    unknown = facts.cached is False and not mixers
-    extra = Extra(UNCACHED if unknown else "derived", others) if others else None
+    routed = symbol("e", facts.chosen) if facts.chosen and not whole and any(map(_EXPERT.search, tensors)) else ""
+    unknown = facts.other or (facts.cached is False and not mixers)
+    extra = Extra(UNCACHED if unknown else "derived", others, linears=linears, width=width, routed=routed)
+    if whole:
+        extra = replace(extra, width=())
     return Layer(
         mixer=mixers[0] if mixers else None,
         feed_forward=ffns[0] if ffns else None,
@@ -144,8 +143,31 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
         norms=norms,
         second_mixer=mixers[1] if len(mixers) > 1 else None,
         second_feed_forward=ffns[1] if len(ffns) > 1 else None,
-        extra=extra,
+        extra=extra if others or linears or unknown else None,
     )
+
+
+_EXPERT = re.compile(r"(^|[._])experts?[._]")
+_TABLE = re.compile(r"embed|relative|bias|table|codebook|position")
+"""Matrices that are no linear layers."""
+
+
+def _usual_width(tensors: Mapping[str, tuple[int, ...]]) -> int:
+    """The size that most axes of a layer have."""
+    axes = Counter(size for shape in tensors.values() for size in shape)
+    return axes.most_common(1)[0][0] if axes else 1
+
+
+def _rest(left: dict[str, tuple[int, ...]], width: str, symbol: Symbols) -> Iterator[Linear]:
+    """The matrices of parts that are not recognized."""
+
+    def axis(size: int) -> Shape:
+        return (width,) if size == symbol.sizes[width] else (size,)
+
+    for name, shape in list(left.items()):
+        module, _, last = name.rpartition(".")
+        if module and last == "weight" and len(shape) == 2 and min(shape) > 1 and not _TABLE.search(module):
+            yield _linear(left, module, axis(shape[0]), axis(shape[1]))
 
 
 def _elements(tensors: Mapping[str, tuple[int, ...]]) -> int:
@@ -180,7 +202,7 @@ def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Sh
 
 def _mixers(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Iterator[Mixer]:
     heads = facts.heads
-    for before in list(_modules(left, _LATENT))[:1] if heads and facts.latent else ():
+    for before in list(_modules(left, _LATENT))[:2] if heads and facts.latent else ():
         latent = _latent(left, before, facts, symbol)
         yield from [latent] if latent is not None else []
     for names in _ATTENTION if heads else ():
@@ -240,7 +262,7 @@ def _attention(
     a, k, d, h = symbol("a", many), symbol("k", keys), symbol("d", size), symbol("h", width)
     groups = symbol("g", many // keys)
     crosses = re.search(r"cross|encoder_attn|EncDec|encoder_attention", before) is not None
-    cached: tuple[Shape, ...] = () if crosses or facts.cached is None else ((k, d), (k, d))
+    cached: tuple[Shape, ...] = () if crosses or facts.cached is None or facts.other else ((k, d), (k, d))
     turned = left[f"{inputs[0]}.weight"][0] == width and left[f"{inputs[0]}.weight"][1] != width
     outer: tuple[Shape, ...] = ((a, d), (k, d), (k, d))
     if len(inputs) == 1:
@@ -294,7 +316,7 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         rotary="interleaved",
         variant="deepseek_v3",
         mask=facts.mask,
-        cached=((lk,), (r,)),
+        cached=() if facts.other else ((lk,), (r,)),
     )
 
 

@@ -68,6 +68,8 @@ class Mamba:
     """Norms on the time step and on B and C: `normed` (Jamba), or `plain-normed` without weights (Falcon-Mamba)."""
     inner: bool = True
     """There is one kernel for the whole mixer (`mamba_inner_fn`)."""
+    refused: tuple[str, ...] = ()
+    """Its linear layers that PEFT refuses to adapt in this family (`_check_lora_target_modules_mamba`)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
@@ -100,6 +102,7 @@ class Mamba:
             module=self.module,
             variant="mamba",
             parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights, *self.refused),
             state=(("D", "K"), ("D", "N")),
             options=frozenset({*((self.normed,) if self.normed else ()), *(("inner",) if self.inner else ())}),
             constants=self._constants(),

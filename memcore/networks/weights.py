@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -86,6 +87,24 @@ KINDS = {
     "other": "others",
 }
 """What parameters are for."""
+_KINDS = (
+    ("norm", re.compile(r"norm|(^|\.|_)ln(_|\d|\.|$)|layernorm", re.IGNORECASE)),
+    ("router", re.compile(r"router|(^|\.)gate\.(weight|bias)|e_score")),
+    ("routed-expert", re.compile(r"(^|\.)experts\.")),
+    ("shared-expert", re.compile(r"shared_expert")),
+    ("linear-attention", re.compile(r"mamba|linear_attn|conv1d|A_log|dt_bias|ssm|delta")),
+    ("attention", re.compile(r"attn|attention|query|key|value|[qkv]_proj", re.IGNORECASE)),
+    ("position", re.compile(r"position|pos_emb|wpe")),
+    ("embedding", re.compile(r"embed|wte")),
+    ("projector", re.compile(r"projector|connector|merger|multi_modal")),
+    ("head", re.compile(r"lm_head|(^|\.)head\.|cls\.|predictions")),
+    ("feed-forward", re.compile(r"mlp|ffn|feed|fc\d?|dense|intermediate|w[io123_]", re.IGNORECASE)),
+)
+
+
+def kind_of(name: str) -> str:
+    """What a parameter is for, by its name."""
+    return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
 
 
 @dataclass(frozen=True, slots=True)

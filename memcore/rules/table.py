@@ -161,6 +161,11 @@ RULES: Mapping[str, Rule] = {
     "sub": Rule("difference", f"{_FORMULAS}: sub"),
     "floor": Rule("rounded-down value", f"{_FORMULAS}: floor"),
     "log": Rule("logarithm", f"{_FORMULAS}: log"),
+    "mixed": Rule(
+        "result of a part that memcore approximates",
+        "the shapes of the part's matrices; kernels save what they read (derivatives.yaml)",
+    ),
+    "mixed_backward": Rule("gradient of a part that memcore approximates", "the shapes of the part's matrices"),
     "mul": Rule("elementwise product", f"{_FORMULAS}: mul"),
     "mul_backward": Rule("gradient of an elementwise product", f"{_FORMULAS}: mul"),
     "div": Rule("quotient", f"{_FORMULAS}: div"),

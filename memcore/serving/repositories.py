@@ -57,13 +57,24 @@ _INT4_EXPERTS: Raw = {
         ],
     }
 }  # fmt: skip
+_FP8_BY_MISTRAL: Raw = {
+    "quantization_config": {
+        "quant_method": "fp8",
+        "activation_scheme": "static",
+        "modules_to_not_convert": ["model.vision_tower", "model.multi_modal_projector", "lm_head"],
+    }
+}
 _NATIVE: Mapping[str, Raw] = {
     "deepseek-ai/DeepSeek-V3": {"quantization_config": _FP8},
     "deepseek-ai/DeepSeek-V3.2": {"quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},
     "deepseek-ai/DeepSeek-V4-Flash": _MIXED_FP4,
     "deepseek-ai/DeepSeek-V4-Pro": _MIXED_FP4,
     "MiniMaxAI/MiniMax-M2": {"quantization_config": {**_FP8, "modules_to_not_convert": _LEFT_BY_MINIMAX}},
-    **dict.fromkeys((f"moonshotai/Kimi-{name}" for name in ("K2.5", "K2.6", "K2.7-Code")), _INT4_EXPERTS),
+    **dict.fromkeys(
+        (f"moonshotai/Kimi-{name}" for name in ("K2-Thinking", "K2.5", "K2.6", "K2.7-Code")), _INT4_EXPERTS
+    ),
+    "mistralai/Devstral-Small-2-24B-Instruct-2512": _FP8_BY_MISTRAL,
+    **dict.fromkeys((f"mistralai/Ministral-3-{size}-Instruct-2512" for size in ("3B", "8B", "14B")), _FP8_BY_MISTRAL),
     "google/gemma-4-26B-A4B": {"use_bidirectional_attention": "vision"},
     "google/gemma-4-31B": {"use_bidirectional_attention": "vision"},
 }
@@ -71,7 +82,8 @@ _NATIVE: Mapping[str, Raw] = {
 
 Sources: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8; vllm,
 tests/quantization/test_humming.py: what Kimi-K2.6 leaves in 16 bits, which is all but its routed experts; the published
-files of DeepSeek-V3, of MiniMax-M2.1, which M2 has too, and of Gemma 4, whose small models have `null`.
+files of DeepSeek-V3, of MiniMax-M2.1, which M2 has too, of Gemma 4, whose small models have `null`, and of Devstral
+Small 2, whose format Ministral 3's cards name.
 """
 
 

@@ -78,7 +78,7 @@ def _layer_slots(layer: Layer) -> Iterator[Slot]:
         yield from _of_kind(_experts(ffn) if isinstance(ffn, Experts) else _feed_forward(ffn), layer.kind)
     yield from _of_kind((each for norm in layer.norms for each in _norm(norm)), layer.kind)
     if layer.extra is not None:
-        yield from _of_kind((_plain(weight) for weight in layer.extra.parameters), layer.kind)
+        yield from _of_kind((_plain(weight) for weight in layer.extra.weights()), layer.kind)
 
 
 def _of_kind(slots: Iterable[Slot], kind: str | None) -> Iterator[Slot]:

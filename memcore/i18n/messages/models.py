@@ -114,7 +114,10 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's cache size was derived only from the shapes of its attention tensors": (
         "该系列的缓存大小仅由其注意力张量的形状推出"
     ),
-    "layers whose attention or feed-forward part is unknown to memcore": "memcore 不认识其注意力或前馈部分的层",
+    "recurrent layers that memcore does not know": "memcore 不认识的循环层",
+    "attention with scores for positions and segments": "对位置和片段另算分数的注意力",
+    "experts of which no key says how many a token has": "没有键说明每个 token 选用几个的专家",
+    "found 2, which only runs with new_decoder_architecture": "值为 2，只能与 new_decoder_architecture 一起运行",
     "only the language model is counted: this family's vision and audio towers are not supported yet": (
         "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
     ),
@@ -173,6 +176,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the token embedding would be {rows} × {width}": "token 嵌入会是 {rows} × {width}",
     "both must be at least 1": "两者都至少为 1",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
+    "vLLM does not support {value}": "vLLM 不支持 {value}",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "this family's towers and encoders are approximated in training": "训练中该系列的塔和编码器按近似处理",
     "for serving only their parameters are counted": "推理服务中只计其参数",

@@ -14,6 +14,7 @@ from memcore.layers.transformers.ffns import ffn, run_ffn
 from memcore.layers.transformers.gemma import GEMMA
 from memcore.layers.transformers.hyper import hyper_connected
 from memcore.layers.transformers.mixers import mix, run_mixer
+from memcore.layers.transformers.nearest import run_rest
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.recurrent_layers import RECURRENT_LAYERS
 from memcore.layers.transformers.residuals import RESIDUALS
@@ -99,9 +100,11 @@ def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Conte
         hidden_states = norm(hidden_states, weights, norms.pop(0)) if norms else hidden_states
         hidden_states = run_ffn(hidden_states, weights, part, context)
         hidden_states = add(residual, hidden_states)
+    if layer.extra is not None and layer.extra.width:
+        hidden_states = run_rest(hidden_states, weights, layer.extra, norms)
     for each in norms:
         hidden_states = norm(hidden_states, weights, each)
-    for parameter in layer.extra.weights() if layer.extra else ():
+    for parameter in layer.extra.weights() if layer.extra and not layer.extra.width else ():
         hidden_states = learned(hidden_states, weights[parameter.name])
     return hidden_states
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from memcore.errors import UnsupportedError
@@ -12,8 +13,9 @@ from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.messages import Message, joined
+from memcore.networks.derived_model import EAGER
 from memcore.networks.network import Layer, Network
-from memcore.networks.parts import Attention
+from memcore.networks.parts import Attention, Extra
 from memcore.networks.recognized import RESIDUAL
 
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
@@ -32,6 +34,8 @@ _OFFERED = {
 
 def kernels(network: Network) -> tuple[str, ...]:
     """The attention kernels that transformers offers for a network."""
+    if network.family in EAGER:
+        return ("math",)
     limits = [_OFFERED[kind] for layer in network.kinds for kind in map(mixer_kind, layer.mixers) if kind in _OFFERED]
     return tuple(kernel for kernel in KERNELS if all(kernel in limit for limit in limits))
 
@@ -49,8 +53,8 @@ def missing(layer: Layer) -> Iterator[str]:
     """Parts of a layer whose activations are not supported."""
     if layer.residual not in DECODER_LAYERS:
         yield Message("layers connected as {!r}", layer.residual)
-    if layer.residual == RESIDUAL and not (layer.mixers and layer.ffns):
-        yield "layers whose attention or feed-forward part is unknown to memcore"
+    if layer.residual == RESIDUAL and layer.extra is not None:
+        yield from _missing_in_rest(layer.extra)
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:
             yield Message("mixer {!r}", mixer_kind(mixer))
@@ -60,6 +64,22 @@ def missing(layer: Layer) -> Iterator[str]:
         if ffn_kind(part) not in FFNS:
             yield Message("experts {!r}", ffn_kind(part))
     yield from (Message("norm {!r}", norm.kind) for norm in layer.norms if norm.kind not in NORMS)
+
+
+_RECURRENT = re.compile(r"A_log|dt_bias|ssm|time_decay|[if]gate_preact")
+"""Parameters of mixers that carry a state from token to token."""
+_RELATIVE = re.compile(r"r_kernel|rel_attn\.r$")
+"""Parameters of Transformer-XL's attention, whose scores of positions and segments are tensors of their own."""
+
+
+def _missing_in_rest(rest: Extra) -> Iterator[str]:
+    """What the nearest parts do not stand for: states of every token, and experts that nobody counts."""
+    if any(_RECURRENT.search(weight.name) for weight in rest.weights()):
+        yield "recurrent layers that memcore does not know"
+    if any(_RELATIVE.search(weight.name) for weight in rest.weights()):
+        yield "attention with scores for positions and segments"
+    if rest.width and not rest.routed and any(weight.kind == "routed-expert" for weight in rest.weights()):
+        yield "experts of which no key says how many a token has"
 
 
 def _missing_in_attention(part: Attention) -> Iterator[str]:

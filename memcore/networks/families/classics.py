@@ -69,6 +69,8 @@ def _falcon_norms(reader: Reader, place: Place) -> tuple[str, ...]:
         return ("input_layernorm", "post_attention_layernorm")
     new = reader.flag("new_decoder_architecture")
     two = reader.integer("num_ln_in_parallel_attn", 2 if new else 1) == 2
+    if two and not new:
+        reader.refuse("num_ln_in_parallel_attn", "found 2, which only runs with new_decoder_architecture")
     return ("ln_attn", "ln_mlp") if new and two else ("input_layernorm",)
 
 

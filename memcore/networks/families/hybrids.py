@@ -89,8 +89,10 @@ def _lfm_width(reader: Reader) -> int:
     return multiple * -(-width // multiple)
 
 
+_REFUSED = ("out_proj",)
+
 _MAMBA_ONLY = Family(
-    mixers={"linear": Mamba()},
+    mixers={"linear": Mamba(refused=_REFUSED)},
     ffns={},
     mixer_plan=patterns.all_linear,
     ffn_plan=lambda reader: [None] * patterns.depth(reader),
@@ -110,7 +112,6 @@ _QWEN_SHARED = Routed(
     shared_gate="shared_expert_gate",
     options=NORMALIZED,
 )
-_REFUSED = ("out_proj",)
 _BAMBA_MIXER = Mamba2(
     module="mamba",
     heads="mamba_n_heads",
@@ -135,7 +136,7 @@ _H1_MIXER = replace(
 
 HYBRIDS: Mapping[str, Family] = {
     "mamba": _MAMBA_ONLY,
-    "falcon_mamba": replace(_MAMBA_ONLY, mixers={"linear": Mamba(normed="plain-normed")}),
+    "falcon_mamba": replace(_MAMBA_ONLY, mixers={"linear": Mamba(normed="plain-normed", refused=_REFUSED)}),
     "mamba2": replace(_MAMBA_ONLY, mixers={"linear": Mamba2(refused=_REFUSED)}),
     "jamba": Family(
         mixers={

@@ -533,6 +533,14 @@ def _minimax_m3(config: Config) -> Config:
     return {**found, "architectures": ["MiniMaxM3VLForCausalLM"], "model_type": "minimax_m3_vl_text"}
 
 
+def _minimax_m3_vl(config: Config) -> Config:
+    """The same keys within a file that has the tower, too."""
+    text = config.get("text_config")
+    if not isinstance(text, Mapping):
+        return config
+    return {**config, "text_config": {**_minimax_m3(text), "architectures": None}}
+
+
 _NOT_TEXT = ("architectures", "auto_map", "model_type", "vision_config", "image_token_id", "quantization_config")
 
 
@@ -568,6 +576,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "interns1": _interns,
     "qwen": _qwen,
     **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),
+    "minimax_m3_vl": _minimax_m3_vl,
     "hunyuan_vl": _flat("hunyuan_vl"),
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,

@@ -14,6 +14,7 @@ from math import ceil
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.schema import Setting
+from memcore.errors import UnsupportedError
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
@@ -61,8 +62,21 @@ _FIRST_START = "first start: embedding table for kernel autotuning"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
 
 
+_ABSENT = frozenset({"cpmant", "prophetnet", "reformer", "rwkv", "xlnet"})
+"""Types that no class of vLLM runs: its registry has none, and its Transformers backend needs attention to choose.
+
+Sources: vllm 0.33, model_executor/models/registry.py (`_VLLM_MODELS`, `_try_resolve_transformers`); transformers 5.23,
+`PreTrainedModel.is_backend_compatible` and `_can_set_attn_implementation`.
+"""
+
+
 def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them."""
+    """Read and default them.
+
+    Raises UnsupportedError for a family that vLLM does not have.
+    """
+    if basics.model.network.family in _ABSENT:
+        raise UnsupportedError("model.model_type", "vLLM does not support {!r}", basics.model.network.family)
     version = read.take(EngineSettings.version, NEWEST, "the newest release that memcore knows")
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0

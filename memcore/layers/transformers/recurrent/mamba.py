@@ -29,7 +29,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
     """`MambaMixer.forward`."""
     name, dtype = part.module, hidden_states.dtype
     hidden_states = without_padding(hidden_states, context)
-    projected_states = permute(projection(hidden_states, weights, f"{name}.in_proj"), 0, 2, 3, 1)
+    projected_states = permute(projection(hidden_states, weights, f"{name}.in_proj", part), 0, 2, 3, 1)
     a = scale(exp(to(weights[f"{name}.A_log"], "fp32")), "neg")
     if "inner" in part.options:
         _bias, skip, bias = _upcast(weights, name)
@@ -40,7 +40,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
     mixed, gate = split(projected_states, (batch, width, length), 2, order=(0, 2, 1), cut=1)
     mixed = causal_convolution(mixed, weights, f"{name}.conv1d", context)
     mixed = without_padding(permute(mixed, 0, 2, 1), context)
-    time_step, b, c = pieces(projection(mixed, weights, f"{name}.x_proj"), 2, (("R",), ("N",), ("N",)))
+    time_step, b, c = pieces(projection(mixed, weights, f"{name}.x_proj", part), 2, (("R",), ("N",), ("N",)))
     time_step, b, c = (_normed(each, which, weights, part) for each, which in ((time_step, "dt"), (b, "b"), (c, "c")))
     time_step = _time_steps(weights[f"{name}.dt_proj.weight"], time_step)
     time_proj_bias = to(weights[f"{name}.dt_proj.bias"], "fp32")
@@ -52,7 +52,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
     else:
         scan_output = _scan(channels, time_step, a, b, c, skip, gate, time_proj_bias, context)
     del skip
-    return projection(to(permute(scan_output, 0, 2, 1), dtype), weights, f"{name}.out_proj")
+    return projection(to(permute(scan_output, 0, 2, 1), dtype), weights, f"{name}.out_proj", part)
 
 
 def _upcast(weights: Weights, name: str) -> tuple[Tensor | None, Tensor, Tensor]:
