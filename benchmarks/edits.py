@@ -17,9 +17,9 @@ from collections.abc import Callable
 from statistics import median
 
 from memcore.faces.page.actions import handle
-from memcore.faces.page.ahead import record_ahead
 from memcore.faces.page.answering import values_of
 from memcore.faces.page.framing import keep_openings
+from memcore.faces.page.precomputed import record_ahead
 from memcore.faces.page.session import Message, Session
 
 EDITS = {

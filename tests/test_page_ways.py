@@ -8,7 +8,7 @@ from browser import ON_EIGHT, SEQUENCE, accessible, answered, at, expect, live, 
 
 from memcore import estimate, plan
 from memcore.config.url import decode_fragment
-from memcore.faces.page.ways import KEEP
+from memcore.faces.page.next_steps import KEEP
 from memcore.questions.solving import solve_by_piece
 
 pytestmark = pytest.mark.machine

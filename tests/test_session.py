@@ -16,7 +16,7 @@ from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
-from memcore.faces.page import ahead, answering, asking, exchanging, framing, static
+from memcore.faces.page import answering, exchanging, framing, precomputed, sentences, static
 from memcore.faces.page.actions import ACTIONS, handle
 from memcore.faces.page.answering import values_of
 from memcore.faces.page.names import meanings
@@ -152,17 +152,17 @@ def edited(visit, **texts):
 @pytest.mark.machine  # it tries what the build works out ahead, natively
 def test_steps_of_first_edits_are_recorded_ahead(monkeypatch):
     """What a build works out ahead leaves a first edit nothing to record, whatever number is typed."""
-    monkeypatch.setattr(ahead, "presets", dict)
-    monkeypatch.setattr(ahead, "MODELS", ())
-    monkeypatch.setattr(ahead, "TASKS", ())
+    monkeypatch.setattr(precomputed, "presets", dict)
+    monkeypatch.setattr(precomputed, "MODELS", ())
+    monkeypatch.setattr(precomputed, "TASKS", ())
     edits = {
         "training.micro_batch_size": "7",
         "training.precision": "fp16-mixed",
         "training.gradient_accumulation_steps": "4",
         "training.activation_checkpointing.policy": "none",
     }
-    monkeypatch.setattr(ahead, "SETTINGS", {path: SETTINGS[path] for path in edits})
-    ahead.record_ahead()
+    monkeypatch.setattr(precomputed, "SETTINGS", {path: SETTINGS[path] for path in edits})
+    precomputed.record_ahead()
     before = program_of.cache_info().misses
     visit = Visit()
     for name, value in edits.items():
@@ -316,7 +316,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
 def test_a_question_leaves_names_alone():
     """No model of the catalog, written as an id or a title, is taken for a question."""
     known = titles("model")
-    assert {each for each in known for text in (each, known[each]) if asking.asked(text)} == set()
+    assert {each for each in known for text in (each, known[each]) if sentences.asked(text)} == set()
 
 
 def test_names_are_shown_and_ids_are_kept():

@@ -12,7 +12,7 @@ from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.faces.page.actions import handle
 from memcore.faces.page.exchanging import understood
-from memcore.faces.page.ways import KEEP
+from memcore.faces.page.next_steps import KEEP
 from memcore.faces.render.page import Form
 from memcore.questions.concurrency import concurrencies
 from memcore.questions.headroom import headroom

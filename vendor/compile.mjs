@@ -134,7 +134,7 @@ const answered = await loadPyodide({ ...options, env, _makeSnapshot: true });
 answered.runPython(`
 import asyncio, dataclasses, gc, generated_code, random
 import memcore.faces.page.actions
-from memcore.faces.page.ahead import record_ahead
+from memcore.faces.page.precomputed import record_ahead
 from memcore.faces.page.framing import keep_openings
 record_ahead()
 keep_openings()

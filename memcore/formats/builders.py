@@ -15,7 +15,7 @@ from typing import Any
 
 from memcore.limits import NESTING
 
-CALLED, ON = "()", "(on)"
+FUNCTION, ON = "()", "(on)"
 """The keys of the name of what makes a value, and of what it is called on where that is called too."""
 _LONGEST, _FUNCTIONS, _LARGEST = 2**20, 400, 2**53
 _SUMS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -177,7 +177,7 @@ class _Function:
             return deepcopy(self.of({**arguments, **named}).result(name, deep))
         inner = node.func.value if isinstance(node.func, ast.Attribute) else None
         on = {ON: self.value(inner, deep)} if isinstance(inner, ast.Call) else {}
-        return {CALLED: name, **on, **plain, **named}
+        return {FUNCTION: name, **on, **plain, **named}
 
 
 class _Script(_Function):
@@ -198,7 +198,7 @@ class _Script(_Function):
 
     def makes(self, value: Any) -> bool:
         """Return whether a value is made by one of the functions that are looked for."""
-        return isinstance(value, dict) and str(value.get(CALLED)).rpartition(".")[2] in self.makers
+        return isinstance(value, dict) and str(value.get(FUNCTION)).rpartition(".")[2] in self.makers
 
     def run(self, body: list[ast.stmt], deep: int) -> list[Any]:
         """Go through statements; what is returned is in a list."""
@@ -280,9 +280,9 @@ _NO_LETTER = re.compile(r"\W+")
 
 def _both(first: Any, second: Any, label: str) -> Any:
     """What two branches leave: the same value, or the name of the condition."""
-    fields = [each for each in (first, second) if isinstance(each, dict) and CALLED not in each]
+    fields = [each for each in (first, second) if isinstance(each, dict) and FUNCTION not in each]
     if len(fields) == 1 and None in (first, second):
         first, second = fields[0], {}
-    if isinstance(first, dict) and isinstance(second, dict) and first.get(CALLED) == second.get(CALLED):
+    if isinstance(first, dict) and isinstance(second, dict) and first.get(FUNCTION) == second.get(FUNCTION):
         return {name: _both(first.get(name), second.get(name), label) for name in {**first, **second}}
     return first if first == second else label

@@ -80,7 +80,7 @@ def _inverse(seconds: Range) -> Range:
 
 def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     """Return how fast a server is with the users and the length that are asked for; None where no source tells."""
-    pace = getattr(registry.engine_module(found.job.server.name, "pace"), "PACE", None)
+    pace = getattr(registry.engine_module(found.job.server.name, "speed"), "SPEED", None)
     if not isinstance(pace, Pace) or not found.fits or not _known(found) or not pace.covers(found.job):
         return None
     replicas = found.pool.replicas if found.pool else 1

@@ -39,7 +39,7 @@ def known_as() -> Mapping[str, str]:
         for path, name in (*pairs, *tool.named.items()):
             if path in found and name:
                 found[path][name] = None
-    for names in (each for module in registry.engine_modules("called") for each in module.CALLED.values()):
+    for names in (each for module in registry.engine_modules("tool_names") for each in module.TOOL_NAMES.values()):
         for path, name in names.items():
             if path in found:
                 found[path][name] = None
@@ -68,6 +68,6 @@ def _called(tool: Tool, engine: str, path: str) -> str:
 def _own(engine: str) -> Mapping[str, str]:
     """Arguments and calls that set what the engine's tool has no key for."""
     table: Mapping[str, Mapping[str, str]] = (
-        registry.engine_module(engine, "called").CALLED if engine in registry.ENGINES else {}
+        registry.engine_module(engine, "tool_names").TOOL_NAMES if engine in registry.ENGINES else {}
     )
     return table.get(engine, {})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from memcore.layers.transformers.context import leaf
+from memcore.layers.transformers.embeddings import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.layers.transformers.masks import attention_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
-from memcore.layers.transformers.start import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.networks.weights import Norm
 from memcore.tensors.arithmetic import divide
 from memcore.tensors.autograd import attach, save, tracked

@@ -14,11 +14,11 @@ from memcore.layers.objectives import objective_loss, summed, valued
 from memcore.layers.tensor_parallel import headed
 from memcore.layers.transformers.context import Context, project
 from memcore.layers.transformers.decoder_layer import decoder_layer
+from memcore.layers.transformers.embeddings import LayerInputs
 from memcore.layers.transformers.masks import mask_of
+from memcore.layers.transformers.model_inputs import FINISHES, STARTS
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import table_of
-from memcore.layers.transformers.start import LayerInputs
-from memcore.layers.transformers.starts import FINISHES, STARTS
 from memcore.layers.transformers.tokens import merged, trained_rows
 from memcore.layers.transformers.vision import nearest
 from memcore.layers.transformers.vision.models import sees

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from memcore.layers.transformers.angles import half_table
+from memcore.layers.transformers.embeddings import LayerInputs, arange, embed
 from memcore.layers.transformers.hyper import collapsed_streams
 from memcore.layers.transformers.masks import mask_for
 from memcore.layers.transformers.norms import unweighted_norm
-from memcore.layers.transformers.start import LayerInputs, arange, embed
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.basics import clone, to
 from memcore.tensors.operations import add, add_scalar, linear, mul

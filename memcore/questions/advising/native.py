@@ -1,4 +1,4 @@
-"""Settings as the tool behind a config spells them, from the modules of engines that are named `words`."""
+"""Settings as the tool behind a config spells them, from the modules of engines that are named `spelling`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from memcore.messages import Message
 def _dialects() -> Mapping[str, Mapping[str, object]]:
     """Merge the words of trainers and servers: one tool may have different settings in both."""
     found: dict[str, dict[str, object]] = {}
-    for module in registry.engine_modules("words"):
-        for dialect, words in module.WORDS.items():
+    for module in registry.engine_modules("spelling"):
+        for dialect, words in module.SPELLING.items():
             found.setdefault(dialect, {}).update(words)
     return found
 
@@ -30,7 +30,8 @@ def dialect_of(engine: str, implementation: str | None) -> str:
 
 def native(dialect: str, changes: Mapping[str, object]) -> Iterator[str]:
     """Changed settings in a tool's own words; those without a word of their own are part of another's."""
-    words: Mapping[str, object] = DIALECTS[dialect] if dialect in DIALECTS else registry.own(dialect, "words", "WORDS")
+    known = dialect in DIALECTS
+    words: Mapping[str, object] = DIALECTS[dialect] if known else registry.own(dialect, "spelling", "SPELLING")
     for path, value in changes.items():
         found = words.get(path)
         if isinstance(found, str) and value is not None:

@@ -20,7 +20,10 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
-from memcore.servers.vllm.elsewhere import (
+from memcore.servers.vllm.graphs import Graphs, captured, graphs
+from memcore.servers.vllm.options import Options
+from memcore.servers.vllm.paging import Pages, Paging, page
+from memcore.servers.vllm.platforms import (
     UNSEEN,
     VIEWS,
     connected,
@@ -33,9 +36,6 @@ from memcore.servers.vllm.elsewhere import (
     sliding,
     unseen_tower,
 )
-from memcore.servers.vllm.graphs import Graphs, captured, graphs
-from memcore.servers.vllm.options import Options
-from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.servers.vllm.versions import NEWEST, Facts, facts, former, second_runner

@@ -14,7 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
-from memcore.formats.builders import CALLED, ON, built
+from memcore.formats.builders import FUNCTION, ON, built
 from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.readers import flat
 from memcore.formats.shell import OUTSIDE
@@ -76,9 +76,9 @@ def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if name.startswith("_") or not isinstance(model, dict):
             continue
         made = model.pop(ON, {})
-        hub = made.get("0") if isinstance(made, dict) and str(made.get(CALLED)).endswith(_HUB) else None
-        keys = {key: value for key, value in flat(config).items() if not key.endswith(CALLED)}
-        base = str(config.get(CALLED, ""))
+        hub = made.get("0") if isinstance(made, dict) and str(made.get(FUNCTION)).endswith(_HUB) else None
+        keys = {key: value for key, value in flat(config).items() if not key.endswith(FUNCTION)}
+        base = str(config.get(FUNCTION, ""))
         if "_peft" in base or isinstance(config.get("peft"), dict):
             keys.setdefault("peft.dim", 32)
         open_ones = next((row for start, row in _COMMON.items() if base.startswith(start)), {})

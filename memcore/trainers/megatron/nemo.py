@@ -20,7 +20,7 @@ from typing import Any
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.builders import CALLED, handed_over
+from memcore.formats.builders import FUNCTION, handed_over
 from memcore.formats.normalized import GPUS, MODEL, PER_NODE, Normalized
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
@@ -94,7 +94,7 @@ def _of_class() -> Mapping[str, str]:
 def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each recipe that a script runs, with the keys of a `run.Partial`."""
     for made in handed_over(code, _MAKERS):
-        module, _, maker = str(made.pop(CALLED)).rpartition(".")
+        module, _, maker = str(made.pop(FUNCTION)).rpartition(".")
         recipe = module.rpartition(".")[2]
         sections = {name: value for name, value in made.items() if isinstance(value, dict) or name in _SECTIONS}
         own = {name: value for name, value in made.items() if name not in sections}
@@ -153,14 +153,14 @@ def _with_sections(keys: dict[str, Any], sections: Mapping[str, Any]) -> dict[st
 
 
 def _changed(keys: dict[str, Any], above: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    made = section.get(CALLED)
+    made = section.get(FUNCTION)
     if made is not None:
         keys = {key: value for key, value in keys.items() if not key.startswith(f"{above}.")}
         keys |= _MODULE_DEFAULTS if above == "data" else {}
         kind = section.get("0") if str(made).rpartition(".")[2] in ("Config", "Partial") else made
         keys[f"{above}.()"] = str(kind).rpartition(".")[2].lstrip("$")
     for name, value in section.items():
-        if name == CALLED or (name.isdigit() and made is not None):
+        if name == FUNCTION or (name.isdigit() and made is not None):
             continue
         key = f"{above}.{name}"
         if isinstance(value, dict):
@@ -243,8 +243,8 @@ def _callbacks(keys: dict[str, Any], overlaps: Any) -> tuple[Any, list[str]]:
     listed = keys.pop("trainer.callbacks", None)
     for each in listed if isinstance(listed, list) else ():
         given = each if isinstance(each, Mapping) else {}
-        config = str(given.get(CALLED, "")).rpartition(".")[2] in ("Config", "Partial")
-        name = str(given.get("0") if config else given.get(CALLED)).rpartition(".")[2].lstrip("$")
+        config = str(given.get(FUNCTION, "")).rpartition(".")[2] in ("Config", "Partial")
+        name = str(given.get("0") if config else given.get(FUNCTION)).rpartition(".")[2].lstrip("$")
         if name == _DROPS:
             raise UnsupportedError("trainer.callbacks", "found {}; dropped tokens are not supported for NeMo yet", name)
         if name == _OVERLAPS:

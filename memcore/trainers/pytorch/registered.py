@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memcore.formats.builders import CALLED, built
+from memcore.formats.builders import FUNCTION, built
 from memcore.formats.readers import flat
 
 TELLS = "Trainer.Config("
@@ -28,14 +28,14 @@ def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each config of a registry by its function's name, with the keys of torchtitan's files."""
     model = _MODEL.search(code)
     for name, config in built(code).items():
-        if not name.startswith("_") and str(config.get(CALLED, "")).endswith(TELLS.rstrip("(")):
+        if not name.startswith("_") and str(config.get(FUNCTION, "")).endswith(TELLS.rstrip("(")):
             family = _NAMES.get(model[1], model[1].lower()) if model else name.split("_")[0]
             yield name, _keys(config, family)
 
 
 def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
     sections = {section: config[section] for section in _KEPT if isinstance(config.get(section), dict)}
-    keys = {name: value for name, value in flat(sections).items() if not name.endswith(CALLED)}
+    keys = {name: value for name, value in flat(sections).items() if not name.endswith(FUNCTION)}
     spec = config.get("model_spec")
     if isinstance(spec, dict):
         keys |= {"model.name": family, "model.flavor": spec.get("0", spec.get("flavor"))}
@@ -47,19 +47,19 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
         keys |= {"training.seq_len": length, "training.local_batch_size": max(1, tokens // length) if counted else None}
     checkpoints = config.get("activation_checkpoint")
     if isinstance(checkpoints, dict):
-        kind = str(checkpoints.get(CALLED, "")).partition(".")[0]
+        kind = str(checkpoints.get(FUNCTION, "")).partition(".")[0]
         keys |= {"activation_checkpoint.mode": checkpoints.get("mode", _CHECKPOINTS.get(kind, kind))}
     elif checkpoints is None and "activation_checkpoint" in config:
         keys["activation_checkpoint.mode"] = "none"
     loss = config.get("loss")
-    if isinstance(loss, dict) and str(loss.get(CALLED)).startswith("ChunkedLoss"):
+    if isinstance(loss, dict) and str(loss.get(FUNCTION)).startswith("ChunkedLoss"):
         keys[LOSS] = f"chunked:{loss.get('num_chunks', _CHUNKS)}"
     return {name: value for name, value in keys.items() if value is not None}
 
 
 def _converted(found: object) -> dict[str, Any]:
     """Layers that are replaced: float8's in the words of files, others by their names."""
-    names = [str(each.get(CALLED, "")).partition(".")[0] for each in found if isinstance(each, dict)] if isinstance(
+    names = [str(each.get(FUNCTION, "")).partition(".")[0] for each in found if isinstance(each, dict)] if isinstance(
         found, list
     ) else []  # fmt: skip
     strange = [name for name in names if name not in _CONVERTERS]

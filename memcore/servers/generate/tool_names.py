@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from memcore.config.engine import EngineSettings
 from memcore.serving.inference import Inference
 
-_GENERATE_CALLED: Mapping[str, str] = {
+_GENERATE_NAMES: Mapping[str, str] = {
     EngineSettings.expandable_segments: "PYTORCH_CUDA_ALLOC_CONF",
     "model": "from_pretrained()",
     EngineSettings.type: "generate()",
@@ -25,5 +25,5 @@ _GENERATE_CALLED: Mapping[str, str] = {
     Inference.use_cache: "use_cache",
     Inference.images_per_sequence: "pixel_values",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"transformers": _GENERATE_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"transformers": _GENERATE_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

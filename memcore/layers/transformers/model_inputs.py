@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.alibi import bloom_alibi, falcon_alibi, falcon_mask, mpt_alibi
 from memcore.layers.transformers.context import leaf, project
+from memcore.layers.transformers.embeddings import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.layers.transformers.gemma_embeddings import GEMMA_FINISHES, gemma3n, gemma4
 from memcore.layers.transformers.masks import attention_masks, unused_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
-from memcore.layers.transformers.start import LayerInputs, arange, embed, scaled_by_buffer
 from memcore.layers.transformers.streams import end_streams, start_streams
 from memcore.layers.transformers.vision.models import see
 from memcore.networks.parts import Attention

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 
-_LMDEPLOY_CALLED: Mapping[str, str] = {
+_LMDEPLOY_NAMES: Mapping[str, str] = {
     "model": "lmdeploy serve api_server",
     EngineSettings.type: "lmdeploy serve api_server",
     EngineSettings.version: "pip install lmdeploy==",
     Hardware.num_gpus: "--tp",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"lmdeploy": _LMDEPLOY_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"lmdeploy": _LMDEPLOY_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.megatron.called import MEGATRON_CALLED
+from memcore.trainers.megatron.tool_names import MEGATRON_NAMES
 
-_MEGATRON_DEEPSPEED_CALLED: Mapping[str, str] = {
-    **MEGATRON_CALLED,
+_MEGATRON_DEEPSPEED_NAMES: Mapping[str, str] = {
+    **MEGATRON_NAMES,
     DeepSpeedSettings.zero_init: "deepspeed.zero.Init",
     Training.sequence_length: "--seq-length",
     Training.gradient_clipping: "gradient_clipping",
@@ -23,5 +23,5 @@ _MEGATRON_DEEPSPEED_CALLED: Mapping[str, str] = {
     Parallelism.pipeline_parallel_size: "--pipeline-model-parallel-size",
     Training.activation_checkpointing.policy: "--recompute-granularity",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"megatron-deepspeed": _MEGATRON_DEEPSPEED_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"megatron-deepspeed": _MEGATRON_DEEPSPEED_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

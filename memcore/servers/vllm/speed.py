@@ -17,6 +17,6 @@ def _captured(job: ServingJob) -> bool:
     return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
 
 
-PACE = Pace(
+SPEED = Pace(
     share=0.85, stacked=0.85, layer=60e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True, covers=_captured
 )

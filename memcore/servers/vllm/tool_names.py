@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from memcore.config.engine import EngineSettings
 from memcore.serving.inference import Inference
 
-_VLLM_CALLED: Mapping[str, str] = {
+_VLLM_NAMES: Mapping[str, str] = {
     EngineSettings.expandable_segments: "PYTORCH_CUDA_ALLOC_CONF",
     "model": "--model",
     EngineSettings.type: "vllm serve",
@@ -21,5 +21,5 @@ _VLLM_CALLED: Mapping[str, str] = {
     Inference.images_per_sequence: "--limit-mm-per-prompt",
     Inference.sleep_level: "sleep(level=)",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"vllm": _VLLM_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"vllm": _VLLM_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

@@ -23,5 +23,5 @@ _LLAMA_CPP: Mapping[str, object] = {
     LlamaCppSettings.cache_type_v: "-ctv {}",
     LlamaCppSettings.n_ubatch: "-ub {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"llama.cpp": _LLAMA_CPP}
+SPELLING: Mapping[str, Mapping[str, object]] = {"llama.cpp": _LLAMA_CPP}
 """By dialect and path: a text with the value in it, or a text for each value."""

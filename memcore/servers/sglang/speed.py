@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from memcore.serving.pacing import Pace
 
-PACE = Pace(share=0.85, stacked=0.85, layer=75e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True)
+SPEED = Pace(share=0.85, stacked=0.85, layer=75e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True)

@@ -12,7 +12,7 @@ from memcore.config.hardware import Hardware
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.inference import Inference
 
-_LLAMA_CPP_CALLED: Mapping[str, str] = {
+_LLAMA_CPP_NAMES: Mapping[str, str] = {
     "model": "--model",
     EngineSettings.type: "llama-server",
     Inference.quantization: "llama-quantize",
@@ -20,5 +20,5 @@ _LLAMA_CPP_CALLED: Mapping[str, str] = {
     Hardware.num_gpus: "CUDA_VISIBLE_DEVICES",
     LlamaCppSettings.mla: "-mla",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"llama.cpp": _LLAMA_CPP_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"llama.cpp": _LLAMA_CPP_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.pytorch.words import TRAINER
+from memcore.trainers.pytorch.spelling import TRAINER
 
 _DEEPSPEED: Mapping[str, object] = {
     **TRAINER,
@@ -20,5 +20,5 @@ _DEEPSPEED: Mapping[str, object] = {
     Training.micro_batch_size: '"train_micro_batch_size_per_gpu": {}',
     Training.gradient_accumulation_steps: '"gradient_accumulation_steps": {}',
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"deepspeed": _DEEPSPEED}
+SPELLING: Mapping[str, Mapping[str, object]] = {"deepspeed": _DEEPSPEED}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -11,12 +11,12 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.servers.tgi.settings import TgiSettings
 
-_TGI_CALLED: Mapping[str, str] = {
+_TGI_NAMES: Mapping[str, str] = {
     "model": "--model-id",
     EngineSettings.type: "text-generation-launcher",
     EngineSettings.version: "text-generation-inference:",
     Hardware.num_gpus: "--num-shard",
     TgiSettings.cuda_graph_max_batch: "--cuda-graphs",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"tgi": _TGI_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"tgi": _TGI_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

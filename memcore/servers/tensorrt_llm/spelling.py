@@ -21,5 +21,5 @@ _TENSORRT: Mapping[str, object] = {
     TensorRtSettings.free_gpu_memory_fraction: "--kv_cache_free_gpu_memory_fraction {}",
     TensorRtSettings.max_num_tokens: "--max_num_tokens {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"tensorrt-llm": _TENSORRT}
+SPELLING: Mapping[str, Mapping[str, object]] = {"tensorrt-llm": _TENSORRT}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -19,4 +19,4 @@ def _alone(job: ServingJob) -> bool:
     return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False
 
 
-PACE = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone)
+SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone)

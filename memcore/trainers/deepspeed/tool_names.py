@@ -11,9 +11,9 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.pytorch.called import TORCH
+from memcore.trainers.pytorch.tool_names import TORCH
 
-_DEEPSPEED_CALLED: Mapping[str, str] = {
+_DEEPSPEED_NAMES: Mapping[str, str] = {
     **TORCH,
     Hardware.num_gpus: "deepspeed --num_nodes",
     Hardware.gpus_per_node: "deepspeed --num_gpus",
@@ -21,5 +21,5 @@ _DEEPSPEED_CALLED: Mapping[str, str] = {
     DeepSpeedSettings.zero_init: "deepspeed.zero.Init",
     Training.gradient_clipping: "gradient_clipping",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"deepspeed": _DEEPSPEED_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"deepspeed": _DEEPSPEED_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

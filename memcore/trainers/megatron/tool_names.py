@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.pytorch.called import ALLOCATOR, TORCHRUN
+from memcore.trainers.pytorch.tool_names import ALLOCATOR, TORCHRUN
 
-MEGATRON_CALLED: Mapping[str, str] = {
+MEGATRON_NAMES: Mapping[str, str] = {
     **ALLOCATOR,
     **TORCHRUN,
     "model": "--num-layers, --hidden-size",
@@ -24,5 +24,5 @@ MEGATRON_CALLED: Mapping[str, str] = {
     Training.implementation: "--transformer-impl",
     Training.loss: "--cross-entropy-loss-fusion",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"megatron": MEGATRON_CALLED, "megatron-fsdp": MEGATRON_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"megatron": MEGATRON_NAMES, "megatron-fsdp": MEGATRON_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

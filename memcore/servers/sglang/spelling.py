@@ -21,5 +21,5 @@ _SGLANG: Mapping[str, object] = {
     SglangSettings.mem_fraction_static: "--mem-fraction-static {}",
     SglangSettings.chunked_prefill_size: "--chunked-prefill-size {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"sglang": _SGLANG}
+SPELLING: Mapping[str, Mapping[str, object]] = {"sglang": _SGLANG}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -114,5 +114,5 @@ _TORCHTITAN: Mapping[str, object] = {
     Parallelism.data_parallel_shard_size: "--parallelism.data_parallel_shard_degree {}",
     Parallelism.loss_parallel: {True: "no --parallelism.disable_loss_parallel"},
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"torchtitan": _TORCHTITAN, "transformers": TRAINER}
+SPELLING: Mapping[str, Mapping[str, object]] = {"torchtitan": _TORCHTITAN, "transformers": TRAINER}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -12,7 +12,7 @@ from memcore.config.hardware import Hardware
 from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
 
-_SGLANG_CALLED: Mapping[str, str] = {
+_SGLANG_NAMES: Mapping[str, str] = {
     EngineSettings.expandable_segments: "PYTORCH_CUDA_ALLOC_CONF",
     "model": "--model-path",
     EngineSettings.type: "sglang.launch_server",
@@ -23,5 +23,5 @@ _SGLANG_CALLED: Mapping[str, str] = {
     Inference.num_speculative_tokens: "--speculative-num-draft-tokens",
     Hardware.num_gpus: "--tp-size",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"sglang": _SGLANG_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"sglang": _SGLANG_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

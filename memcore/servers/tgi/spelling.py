@@ -20,5 +20,5 @@ _TGI: Mapping[str, object] = {
     TgiSettings.max_batch_prefill_tokens: "--max-batch-prefill-tokens {}",
     TgiSettings.cuda_graph_max_batch: {0: "--cuda-graphs 0"},
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"tgi": _TGI}
+SPELLING: Mapping[str, Mapping[str, object]] = {"tgi": _TGI}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.pytorch.words import EVERYWHERE
+from memcore.trainers.pytorch.spelling import EVERYWHERE
 
 _MEGATRON: Mapping[str, object] = {
     **EVERYWHERE,
@@ -33,5 +33,5 @@ _MEGATRON: Mapping[str, object] = {
     Parallelism.expert_parallel_size: "--expert-model-parallel-size {}",
     Parallelism.expert_tensor_parallel_size: "--expert-tensor-parallel-size {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"megatron": _MEGATRON}
+SPELLING: Mapping[str, Mapping[str, object]] = {"megatron": _MEGATRON}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -12,7 +12,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.nanotron.settings import NanotronSettings
-from memcore.trainers.pytorch.words import EVERYWHERE
+from memcore.trainers.pytorch.spelling import EVERYWHERE
 
 _NANOTRON: Mapping[str, object] = {
     **EVERYWHERE,
@@ -29,5 +29,5 @@ _NANOTRON: Mapping[str, object] = {
     Parallelism.tensor_parallel_size: "parallelism.tp: {}",
     Parallelism.pipeline_parallel_size: "parallelism.pp: {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"nanotron": _NANOTRON}
+SPELLING: Mapping[str, Mapping[str, object]] = {"nanotron": _NANOTRON}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
-from memcore.trainers.pytorch.called import ALLOCATOR, TORCHRUN
+from memcore.trainers.pytorch.tool_names import ALLOCATOR, TORCHRUN
 
-_NANOTRON_CALLED: Mapping[str, str] = {
+_NANOTRON_NAMES: Mapping[str, str] = {
     **ALLOCATOR,
     **TORCHRUN,
     "model": "model.model_config",
@@ -19,5 +19,5 @@ _NANOTRON_CALLED: Mapping[str, str] = {
     Training.precision: "model.dtype",
     Training.gradient_clipping: "optimizer.clip_grad",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"nanotron": _NANOTRON_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"nanotron": _NANOTRON_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

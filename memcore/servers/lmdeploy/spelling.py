@@ -20,5 +20,5 @@ _LMDEPLOY: Mapping[str, object] = {
     LmdeploySettings.cache_max_entry_count: "--cache-max-entry-count {}",
     LmdeploySettings.max_prefill_token_num: "--max-prefill-token-num {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"lmdeploy": _LMDEPLOY}
+SPELLING: Mapping[str, Mapping[str, object]] = {"lmdeploy": _LMDEPLOY}
 """By dialect and path: a text with the value in it, or a text for each value."""

@@ -15,5 +15,5 @@ _GENERATE: Mapping[str, object] = {
         "int8": "BitsAndBytesConfig(load_in_8bit=True)",
     },
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"transformers": _GENERATE}
+SPELLING: Mapping[str, Mapping[str, object]] = {"transformers": _GENERATE}
 """By dialect and path: a text with the value in it, or a text for each value."""

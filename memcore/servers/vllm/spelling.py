@@ -22,5 +22,5 @@ _VLLM: Mapping[str, object] = {
     VllmSettings.gpu_memory_utilization: "--gpu-memory-utilization {}",
     VllmSettings.max_num_batched_tokens: "--max-num-batched-tokens {}",
 }
-WORDS: Mapping[str, Mapping[str, object]] = {"vllm": _VLLM}
+SPELLING: Mapping[str, Mapping[str, object]] = {"vllm": _VLLM}
 """By dialect and path: a text with the value in it, or a text for each value."""

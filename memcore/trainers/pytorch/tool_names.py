@@ -78,7 +78,7 @@ TORCH: Mapping[str, str] = {
     Parallelism.context_parallel_size: "context_parallel",
     Parallelism.data_parallel_size: "init_device_mesh",
 }
-_DDP_CALLED: Mapping[str, str] = {
+_DDP_NAMES: Mapping[str, str] = {
     **TORCH,
     EngineSettings.type: "DistributedDataParallel",
     TorchSettings.no_sync: "no_sync()",
@@ -86,7 +86,7 @@ _DDP_CALLED: Mapping[str, str] = {
     TorchSettings.bucket_cap_mb: "DistributedDataParallel(bucket_cap_mb=)",
     TorchSettings.static_graph: "DistributedDataParallel(static_graph=)",
 }
-_FSDP_CALLED: Mapping[str, str] = {
+_FSDP_NAMES: Mapping[str, str] = {
     **TORCH,
     EngineSettings.type: "fully_shard",
     EngineSettings.version: "fsdp_config.version",
@@ -100,5 +100,5 @@ _FSDP_CALLED: Mapping[str, str] = {
     TorchSettings.no_sync: "set_requires_gradient_sync",
     Parallelism.data_parallel_shard_size: "init_device_mesh",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"none": TORCH, "ddp": _DDP_CALLED, "fsdp": _FSDP_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"none": TORCH, "ddp": _DDP_NAMES, "fsdp": _FSDP_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

@@ -11,7 +11,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.serving.inference import Inference
 
-_TENSORRT_CALLED: Mapping[str, str] = {
+_TENSORRT_NAMES: Mapping[str, str] = {
     "model": "trtllm-serve",
     EngineSettings.type: "trtllm-serve",
     EngineSettings.version: "pip install tensorrt-llm==",
@@ -19,5 +19,5 @@ _TENSORRT_CALLED: Mapping[str, str] = {
     Inference.block_size: "kv_cache_config.tokens_per_block",
     Hardware.gpus_per_node: "--gpus_per_node",
 }
-CALLED: Mapping[str, Mapping[str, str]] = {"tensorrt-llm": _TENSORRT_CALLED}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"tensorrt-llm": _TENSORRT_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""
