@@ -1,6 +1,6 @@
 """What people who run an engine write to set a setting: a key of its tool's, else the argument or call of its API.
 
-The latter are in the modules of engines that are named `called`.
+The latter are in the modules of engines that are named `tool_names`.
 """
 
 from __future__ import annotations
