@@ -60,7 +60,7 @@ SILENT = (
     ),  # the command line's
     *("config/json_schema", "questions/quick", "tensors", "symbols"),
     *(
-        "trainers/pytorch/called",
+        "trainers/pytorch/tool_names",
         "formats/containers",
         "faces/page/exchanging",
         "faces/page/presets",

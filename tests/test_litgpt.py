@@ -100,7 +100,7 @@ def test_adapters_of_a_fused_matrix_share_the_first_one():
 
 def test_what_litgpt_cannot_express():
     """Its targets have names of their own, and its layers are attention and a dense feed-forward layer."""
-    with pytest.raises(ConfigError, match="LitGPT's are q_proj"):
+    with pytest.raises(ConfigError, match="LitGPT supports q_proj"):
         found(LLAMA, 128, 1, adapter={**LORA, "target_modules": "query_key_value"})
     with pytest.raises(UnsupportedError, match="LitGPT's layers need"):
         found("mistralai/Mixtral-8x7B-v0.1", 128, 1)

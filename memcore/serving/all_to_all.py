@@ -91,7 +91,7 @@ def one_sided_bytes(tokens: int, hidden: int, chosen: int, ranks: int, *, sent: 
     """Return `moe_a2a_get_workspace_size_per_rank`; `sent`: bytes of a token's hidden states on the way to experts.
 
     >>> one_sided_bytes(8192, 7168, 8, 8, sent=7168 // 2 + 7168 // 16) // 2**20
-    1176
+    1152
     """
     there, back = sent + chosen * _ID_AND_WEIGHT, 2 * hidden
     return sum(-(-ranks * tokens * each // _ALIGNED) * _ALIGNED for each in (there, back))

@@ -29,7 +29,8 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]])
 
 
 _NUMBER = ' class="num"'
-_NUMERIC = re.compile(r"(?:<[^>]*>)*(?:[-+−]?[\d.,]+(?: / [\d,]+)?(?: ?(?:[GMK]iB|B|%|s|GPUs?))?|-|)(?:<[^>]*>)*")
+_NUMERIC = re.compile(r"(?:[-+−]?[\d.,]+(?: / [\d,]+)?(?: ?(?:[GMK]iB|B|%|s|GPUs?))?|-|)")
+_TAG = re.compile("<[^<>]*>")
 
 
 def numeric(rows: Sequence[Sequence[str]]) -> set[int]:
@@ -42,7 +43,7 @@ def numeric(rows: Sequence[Sequence[str]]) -> set[int]:
     return {
         number
         for number, column in enumerate(columns)
-        if number and any(column) and all(map(_NUMERIC.fullmatch, column))
+        if number and any(column) and all(_NUMERIC.fullmatch(_TAG.sub("", cell)) for cell in column)
     }
 
 

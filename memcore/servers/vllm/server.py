@@ -20,7 +20,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.servers.vllm.compressed import compressed
-from memcore.servers.vllm.graphs import Graphs, captured, graphs
+from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.platforms import (
@@ -58,7 +58,6 @@ _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
 (vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
 _TOWER = "hidden states of the tower"
-_FIRST_START = "first start: embedding table for kernel autotuning"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
 
 
@@ -277,9 +276,9 @@ def _uncertain(
     job: ServingJob, chosen: Options, stage: Stage, profiled: Sequence[Entry], within: Sequence[Entry], beyond: int
 ) -> tuple[int, int]:
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
-    lower, higher = uncertainty((entry for entry in within if entry.title != _FIRST_START), job.basics.capacity)
+    lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
     # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
-    higher += sum(entry.high for entry in within if entry.title == _FIRST_START)
+    higher += sum(entry.high for entry in within if entry.title == FIRST_START)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
@@ -474,35 +473,7 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     if images:
         moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor))
     found = max(moments, key=_bytes)
-    return [*found, *_first_start(job, chosen, stage, _bytes(found))]
-
-
-def _first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> list[Entry]:
-    """What the widest moment has more where no compiled graphs are cached.
-
-    Inductor times its kernels on inputs that it makes, as large as the real ones: for the first one, which looks tokens
-    up, a table of embeddings. Models with a tower look them up before the graph. Qwen3-8B has 6,896 tokens less in
-    first starts of 0.24 on an RTX 4090 and an RTX 5090; dense models in 4 bits on an A10G, 3090 and 4090 as much.
-    """
-    basics = job.basics
-    towers = basics.model.parameters_by_kind.get("tower") and (chosen.images or not chosen.facts.skips_towers)
-    if chosen.eager or towers or not stage.embeds or not chosen.facts.times_kernels:
-        return []
-    table = basics.sizes["V"] * basics.sizes["h"] * BYTES[basics.dtype] // basics.layout.tensor
-    more = max(0, table + device_of(basics.accelerator).cache - usual)
-    bounds = Range(0, 0, more)
-    text = "an embedding table, as far as it exceeds the profiled peak"
-    source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
-    return [
-        observed(
-            _FIRST_START,
-            "activations",
-            bounds,
-            source,
-            text,
-            "not needed if vLLM's compile cache already has the graph",
-        )
-    ]
+    return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
 
 def _bytes(entries: list[Entry]) -> int:
@@ -686,7 +657,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
-    less = max((entry.high for rank in found for entry in rank.entries if entry.title == _FIRST_START), default=0)
+    less = max((entry.high for rank in found for entry in rank.entries if entry.title == FIRST_START), default=0)
     if less:
         said = "a first start, without compiled graphs in vLLM's cache, leaves up to {} less for the cache"
         notes.append(Message(said, format_bytes(less)))
