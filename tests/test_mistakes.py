@@ -33,9 +33,9 @@ def files(tmp_path, monkeypatch):
 
 MISTAKES = {
     "estimate --modle llama-3.1-8b": "unrecognized arguments: --modle (did you mean '--model'?)",
-    "estimate llama-3.1-8b --server vllm": "unrecognized arguments: --server vllm (did you mean '--engine'?)",
-    "estimate llama-3.1-8b --gpu h100": "unrecognized arguments: --gpu h100 (did you mean '--accelerator'?)",
-    "estimate llama-3.1-8b --acc h100": "unrecognized arguments: --acc h100",
+    "estimate llama-3.1-8b --server vllm": "(did you mean '--engine'?)",
+    "estimate llama-3.1-8b --gpu h100": "(did you mean '--accelerator'?)",
+    "estimate llama-3.1-8b --acc h100": "unrecognized arguments: --acc",
     "estimate": "model: is required",
     "estimate null.json": "null.json: expected a JSON object",
     "estimate empty.json": "empty.json: is not JSON",

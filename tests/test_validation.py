@@ -268,7 +268,8 @@ def test_the_suite_is_estimated():
     refused = {each.id: each.reason for each in report.results if each.reason is not None}
     for name, reason in refused.items():
         assert reason.partition(":")[0] in PENDING, (name, reason)
-        assert name in ("compile-gpt2", "compile-full-gpt2")
+        assert name.partition("-")[0] == "compile"
+        assert name.endswith(("gpt2", "gemma-3-1b", "olmo2-1b", "phi-3-6"))
     assert len(SUITE) - len(refused) >= 170
     assert accuracy(cases[:1]).results[0].predicted
 

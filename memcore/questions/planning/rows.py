@@ -76,5 +76,5 @@ _COMMON: tuple[Method, ...] = (
 )
 """Of every trainer."""
 _OWN = (each for module in registry.engine_modules("knobs") for each in getattr(module, "METHODS", ()))
-METHODS: tuple[Method, ...] = tuple(sorted((*_OWN, *_COMMON), key=lambda each: tuple(TIERS).index(each.tier)))
-"""In the order of what they give up."""
+METHODS: tuple[Method, ...] = tuple(sorted((*_COMMON, *_OWN), key=lambda each: tuple(TIERS).index(each.tier)))
+"""In the order of what they give up, and of what an expert tries first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import log
 
 from memcore import registry
 from memcore.config.defaults import value_of
@@ -16,6 +17,7 @@ from memcore.hardware import BY_ID
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message
 from memcore.questions.advising.changes import CHANGES, applicable
+from memcore.questions.costs import USUAL_SPREAD
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
@@ -40,12 +42,24 @@ class Candidate:
     """Of a step of the whole job."""
     safe: bool
     asked: Asked
+    method: int = 0
+    """Its place in `METHODS`."""
 
-    @property
-    def rank(self) -> tuple[object, ...]:
-        """Best first: what is safe, gives up least, is fastest; ties go to the simpler division."""
+    def rank(self, fastest: float) -> tuple[object, ...]:
+        """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
+
+        Methods whose steps take about as long as the fastest of the tier, so that the cost model cannot tell them
+        apart, stand in an expert's order.
+        """
         order = round(self.seconds, 6) if self.safe else self.found.device.high
-        return not self.safe, _ORDER.index(self.tier), order, self.division.dimensions
+        pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
+        return not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
+
+
+def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
+    """Best first."""
+    fastest = {tier: min(each.seconds for each in found if each.tier == tier) for tier in {each.tier for each in found}}
+    return sorted(found, key=lambda each: each.rank(fastest[each.tier]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ class Trainings:
                 if tier == "transfer" and any(each.tier == "same" and each.safe for each in found):
                     continue
                 yield from gathered(found, self._of_tier(tier))
-                yield sorted(found, key=lambda each: each.rank)
+                yield _ranked(found)
         except SpentError:
             pass
         most = _LAST if found else 3 * _LAST
@@ -106,7 +120,7 @@ class Trainings:
         for method in methods:
             if not found:
                 yield from at_last(self.bench, found, self._more_of_larger(method), most)
-        yield sorted(found, key=lambda each: each.rank)
+        yield _ranked(found)
 
     def _of_tier(self, tier: str) -> Iterator[Candidate | None]:
         """Several divisions where the result is the same; of other methods what the first way gives that is safe."""
@@ -224,7 +238,8 @@ class Trainings:
         """A config with the rows that it is made of."""
         rows = (*(each for each in knobs if each.to), *frame.knobs)
         seconds, safe = self.bench.cost(found).seconds, self.bench.safe(found)
-        return Candidate(frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked)
+        place = METHODS.index(frame.method)
+        return Candidate(frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked, place)
 
     def _more_hardware(self, method: str) -> Iterator[Candidate | None]:
         """The least GPUs of the same kind on which the job fits with a method."""

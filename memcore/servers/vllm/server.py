@@ -38,7 +38,7 @@ from memcore.servers.vllm.platforms import (
 )
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.startup import Start, fails, refusals
-from memcore.servers.vllm.versions import NEWEST, Facts, facts, former, second_runner
+from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
@@ -79,10 +79,12 @@ def options(read: Defaults, basics: Basics) -> Options:
     version = read.take(EngineSettings.version, NEWEST, "the newest release that memcore knows")
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
-    falls_back = found.falls_back and (loras or basics.layout.pipeline > 1)
-    if falls_back or (found.falls_back_for_states and _recurrent(basics)):
+    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
+        found.falls_back_for_states and _recurrent(basics)
+    ):
         found = former(found)
     tokens, sequences = _batches(read, basics, found)
+    block = 64 if "lk" in basics.model.sizes else 16
     images = read.given(Inference.images_per_sequence) != 0
     item = _largest_item(basics) if images and found.whole_items else 0
     if found.steps_for_items:
@@ -91,7 +93,6 @@ def options(read: Defaults, basics: Basics) -> Options:
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     if found.shortest_steps:
         tokens = min(tokens, chosen * basics.max_model_len)
-    latent = "lk" in basics.model.sizes
     chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     kept = read.given(VllmSettings.kv_offloading_size) or 0
     connector = read.given(VllmSettings.kv_connector) or ("offloading" if kept else None)
@@ -104,17 +105,12 @@ def options(read: Defaults, basics: Basics) -> Options:
     speculation = basics.speculation
     return Options(
         facts=found,
-        runner=second_runner(
-            version,
-            basics.model.network.family,
-            plain=not _recurrent(basics) and not basics.model.has_experts,
-            method=speculation.method if speculation else None,
-        ),
+        runner=_runner(version, basics),
         utilization=utilization,
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
-        block_size=_either(read, Inference.block_size, ServerSettings.block_size, 64 if latent else 16),
+        block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled,
         images=images,
@@ -130,6 +126,13 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (speculation.tokens if speculation else 0),
     )
+
+
+def _runner(version: object, basics: Basics) -> Runner | None:
+    """The second runner, where a release takes it."""
+    plain = not _recurrent(basics) and not basics.model.has_experts
+    method = basics.speculation.method if basics.speculation else None
+    return second_runner(version, basics.model.network.family, plain=plain, method=method)
 
 
 def _largest_item(basics: Basics) -> int:
