@@ -85,6 +85,16 @@ def truth(name: str) -> Any:
     return json.loads((TRUTH / f"{name}.json").read_text(encoding="utf-8"))
 
 
+def timed(card: str) -> list[dict[str, Any]]:
+    """Steps that were timed on a GPU, of the validation suite and of the loops in `h100.json`, as cases."""
+    measured = TRUTH.parent.parent / "validation" / "measured"
+    seconds = json.loads((measured / f"{card}-speed.json").read_text(encoding="utf-8"))["seconds_per_step"]
+    runs = (*json.loads((measured / f"{card}.json").read_text(encoding="utf-8")), *truth("h100"))
+    cases = {each["id"]: each for each in runs}
+    quantity = "step_seconds"
+    return [{**cases[name], "measured": {"quantity": quantity, "value": value}} for name, value in seconds.items()]
+
+
 @pytest.fixture(scope="session")
 def dist() -> Path:
     """The built site; built now if it is missing."""

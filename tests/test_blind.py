@@ -3,7 +3,7 @@
 from statistics import fmean, median
 
 import pytest
-from conftest import truth
+from conftest import timed, truth
 
 from memcore.questions.accuracy import NOT_BYTES, accuracy
 
@@ -47,7 +47,7 @@ def test_step_times(stated):
 
 def test_step_times_on_one_gpu():
     """Of 125 jobs on an H100; those of the first predictions were 19 % off in the median, 44 % in their range."""
-    results = [each for each in accuracy(truth("h100_speed")).results if each.error is not None]
+    results = [each for each in accuracy(timed("nvidia-h100-80gb-hbm3")).results if each.error is not None]
     assert len(results) == 125
     assert median(abs(each.error) for each in results) < 0.09
     assert 0.85 <= fmean(bool(each.inside) for each in results) <= 0.95

@@ -1,12 +1,11 @@
 """Step times against published runs, by kind: the error that is written down, and what is inside the range."""
 
-import json
 from collections import defaultdict
-from pathlib import Path
+from contextlib import suppress
 from statistics import fmean
 
 import pytest
-from conftest import truth
+from conftest import timed, truth
 
 from memcore import ConfigError, UnsupportedError, estimate
 from memcore.hardware import ACCELERATORS, FLASH_SHARES
@@ -14,7 +13,6 @@ from memcore.questions.accuracy import SPEEDS
 from memcore.questions.costs import cost_of, roofline_for, seconds_of
 
 pytestmark = pytest.mark.machine
-ROOT = Path(__file__).parent.parent
 CASES = [
     each for name in ("speed", "fresh") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
 ]  # fmt: skip
@@ -126,18 +124,12 @@ CARDS = {"h100-sxm-80gb": "nvidia-h100-80gb-hbm3", "h200-sxm-141gb": "nvidia-h20
 @pytest.fixture(scope="module")
 def own():
     """Expected over measured seconds of the suite's steps on one GPU, and whether they are inside the range."""
-    suite = {each["id"]: each["config"] for each in json.loads((ROOT / "validation" / "suite.json").read_text("utf-8"))}
     found = defaultdict(dict)
     for card, name in CARDS.items():
-        timed = json.loads((ROOT / "validation" / "measured" / f"{name}-speed.json").read_text(encoding="utf-8"))
-        for config, seconds in timed["seconds_per_step"].items():
-            try:
-                job = estimate({**suite[config], "hardware": {"accelerator": card, "num_gpus": 1}}).job
-            except (KeyError, UnsupportedError):
-                continue
-            price = cost_of(job, roofline_for(job.config))
-            low, expected, high = seconds_of(price)
-            found[card][config] = expected / seconds, low <= seconds <= high
+        for case in timed(name):
+            with suppress(UnsupportedError):
+                if not case["id"].startswith("h100-"):
+                    found[card][case["id"]] = ratio_of(case)
     return found
 
 

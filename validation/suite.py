@@ -2,7 +2,7 @@
 
     python -m validation.suite [--minutes 25] [--only TERM...] [--device cpu] [--configs FILE] [--out FOLDER]
 
-Resumable: configs that the file has already are left out; delete the file to begin anew. The device's fixed overheads
+Resumable: configs already in the file are skipped; delete the file to start over. The device's fixed overheads
 come first, in measured/<device>-overheads.json; seconds per step are in measured/<device>-speed.json.
 """
 

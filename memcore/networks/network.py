@@ -156,7 +156,7 @@ CROSSING = "crossing"
 SEEING = ("tower", "projector")
 """Kinds of parameters that only images and sounds reach."""
 LANGUAGE_MODEL = "language-model"
-"""Everything but these, where `training.trainable` names what learns."""
+"""A value of `training.trainable`: everything but these."""
 _FEW = 16
 """Layers that are compared with each other; of more the hashes are."""
 

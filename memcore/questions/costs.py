@@ -175,7 +175,7 @@ USUAL_SPREAD = (1.15, 1.15)
 EAGER_SPREAD = (1.1, 1.7)
 """The same of one GPU whose kernels nothing fuses: they are as many and as slow as a library makes them. Read off 63 of
 125 step times on an H100, so that nine in ten of theirs lie within; of the other 62 as many do
-(tests/truth/h100_speed.json)."""
+(validation/measured/)."""
 UPDATED = 38.0
 """`Plan.updated` of Adam in mixed precision."""
 

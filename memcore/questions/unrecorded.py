@@ -42,14 +42,14 @@ _NORM = (36 + 80) / _PASSES
 averaged, multiplied, cast back and weighed (models/llama/modeling_llama.py, LlamaRMSNorm)."""
 
 
-FUSED_BYTES, _EAGER_BYTES, _COMPOSED_BYTES = 20, 84, 114
+_FUSED_BYTES, _EAGER_BYTES, _COMPOSED_BYTES = 20, 84, 114
 """Bytes for each element of the residual stream that a layer's kernels move in a forward pass. Fused: two norms and two
 sums, ten elements in 16 bits. Eager: two norms that cast to fp32, compute and cast back (40), two sums (12), queries,
 keys, values and the attention's output made contiguous (16), and an activation function of four times the width (16):
 transformers, models/gpt2/modeling_gpt2.py; PyTorch, autocast_mode.cpp, fp32 list. Composed of several kernels, as norms
 by the root mean square and rotations are, forward and backward passes move three times 114: norms 72 and 160, sums 24,
 rotations 50, a gated activation 35 and 56, copies 8, less what `_elementwise` counts (models/llama/modeling_llama.py).
-A trainer whose kernels are fused says so in its room: `HIDDEN_BYTES`, or for some jobs `fuses`."""
+A trainer whose kernels are fused says so in its room: `fuses`."""
 
 
 def _eager(model: Model) -> int:
@@ -68,7 +68,7 @@ def layers(job: Job, sequence: int) -> float:
     """Bytes that a sequence's layers move beyond those of fused kernels, where nothing fuses them."""
     model = job.model
     each, elements = _eager(model), sequence * model.sizes["h"] * model.num_layers
-    total = (each - FUSED_BYTES) * elements + latent(model, sequence) + norms(model, sequence)
+    total = (each - _FUSED_BYTES) * elements + latent(model, sequence) + norms(model, sequence)
     if job.recipe.precision.autocast and job.recipe.precision.parameter == "fp32":
         total += _AUTOCAST * each * elements + _CAST_WEIGHTS * model.parameters / 3 / job.sizes["b"]
     return total

@@ -172,11 +172,8 @@ def work_for(job: Job, sequence: int) -> Work:
 
 def composes(job: Job) -> bool:
     """Return whether what a layer does between its products takes several kernels, which nothing fuses."""
-    module = registry.engine_module(job.engine.name, "costs")
-    fused = getattr(module, "fuses", None)
-    if job.recipe.compiled or job.recipe.liger >= _LIGER or (fused is not None and fused(job)):
-        return False
-    return bool(getattr(module, "HIDDEN_BYTES", None) != unrecorded.FUSED_BYTES)
+    fused = getattr(registry.engine_module(job.engine.name, "costs"), "fuses", None)
+    return not (job.recipe.compiled or job.recipe.liger >= _LIGER or (fused is not None and fused(job)))
 
 
 def in_fp32(job: Job) -> bool:

@@ -30,7 +30,7 @@ class Freezes:
     unless: tuple[str, ...] = ()
     """Keys of parts that are frozen where nothing is said."""
     trains: bool = False
-    """The keys say what learns, and not what is frozen."""
+    """The keys name the trainable parts, not the frozen ones."""
     within: str = ""
     """Names that a projector has to have within, to be frozen together with the tower."""
     source: str

@@ -40,8 +40,11 @@ reduces."""
 _BUCKET = 40e6
 """Elements of a bucket of gradients where they are reduced during the backward pass; otherwise there is one for all
 (core/distributed/distributed_data_parallel.py: max(40,000,000, 1,000,000 for each rank))."""
-HIDDEN_BYTES = 20
-"""Bytes for each element of the residual stream that a layer's fused kernels move (Megatron-LM, fusions/)."""
+
+
+def fuses(job: Job) -> bool:
+    """Whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
+    return True
 
 
 def dispatch(job: Job) -> Dispatch:

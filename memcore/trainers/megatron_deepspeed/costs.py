@@ -13,5 +13,8 @@ TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""
-HIDDEN_BYTES = 20
-"""Bytes for each element of the residual stream that a layer's fused kernels move (Megatron-LM, fusions/)."""
+
+
+def fuses(job: Job) -> bool:
+    """Whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
+    return True
