@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, Ffn, LatentAttention, Mixer
 from memcore.serving.devices import direct, switched
@@ -50,8 +51,6 @@ _REDUCED = 2
 """Sums over ranks: after attention and after the feed-forward layer."""
 _ROUTING = 9
 """The router, its choice, counting and sorting tokens by expert (3), two products, the activation, the sum."""
-_SEGMENT, _SMALL, _ROUNDING = 20 * MiB, MiB, 2 * MiB
-"""What PyTorch's allocator asks the driver for: 20 MiB for tensors of 1 to 10, 2 for smaller ones together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +137,12 @@ def segments(tensors: Iterable[int]) -> int:
     """
     found, small, room = 0, 0, 0
     for size in tensors:
-        if size < _SMALL:
+        if size < SMALL:
             small += size
-        elif size >= _SEGMENT // 2:
-            found += -(-size // _ROUNDING) * _ROUNDING
+        elif size >= LARGE_SEGMENT // 2:
+            found += -(-size // ROUNDING) * ROUNDING
         else:
             if size > room:
-                found, room = found + _SEGMENT, _SEGMENT
+                found, room = found + LARGE_SEGMENT, LARGE_SEGMENT
             room -= size
-    return found + -(-small // _ROUNDING) * _ROUNDING
+    return found + -(-small // ROUNDING) * ROUNDING
