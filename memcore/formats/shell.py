@@ -35,6 +35,8 @@ _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
+_LONGEST = 220
+"""Characters of what `_NAME` can match, so that a longer word is not tried at every bracket behind it."""
 _PLAIN = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"<([A-Za-z][\w./:-]{0,80})>")
 """What a manual writes for a value that its reader has to give, which is as good as a variable from outside."""
@@ -281,7 +283,7 @@ class _Script:
     def _bracket(self, sign: str) -> None:
         """An array opens or closes; else it groups commands, or ends a pattern of `case`, which says nothing."""
         last = self.command[-1] if self.command else ""
-        if sign == "(" and last.endswith("=") and _NAME.fullmatch(last):
+        if sign == "(" and last.endswith("=") and len(last) < _LONGEST and _NAME.fullmatch(last):
             self.command.pop()
             self._finish()
             self.arrays += 1
