@@ -105,7 +105,7 @@ def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Me
 def _check_class(config: Mapping[str, object]) -> None:
     """Refuse classes of another network than their type's: drafts of a model, and code of a checkpoint's own."""
     name, model_type, code = _class_name(config), config.get("model_type"), config.get("auto_map")
-    if not isinstance(model_type, str) or model_type not in FAMILIES.keys() | known_types():
+    if not isinstance(model_type, str) or not (model_type in FAMILIES or model_type in known_types()):
         return
     if _DRAFT.search(name):
         raise ConfigError.at(

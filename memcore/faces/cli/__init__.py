@@ -5,6 +5,7 @@ A command's module is imported when the command is given: `memcore --version` co
 
 from __future__ import annotations
 
+import gc
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +69,9 @@ tensors. To begin with:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        # Nearly all that a command makes stays until it ends: looking for circles in it took a tenth of the time.
+        gc.set_threshold(50_000)
     if isinstance(sys.stdout, TextIOWrapper):
         # An encoding without `×` or `·` prints `?` for them, and the answer all the same.
         sys.stdout.reconfigure(errors="replace")
