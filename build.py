@@ -363,8 +363,9 @@ def test(arguments: Sequence[str]) -> int:
         print("checking: mypy", flush=True)
         if types.wait():
             raise subprocess.CalledProcessError(types.returncode, types.args)
-    # A worker to each core, which takes whole files: what a file's tests share is made once.
-    workers = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    # Workers take whole files: what a file's tests share is made once. Two to each core, since tests of the page wait for
+    # the browser for most of their time.
+    workers = ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadfile", "--no-loadscope-reorder"]
     return subprocess.run(
         [PYTHON, "-m", "pytest", *workers, *arguments], cwd=ROOT, env={**os.environ, **BYTECODE}, check=False
     ).returncode

@@ -125,6 +125,7 @@ MEANINGS: Mapping[str, str] = {
     "end_bytes": "bytes when it ends",
     "breakdown": "bytes by category",
     "host_bytes": "bytes of host memory per GPU",
+    "node_host_bytes": "bytes of each node's RAM that hold what a plan offloads",
     "host_phases": "host memory by phase",
     "name": "name",
     "node_bytes": "bytes on the whole node",

@@ -217,6 +217,20 @@ def test_faces(capsys):
     assert found.plans[0].title in plans_text(found)
 
 
+def test_what_is_offloaded_needs_a_host(capsys):
+    """A plan that offloads says how much RAM a node needs, which is what `estimate` says of its config; others do not."""
+    job = ["--model", "llama-3.1-8b", "--seq", "2048", "--accelerator", "rtx-4090", "--gpus", "1"]
+    assert main(["plan", *job, "--json", "--quality", "same"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    on_host = {each["title"]: each["node_host_bytes"] for each in plans}
+    assert {title.endswith("on the host") for title, held in on_host.items() if held} == {True}
+    for each in plans:
+        kept = sum(part.bytes for part in estimate(each["config"]).rank.host)
+        assert each["node_host_bytes"] == kept
+    assert main(["plan", *job, "--quality", "same"]) == 0
+    assert capsys.readouterr().out.count(" of each node's RAM.") == sum(map(bool, on_host.values())) > 0
+
+
 def test_days_and_money_by_hand(capsys):
     """Tokens over tokens of a step are steps; the range is the step's, and money is GPU-hours times the price."""
     job = ["--model", "llama-3.1-8b", "--seq", "4096", "--accelerator", "h100-sxm-80gb", "--gpus", "8"]

@@ -96,6 +96,8 @@ def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterato
     if not each.safe:
         yield "  Tight: the expected value fits, the high end of the range does not."
     yield _memory(each)
+    if each.host:
+        yield f"  Host: what is offloaded takes {format_bytes(each.host)} of each node's RAM."
     yield f"  Quality: {each.quality}."
     yield from _speed(each, tokens, price)
     yield from _changes(each.changes) if each.changes else ["  Nothing changes."]
@@ -159,6 +161,7 @@ def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, A
         "safe": each.safe,
         "device_bytes": {"low": device.low, "expected": device.expected, "high": device.high},
         "headroom_bytes": each.headroom,
+        "node_host_bytes": each.host,
         "step_seconds": _range(each.seconds),
         "step_tokens": each.tokens,
         "tokens_per_second": None if each.speed is None else span_data(each.speed.tokens),

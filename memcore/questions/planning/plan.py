@@ -13,6 +13,7 @@ from memcore.config.knobs import TIERS, Knob
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
+from memcore.memory.host_phases import processes
 from memcore.messages import Message, joined
 from memcore.questions.costs import Range, roofline_for, seconds_of
 from memcore.questions.describe import when
@@ -115,6 +116,13 @@ class Proposal:
     def headroom(self) -> int:
         """Return the free bytes of each GPU."""
         return (self.found.capacity or 0) - self.found.device.expected
+
+    @property
+    def host(self) -> int:
+        """Return the bytes of a node's own memory that hold what a training plan offloads."""
+        if isinstance(self.found, ServingEstimate):
+            return 0
+        return sum(each.bytes for each in self.found.rank.host) * processes(self.found.job)
 
     @property
     def quality(self) -> str:
