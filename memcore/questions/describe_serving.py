@@ -144,8 +144,13 @@ def _speeds(speed: ServingSpeed) -> Iterator[Answered]:
 
 
 def tokens_in_words(speed: ServingSpeed) -> str:
-    """Return a user's tokens per second, and those of all: `41 (from 30 to 55); 330 for all 8 users`."""
+    """Return a user's tokens per second, and those of all: `41 (30 to 55); 330 for all 8 users`."""
     return _in_words(speed.tokens, speed.users)
+
+
+def pace_in_words(speed: ServingSpeed) -> str:
+    """Return one user's tokens per second alone: `41 (30 to 55)`."""
+    return _in_words(speed.tokens, 1)
 
 
 def _in_words(tokens: Range, users: int) -> str:

@@ -12,7 +12,7 @@ from memcore.i18n.page import label, say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.readings import Reading
 from memcore.questions.describe import spelled
-from memcore.questions.describe_serving import tokens_in_words
+from memcore.questions.describe_serving import pace_in_words
 from memcore.questions.headroom import Headroom
 from memcore.questions.planning.plan import Planned, Proposal
 from memcore.units import format_bytes
@@ -96,7 +96,7 @@ def _card(each: Proposal) -> str:
     if each.seconds is not None:
         gives.insert(0, say("ways-step", seconds=f"{each.seconds[1]:.3g}"))
     if each.speed is not None:
-        gives.insert(0, say("ways-pace", tokens=tokens_in_words(each.speed)))
+        gives.insert(0, say("ways-pace", tokens=pace_in_words(each.speed)))
     notes = "".join(
         f"<p{extra}>{escape(text)}</p>"
         for text, extra in (

@@ -8,7 +8,7 @@ from typing import Any
 from memcore.columns import WIDTH, fitted, table
 from memcore.config.knobs import TIERS
 from memcore.questions.costs import Range
-from memcore.questions.describe_serving import span_data, tokens_in_words
+from memcore.questions.describe_serving import pace_in_words, span_data
 from memcore.questions.planning.budget import Budget
 from memcore.questions.planning.plan import Planned, Proposal, Step
 from memcore.units import format_bytes
@@ -71,8 +71,9 @@ def _step(each: Proposal) -> str:
 def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
     """Lines with tokens per second, and with days, GPU-hours and money."""
     if each.speed is not None:
-        words = tokens_in_words(each.speed)
-        yield f"  Speed: {words} tokens/s of each user at {each.speed.length:,} tokens, while no prompt is read."
+        users = f" for each of {each.speed.users} users" if each.speed.users > 1 else ""
+        yield f"  Speed: {pace_in_words(each.speed)} tokens/s{users}"
+        yield f"    at {each.speed.length:,} tokens, while no prompt is read."
     if each.seconds is None or each.tokens is None:
         return
     shortest, seconds, longest = each.seconds
