@@ -10,7 +10,7 @@ import pytest
 
 from memcore import estimate
 from memcore.faces.render.plans import plans_data, plans_text
-from memcore.questions.describe_serving import answers, tokens_in_words
+from memcore.questions.describe_serving import answers, pace_in_words
 from memcore.questions.planning.plan import plan
 from memcore.questions.serving_speed import serving_speed
 
@@ -121,7 +121,7 @@ def test_answers_and_plans():
     planned = plan(CONFIG)
     best = planned.plans[0]
     assert best.speed is not None
-    assert tokens_in_words(best.speed) in plans_text(planned)
+    assert f"{pace_in_words(best.speed)} tokens/s for each of 8 users" in plans_text(planned)
     assert plans_data(planned)["plans"][0]["tokens_per_second"]["expected"] == best.speed.tokens[1]
 
 
