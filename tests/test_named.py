@@ -4,7 +4,7 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError
-from memcore.networks.catalog import find_model, named
+from memcore.networks.catalog import find_model, identified, named
 
 NAMES = [
     ("NousResearch/Meta-Llama-3.1-8B", "meta-llama/Llama-3.1-8B", None, ""),
@@ -48,12 +48,47 @@ def test_a_name_says_model_and_recipe(name, base, stored, frozen):
 
 @pytest.mark.parametrize(
     "name",
-    ["moonshotai/Kimi-K9-Thinking", "somebody/llama-of-mine", "mistral-7b", "Qwen/Qwen9-8B-AWQ", "klue/roberta-base"],
+    [
+        "moonshotai/Kimi-K9-Thinking",
+        "somebody/llama-of-mine",
+        "mistral-small",
+        "Qwen/Qwen9-8B-AWQ",
+        "klue/roberta-base",
+    ],
 )
 def test_what_may_have_another_shape_is_asked_for(name):
     assert named(name) is None
     with pytest.raises(ConfigError, match="not one of the"):
         find_model(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "others"),
+    [
+        ("mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1", ["v0.1"]),
+        ("mistral-7b", "mistralai/Mistral-7B-v0.3", ["v0.1", "Instruct-v0.3", "Instruct-v0.2", "Instruct-v0.1"]),
+        ("llama3.1:8b", "meta-llama/Llama-3.1-8B", ["Instruct"]),
+        ("gemma3-27b", "google/gemma-3-27b-pt", ["it"]),
+        ("command-a", "CohereForAI/c4ai-command-a-03-2025", []),
+        ("llama-3.2-90b", "meta-llama/Llama-3.2-90B-Vision-Instruct", []),
+        ("internvl2.5-8b", "OpenGVLab/InternVL2_5-8B", []),
+    ],
+)
+def test_short_names_mean_what_is_as_large(name, base, others):
+    found = identified(name)
+    assert found.base == base
+    assert [each.partition("-7B-")[2] or each.rpartition("-")[2] for each in found.others] == others
+    said = {each.path: each for each in trained(name).assumptions}["model"]
+    assert (said.value, said.notable) == (base, True)
+    assert ("others: " in said.reason) == bool(others)
+
+
+@pytest.mark.parametrize(
+    "name", ["llama3", "qwen3", "mixtral", "phi-3", "mistral-small", "qwen3-8", "somebody/mixtral-8x7b-rp"]
+)
+def test_short_names_of_several_sizes_ask(name):
+    with pytest.raises(ConfigError, match="not one of the"):
+        identified(name)
 
 
 @pytest.mark.parametrize("name", ["mlx-community/Qwen3-8B-4bit", "lmstudio-community/Qwen3-8B-MLX-4bit"])

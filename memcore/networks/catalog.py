@@ -12,7 +12,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
-from memcore.networks.named import Named, for_mlx, plain
+from memcore.networks.named import Named, for_mlx, meant, plain
 from memcore.networks.named import named as named_by
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
@@ -156,8 +156,21 @@ def named(name: str) -> Named | None:
     >>> named("somebody/something-else") is None
     True
     """
-    found = named_by(name, _found)
+    found = named_by(name, _found) or _shortened(name)
     return None if found is not None and _another(name, found.base) else found
+
+
+_AS_LARGE = 0.03
+"""How much the sizes of models may differ that one short name stands for."""
+
+
+def _shortened(name: str) -> Named | None:
+    """What a name without its version or purpose usually means, if all models that it may mean are as large."""
+    found = [_names()[each] for each in meant(name, map(nickname, catalog()))] if "/" not in name else []
+    sizes = [catalog()[each]["parameters"] for each in found]
+    if not found or max(sizes) > (1 + _AS_LARGE) * min(sizes):
+        return None
+    return Named(found[0], None, "", tuple(found[1:]))
 
 
 def _found(last: str) -> str | None:
@@ -175,6 +188,15 @@ def _another(name: str, base: str) -> bool:
     return own and maker not in ("", base.partition("/")[0].lower(), "xenova", "onnx-community")
 
 
+def known(name: str) -> bool:
+    """Return whether a name stands for a model of the catalog.
+
+    >>> known("mixtral-8x7b"), known("train.yaml")
+    (True, False)
+    """
+    return name.strip().lower() in _names() or named(name) is not None
+
+
 def identified(name: str) -> Named:
     """Return what a config's name stands for.
 
@@ -187,11 +209,9 @@ def identified(name: str) -> Named:
     mlx = for_mlx(name, _found)
     if mlx is not None:
         raise ConfigError.at("model", "found {!r:.80}, whose weights only MLX loads; its model is {}", name, mlx)
-    meant = meaning(name, map(nickname, catalog()))
-    several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
-    message = Message(
-        "found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), several
-    )
+    several = meaning(name, map(nickname, catalog()))
+    told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
+    message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)
     raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
 
 

@@ -8,8 +8,10 @@ a dtype are not among those that are left off.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+from memcore.messages import Message, joined
 
 _BLOCKS = frozenset({"qwen", "deepseek-ai", "zai-org", "minimaxai", "moonshotai", "stepfun-ai", "xiaomimimo"})
 """Makers whose own `-FP8` repositories have blocks of 128 × 128 (`weight_block_size`)."""
@@ -77,6 +79,15 @@ class Named:
     """How the name says it is quantized; `gguf` leaves the type open."""
     frozen: str | None = None
     """The same as training has it: `training.quantization`; empty if it is in 16 bits, None if it is not trained so."""
+    others: tuple[str, ...] = ()
+    """Other hub ids that a short name may mean, of models as large."""
+
+    @property
+    def reason(self) -> str:
+        """Return why a name stands for the model."""
+        if self.others:
+            return Message("the usual meaning of this name; others: {}", joined(", ", self.others[:4]))
+        return "the same network, by the repository's name"
 
 
 def plain(name: str) -> str:
@@ -141,3 +152,40 @@ def _others(last: str) -> Iterator[str]:
             yield name[len(maker) :] if name.lower().startswith(maker.lower()) else f"{maker}{name}"
         for ending in _WITHOUT[:2] if _OTHERWISE.search(last) else _WITHOUT:
             yield f"{name}{ending}"
+
+
+_DATE = re.compile(r"(\d\d)-(20\d\d)$")
+_FRACTION = re.compile(r"(?<=\d)_(?=\d)")
+_WORD = re.compile(r"[^-_ :]+")
+_PURPOSE = re.compile(r"instruct|it|chat|thinking|hf")
+"""Words of names that say what a model was trained further for, or how it is stored."""
+_VERSION = re.compile(r"v\d+(\.\d+)?|\d{4}|\d{6}")
+"""A version or a date."""
+_SIZE = re.compile(r"\d+(\.\d+)?b")
+_LEFT_OUT = re.compile(
+    rf"{_PURPOSE.pattern}|{_VERSION.pattern}|{_SIZE.pattern}|base|pt|preview|uncased|\d+k|a\d+b|\d+e|c4ai|ai21|meta"
+)
+"""What people leave out of a name: also size, context, active parameters, experts and maker."""
+
+
+def meant(name: str, nicknames: Iterable[str]) -> list[str]:
+    """The nicknames that a shorter name may mean: plain models before those for a purpose, newer before older.
+
+    >>> meant("mistral-7b", ["mistral-7b-instruct-v0.3", "mistral-7b-v0.1", "mistral-7b-v0.3", "mistral-nemo"])
+    ['mistral-7b-v0.3', 'mistral-7b-v0.1', 'mistral-7b-instruct-v0.3']
+    """
+    given = _words(name)
+    wanted, sized, found = "".join(given), any(map(_SIZE.fullmatch, given)), []
+    for each in nicknames:
+        words = _words(each)
+        said = (
+            word for word in words if word in given or not (_LEFT_OUT.fullmatch(word) or (sized and word == "vision"))
+        )
+        if "".join(said) == wanted:
+            versions = [word for word in words if _VERSION.fullmatch(word)]
+            found.append((not any(map(_PURPOSE.fullmatch, words)), versions, each))
+    return [each for *_, each in sorted(found, reverse=True)]
+
+
+def _words(name: str) -> list[str]:
+    return _WORD.findall(_FRACTION.sub(".", _DATE.sub(r"\2\1", name.lower())))

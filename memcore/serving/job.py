@@ -241,7 +241,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
         return _Served(find_model(given), given, state_dtype=server.state_dtype)
     found = identified(given)
     if found.base != full_name(given):
-        read.assumptions.append(Assumption("model", found.base, "the same network, by the repository's name", True))
+        read.assumptions.append(Assumption("model", found.base, found.reason, notable=True))
     model = whole_model(found.base) if server.loads_towers else find_model(found.base)
     return _Served(
         model,

@@ -15,9 +15,10 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, decode_fragment
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, Problem, nearest
 from memcore.faces.cli.command import content
-from memcore.networks.catalog import catalog, nickname
+from memcore.messages import Message
+from memcore.networks.catalog import catalog, known, nickname
 from memcore.serving.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -126,13 +127,29 @@ def _named(given: Sequence[str]) -> Mapping[str, object]:
 def _sources(given: Sequence[str]) -> list[Source]:
     """The files that describe a job; none where a name, a link or flags alone do."""
     source = given[0] if given else ""
-    known = not source or source in PRESETS or LINK.search(source) is not None
-    known |= source in {*catalog(), *map(nickname, catalog())} and not Path(source).exists()
-    if len(given) <= 1 and known:
+    named = not source or source in PRESETS or LINK.search(source) is not None
+    named = named or (source != "-" and not Path(source.partition("#")[0]).exists() and _is_model(source))
+    if len(given) <= 1 and named:
         return []
     if given.count("-") > 1:
         raise ConfigError.at("CONFIG", "standard input is given twice")
     return [_source(each) for each in given]
+
+
+_ENDING = re.compile(r"(?:^|/)\.|\.[A-Za-z]{1,8}(?:#\d+)?$")
+"""How paths of files look, and models' names do not."""
+
+
+def _is_model(source: str) -> bool:
+    """Whether what is no file is a model's name. Raises ConfigError with the nearest name for one that is unknown."""
+    if known(source):
+        return True
+    if _ENDING.search(source) or source.count("/") > 1:
+        return False
+    message = Message(
+        "found {!r:.80}, which is neither a file nor one of the {} models in the catalog", source, len(catalog())
+    )
+    raise ConfigError([Problem("CONFIG", message, nearest(source, map(nickname, catalog())))])
 
 
 def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:

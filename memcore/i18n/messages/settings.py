@@ -30,6 +30,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not one of the {count} models in the catalog{several}": (
         "值为 {value}，不在目录的 {count} 个模型之中{several}"
     ),
+    "found {value}, which is neither a file nor one of the {count} models in the catalog": (
+        "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
+    ),
     "give a config.json instead": "请改为提供 config.json",
     "is required": "必填",
     "unknown key": "未知的键",

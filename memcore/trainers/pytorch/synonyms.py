@@ -52,7 +52,7 @@ def _repository(config: Config, problems: list[Problem]) -> tuple[Config, list[A
     name = config.model
     if not isinstance(name, str) or (found := identified(name)).base == full_name(name):
         return config, []
-    noted = [Assumption("model", found.base, "the same network, by the repository's name", notable=True)]
+    noted = [Assumption("model", found.base, found.reason, notable=True)]
     path = Training.quantization
     if found.frozen is None:
         message = Message("found {!r:.80}, which is stored as {}; training is supported from {}", name, found.format,
