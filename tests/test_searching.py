@@ -330,7 +330,7 @@ def outcome(progress):
 def swept(**more):
     """Everything that a sweep measures."""
     found = {}
-    for progress in search(TRANSFORMERS, every=True, micro_batches=(1, 2), **more):
+    for progress in search(TRANSFORMERS, every=True, micro_batches=(1,), **more):
         found |= outcome(progress)
     return found
 
