@@ -39,10 +39,10 @@ def _nas_ffns(reader: Reader) -> Sequence[str | None]:
 
 
 def _nas_places(reader: Reader) -> Sequence[Place]:
-    """A layer may have no attention, no feed-forward layer, or neither."""
+    """A layer may have no attention, no feed-forward layer, or neither; a number of layers that is none is refused."""
     places = typed(lambda each: [], more={_NOTHING: Place(None, tag="unmixed-")})(reader)
     ffns = _nas_ffns(reader)
-    return [replace(place, tag=f"{place.tag}{ffn or 'bare'}") for place, ffn in zip(places, ffns, strict=True)]
+    return [replace(place, tag=f"{place.tag}{ffn or 'bare'}") for place, ffn in zip(places, ffns, strict=False)]
 
 
 def _nas_norms(reader: Reader, place: Place) -> tuple[str, ...]:
@@ -231,6 +231,9 @@ def _blocks(config: Config) -> Config:
     hidden = config.get("hidden_size")
     if not isinstance(blocks, list) or not isinstance(heads, int) or not isinstance(hidden, int):
         return config
+    depth = config.get("num_hidden_layers")
+    if isinstance(depth, int) and len(blocks) != depth:
+        raise ConfigError.at("model.block_configs", "lists {} of {} layers", len(blocks), depth)
     attention = [_part(block, "attention", number) for number, block in enumerate(blocks)]
     ffns = [_part(block, "ffn", number) for number, block in enumerate(blocks)]
     return {
