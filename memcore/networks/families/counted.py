@@ -195,7 +195,7 @@ def _janus(config: Config) -> Config:
 
 
 def _janus_towers(config: Config) -> Iterator[Weight]:
-    """SigLIP, and images as codes: their quantizer, two projectors and a head (`modeling_vlm.py` of deepseek-ai/Janus)."""
+    """SigLIP, and images as codes: quantizer, two projectors and a head (`modeling_vlm.py` of deepseek-ai/Janus)."""
     width, wide, hidden = 1024, 4096, whole(_janus_keys(config, "aligner_config").get("n_embed"), 4096)
     codes = whole(_janus_keys(config, "gen_head_config").get("image_token_size"), 16_384)
     ends = matrix(width, 3 * 16 * 16) + 24 * 24 * width + norms(1, width)
