@@ -5,12 +5,14 @@
 
 It joins the checkpoints of the tests (`tests/truth/checkpoints.json`) and those of `catalog/further.json`; of a
 checkpoint in both, the tests have the last word. Configurations that leave out the longest sequence get it from
-`further.json`. Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
+`further.json`, and licences from rules on ids in `licences.json`, which names the source of each; the licences of other
+checkpoints are not known. Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TRUTH = ROOT / "tests/truth/checkpoints.json"
 FURTHER = ROOT / "catalog/further.json"
+LICENCES = ROOT / "catalog/licences.json"
 CATALOG = ROOT / "memcore/data/catalog.json"
 
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
@@ -45,6 +48,10 @@ def catalog() -> str:
         if " " not in hub_id:
             config = checkpoints.get(hub_id, {"config": {}})["config"]
             entries[hub_id] = entry(found, further["maximum_lengths"].get(hub_id) or length(section(config)))
+    rules = json.loads(LICENCES.read_text(encoding="utf-8"))["licences"]
+    for hub_id, found in entries.items():
+        licence = next((name for pattern, name, _ in rules if re.fullmatch(pattern, hub_id)), None)
+        entries[hub_id] = {**found, "licence": licence} if licence else found
     lines = (
         f"{json.dumps(hub_id)}: {json.dumps(entries[hub_id], separators=(',', ':'))}"
         for hub_id in sorted(entries, key=lambda name: (name.lower(), name))

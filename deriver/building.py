@@ -97,6 +97,8 @@ def type_within(config: Any, path: str, name: str) -> str | None:
 def own(config: Any) -> set[str]:
     """The keys that its class declares, those of sub-configurations with dots."""
     found = {each.name for each in dataclasses.fields(config)}
+    # A class may leave the type out, which makes the key no field.
+    found |= {"tie_word_embeddings"} & {*vars(type(config))}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
             found |= {f"{name}.{each}" for each in own(value)}
@@ -245,7 +247,7 @@ def fields(config: Any) -> Flat:
     extra = {key for key in vars(config) if not key.startswith("_") and key not in common}
     found: Flat = {}
     for name in sorted(names | extra):
-        value = vars(config).get(name)
+        value = vars(config).get(name, getattr(type(config), name, None))
         if isinstance(value, PreTrainedConfig):
             found[f"{name}.model_type"] = value.model_type
             found.update({f"{name}.{key}": each for key, each in fields(value).items()})

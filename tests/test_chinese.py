@@ -148,7 +148,7 @@ NOT_SAID = {
     ),
     *("not expressible: {v1} of {v3} cases", "phase of the peak: right in {v1} of {v3} cases"),
     "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
-    "or moe, vision, audio or embedding",
+    "a licence such as licence:apache-2.0, or moe, vision, audio or embedding",
     *("{v0} ({v2} parameters)", "{v0} on {v2} × {v4}", "{v0} on one {v2}", "{v0} ({v2}): {v4} parameters"),
     *(
         "Time: relative GPU time per token (roofline estimate, for ranking only).",

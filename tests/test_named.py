@@ -4,7 +4,7 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError
-from memcore.networks.catalog import find_model, identified, named
+from memcore.networks.catalog import find_model, identified, named, search
 
 NAMES = [
     ("NousResearch/Meta-Llama-3.1-8B", "meta-llama/Llama-3.1-8B", None, ""),
@@ -131,3 +131,11 @@ def test_adapters_learn_next_to_four_bits_in_groups(name):
 def test_quantized_weights_are_not_trained_themselves():
     with pytest.raises(ConfigError, match="frozen"):
         estimate(Config.from_dict({"model": "unsloth/Qwen3-0.6B-bnb-4bit", "training": {"sequence_length": 512}}))
+
+
+def test_models_by_licence():
+    """Only models whose licence a source names; how many have none is said on the command line."""
+    found = search("qwen3 >100b license:Apache-2.0")
+    assert "Qwen/Qwen3-235B-A22B" in found
+    assert {entry["licence"] for entry in found.values()} == {"apache-2.0"}
+    assert not search("licence:none-such")

@@ -5,11 +5,10 @@ import pytest
 from memcore import Config, estimate
 from memcore.config.engine import release
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.networks.catalog import named
+from memcore.networks.catalog import find_model, named
 from memcore.questions.accuracy import accuracy
 from memcore.serving.checkpoint import own_cache, own_format
 from memcore.serving.predictions import predicted
-from memcore.serving.repositories import whole_model
 from memcore.serving.speculation import speculation, speculative_entries
 from memcore.serving.weights import Storage
 
@@ -144,7 +143,7 @@ def test_experts_of_deepseek_v4_are_fp4():
 )
 def test_whole_repositories(name, published):
     """Language model, tower and the layer that predicts a further token are what the repository counts."""
-    model = whole_model(name)
+    model = find_model(name)
     proposing = speculation("mtp", 1, model, {}, None)
     storage = Storage(dtype="bf16", sizes={**model.sizes, "TP": 1, "EP": 1, "ETP": 1}, category="draft model")
     further = sum(each.bytes for each in speculative_entries(proposing, model, storage)) // 2

@@ -15,7 +15,7 @@ from memcore.tensors.images import rows_at
 from memcore.tensors.tensor import Parameter, Tensor
 
 _TOKENS, _WORDS = 4096, 32768
-_ROWS, _COLUMNS = "tr", "tw"
+_ROWS, _COLUMNS = "lt", "lv"
 """Symbols for the tokens and the words of a tile."""
 _STATISTICS = 7
 """Numbers of each token in fp32 while tiles are folded in: maximum, sums, the target's logit and so on."""

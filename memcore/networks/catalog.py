@@ -20,7 +20,7 @@ from memcore.networks.read import read_model
 
 @lru_cache(maxsize=1)
 def catalog() -> Mapping[str, Mapping[str, Any]]:
-    """Every entry by hub id: `config`, the content of its config.json, and `parameters`, its exact count."""
+    """Every entry by hub id: `config`, as in its config.json; `parameters`, its exact count; `licence`, if known."""
     # get_data also reads from a wheel that has not been unpacked.
     found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/catalog.json") or b"{}")
     return found
@@ -44,7 +44,7 @@ def full_name(name: str) -> str:
 
 MATCHES = (
     "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
-    "or moe, vision, audio or embedding"
+    "a licence such as licence:apache-2.0, or moe, vision, audio or embedding"
 )
 """What a word of a query may be."""
 _SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
@@ -89,6 +89,7 @@ def _purposes(config: Mapping[str, Any]) -> Iterator[str]:
         yield "embedding"
 
 
+_LICENCE = re.compile(r"licen[cs]e:(.+)")
 _LENGTH = re.compile(r"(?:context|ctx)(<=|>=|<|>)(\d+)([km]?)")
 _LENGTHS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_sequence_length",
@@ -113,7 +114,9 @@ def _long(found: re.Match[str], config: Mapping[str, Any]) -> bool:
 
 
 def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
-    size, length = _SIZE.fullmatch(word), _LENGTH.fullmatch(word)
+    size, length, licence = _SIZE.fullmatch(word), _LENGTH.fullmatch(word), _LICENCE.fullmatch(word)
+    if licence is not None:
+        return entry.get("licence") == licence[1]
     if length is not None:
         return _long(length, entry["config"])
     if size is None:

@@ -25,7 +25,7 @@ from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_fo
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.recipes import CACHES_IN_FP8, recipe
-from memcore.serving.repositories import published, whole_model
+from memcore.serving.repositories import published
 from memcore.serving.settings import ServerSettings
 from memcore.serving.speculation import PROPOSED, Speculation, predicts, speculation
 from memcore.serving.stages import Layout
@@ -65,8 +65,6 @@ class Server:
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
     reads_cache_format: bool = False
     """The cache is in fp8 without being asked for where the checkpoint has scales for it."""
-    loads_towers: bool = False
-    """It loads a checkpoint's vision tower, where the same repository has one."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
@@ -242,10 +240,10 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
     found = identified(given)
     if found.base != full_name(given):
         read.assumptions.append(Assumption("model", found.base, found.reason, notable=True))
-    model = whole_model(found.base) if server.loads_towers else find_model(found.base)
+    model = find_model(found.base)
     return _Served(
         model,
-        published(found.base, whole=server.loads_towers),
+        published(found.base),
         found.format,
         found.base,
         server.state_dtype,

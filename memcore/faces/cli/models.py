@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
-from memcore.networks.catalog import MATCHES, find_model, nickname, search
+from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
 from memcore.units import format_parameters
 
@@ -32,6 +32,7 @@ def _model(options: argparse.Namespace) -> int:
 
 def _models_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument("query", nargs="*", metavar="QUERY", help=f"words that must all match: {MATCHES}")
+    parser.add_argument("--licence", metavar="NAME", help="only models that are known to have this licence: apache-2.0")
     parser.add_argument("--families", action="store_true", help="list the families that are understood")
 
 
@@ -43,14 +44,16 @@ def _models(options: argparse.Namespace) -> int:
         else:
             print("\n".join(families))
         return FITS
+    words = [*options.query, *([f"licence:{options.licence.strip().replace(' ', '-')}"] if options.licence else [])]
     rows = [
         {
             "id": nickname(hub_id),
             "hub_id": hub_id,
             "family": entry["config"]["model_type"],
             "parameters": entry["parameters"],
+            "licence": entry.get("licence"),
         }
-        for hub_id, entry in search(" ".join(options.query)).items()
+        for hub_id, entry in search(" ".join(words)).items()
     ]
     if options.json:
         print_json(rows)
@@ -58,6 +61,9 @@ def _models(options: argparse.Namespace) -> int:
         print(f"{'model, with or without its publisher':<{_WIDEST}}  parameters  family")
         for row in rows:
             print(f"{row['hub_id']:<{_WIDEST}}  {format_parameters(row['parameters']):>10}  {row['family']}")
+        unknown = sum("licence" not in entry for entry in catalog().values()) if options.licence else 0
+        if unknown:
+            print(f"The licences of {unknown} further models are not known.")
     return FITS
 
 

@@ -152,6 +152,62 @@ def _deepseek_towers(config: Config) -> Iterator[Weight]:
     yield part("projector", first, (depth - 1) * matrix(hidden, hidden), 2 * hidden)
 
 
+def _nano_vl(config: Config) -> Config:
+    """Nemotron Nano VL's decoder is Nemotron-H; files with an encoder of sounds are another network."""
+    if isinstance(config.get("sound_config"), Mapping):
+        raise ConfigError.at(
+            "model.sound_config", "found {}, but only {} is supported for this family", "{…}", shown(None)
+        )
+    return {**_without("architectures", "auto_map")(_inside(config, "llm_config")), "model_type": "nemotron_h"}
+
+
+def _nano_towers(config: Config) -> Iterator[Weight]:
+    """RADIO, and a projector of four patches without biases (vllm, `nano_nemotron_vl.py`)."""
+    width, wide = whole(config.get("vit_hidden_size"), 1280), whole(config.get("projector_hidden_size"), 4096)
+    ratio, hidden = config.get("downsample_ratio", 0.5), whole(within(config, "llm_config", "hidden_size"))
+    merged = round(1 / ratio) ** 2 * width if isinstance(ratio, float) and 0.05 < ratio <= 1 else 4 * width
+    found = {"model_type": "radio", "hidden_size": width, "patch_size": whole(config.get("patch_size"), 16)}
+    sizes = tensors(found, "RadioModel", "model.vision_config")
+    # The checkpoint's layers have no scales.
+    yield part("vision_model", sum(prod(each.shape) for each in sizes if "layer_scale" not in each.name))
+    yield part("mlp1", merged, wide * merged, hidden * wide)
+
+
+_VQ = 71_883_403
+"""Parameters of what turns codes of 8 numbers into pixels and back (transformers 5.23, `JanusVQVAE`)."""
+
+
+def _janus_keys(config: Config, part_name: str) -> Config:
+    found = within(config, part_name, "params")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _janus(config: Config) -> Config:
+    """Janus's language model is Llama; sizes that a file leaves out are those of its class."""
+    seen, coded = (_janus_keys(config, key) for key in ("vision_config", "gen_vision_config"))
+    for found, key, only in ((seen, "model_name", "siglip_large_patch16_384"), (coded, "n_embed", 8)):
+        if found.get(key) != only:
+            raise ConfigError.at(
+                f"model.{'vision_config' if found is seen else 'gen_vision_config'}.params.{key}",
+                "found {}, but only {} is supported for this family", shown(found.get(key)), shown(only),
+            )  # fmt: skip
+    return {**_without("_attn_implementation")(_inside(config, "language_config")), "model_type": "llama"}
+
+
+def _janus_towers(config: Config) -> Iterator[Weight]:
+    """SigLIP, and images as codes: quantizer, two projectors and a head (`modeling_vlm.py` of deepseek-ai/Janus)."""
+    width, wide, hidden = 1024, 4096, whole(_janus_keys(config, "aligner_config").get("n_embed"), 4096)
+    codes = whole(_janus_keys(config, "gen_head_config").get("image_token_size"), 16_384)
+    ends = matrix(width, 3 * 16 * 16) + 24 * 24 * width + norms(1, width)
+    yield part("vision_model", blocks(24, width, wide), ends, width + 4 * matrix(width, width) + norms(1, width))
+    yield part("vision_model.attn_pool.mlp", matrix(wide, width), matrix(width, wide))
+    yield part("aligner", matrix(hidden, width), matrix(hidden, hidden))
+    yield part("gen_vision_model", _VQ)
+    yield part("gen_embed", codes * 8)
+    yield part("gen_aligner", matrix(hidden, 8), matrix(hidden, hidden))
+    yield part("gen_head", matrix(hidden, hidden), matrix(codes, hidden))
+
+
 _MOLMO = (
     "embedding_size", "architectures", "auto_map", "attention_layer_norm", "norm_after", "qkv_bias", "weight_tying",
 )  # fmt: skip
@@ -436,6 +492,8 @@ class Counted:
 COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "deepseek_vl_v2": (Counted(_language, _deepseek_towers, when=lambda config: not clips(config)),),
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
+    "NemotronH_Nano_VL_V2": (Counted(_nano_vl, _nano_towers),),
+    "multi_modality": (Counted(_janus, _janus_towers, published=lambda config: {"codes that were seen": 65_536}),),
     "molmo": (Counted(_molmo, _molmo_towers),),
     "Keye": (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),),
     "kimi_k3": (Counted(_k3, _k3_towers),),

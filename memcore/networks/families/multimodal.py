@@ -13,6 +13,7 @@ from memcore.networks.families.stacks import Stack, Tensors, affine, linear, sid
 from memcore.networks.families.towers import TOWERS
 from memcore.networks.images import Images
 from memcore.networks.reader import Reader
+from memcore.networks.rows import activation_of
 from memcore.symbols import Shape
 
 _PROJECTOR = "model.multi_modal_projector."
@@ -32,13 +33,13 @@ def _towers(
             kind = default
         *before, (tower, repeats) = TOWERS[kind](vision, prefix, _taps(whole))
         outer_weights = projector(whole, vision) if projector else []
-        activation = whole.value("projector_hidden_act")
+        activation = activation_of(whole, "projector_hidden_act") if whole.has("projector_hidden_act") else None
         last = replace(
             tower,
             outer_weights=(*tower.outer_weights, *outer_weights),
             units=(*tower.units, *units),
             options=tower.options | _strategy(whole),
-            activation=str(activation) if activation is not None else tower.activation,
+            activation=activation or tower.activation,
         )
         return (*before, (last, repeats))
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.networks import patterns
-from memcore.networks.families.counted import clips, counted, gemma4, paddle
+from memcore.networks.families.counted import blocks, clips, counted, gemma4, matrix, norms, paddle, whole
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
@@ -39,10 +39,10 @@ def _nas_ffns(reader: Reader) -> Sequence[str | None]:
 
 
 def _nas_places(reader: Reader) -> Sequence[Place]:
-    """A layer may have no attention, no feed-forward layer, or neither."""
+    """A layer may have no attention, no feed-forward layer, or neither; a number of layers that is none is refused."""
     places = typed(lambda each: [], more={_NOTHING: Place(None, tag="unmixed-")})(reader)
     ffns = _nas_ffns(reader)
-    return [replace(place, tag=f"{place.tag}{ffn or 'bare'}") for place, ffn in zip(places, ffns, strict=True)]
+    return [replace(place, tag=f"{place.tag}{ffn or 'bare'}") for place, ffn in zip(places, ffns, strict=False)]
 
 
 def _nas_norms(reader: Reader, place: Place) -> tuple[str, ...]:
@@ -231,6 +231,9 @@ def _blocks(config: Config) -> Config:
     hidden = config.get("hidden_size")
     if not isinstance(blocks, list) or not isinstance(heads, int) or not isinstance(hidden, int):
         return config
+    depth = config.get("num_hidden_layers")
+    if isinstance(depth, int) and len(blocks) != depth:
+        raise ConfigError.at("model.block_configs", "lists {} of {} layers", len(blocks), depth)
     attention = [_part(block, "attention", number) for number, block in enumerate(blocks)]
     ffns = [_part(block, "ffn", number) for number, block in enumerate(blocks)]
     return {
@@ -318,6 +321,27 @@ def _keys(config: Config, names: Mapping[str, str]) -> Config:
 _MINICPM = {"2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
 """Whose language model each version of MiniCPM-V has (`modeling_minicpmv.py`); files before 2.6 name none."""
 _VISION = ("vision_config", "slice_config", "auto_map", "architectures", "model_type")
+
+
+_SOUND = ("audio_config", "tts_config", "init_audio", "init_tts", "init_vision")
+
+
+def _minicpm_omni(config: Config) -> Config:
+    """MiniCPM-o: MiniCPM-V of the same version with Whisper's encoder (`minicpmo.py` of vllm)."""
+    return {**_minicpm({key: value for key, value in config.items() if key not in _SOUND}), "model_type": "minicpmv"}
+
+
+def _hears(config: Config) -> tuple[Weight, ...]:
+    """Whisper's encoder and two matrices (vllm, `MiniCPMO.init_audio_module`); what speaks is not loaded by servers."""
+    heard, hidden = config.get("audio_config"), _size(config.get("hidden_size"))
+    usual = {"d_model": 1024, "encoder_layers": 24, "encoder_ffn_dim": 4096, "num_mel_bins": 80}
+    width, layers, wide, mels = (whole(_within(heard, key), value) for key, value in usual.items())
+    places = whole(_within(heard, "max_source_positions"), 1500)
+    # Whisper's keys have no bias.
+    encoder = blocks(layers, width, wide) - layers * width + norms(1, width)
+    before = matrix(width, 3 * mels) + matrix(width, 3 * width) + places * width
+    projector = matrix(hidden, wide // 4) + matrix(hidden, hidden)
+    return (Weight("apm", ((encoder + before,),), "tower"), Weight("audio_projection_layer", ((projector,),), "tower"))
 
 
 def _minicpm(config: Config) -> Config:
@@ -581,6 +605,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,
+    "minicpmo": _minicpm_omni,
     "phi3small": lambda config: {"tie_word_embeddings": True, **config},
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
@@ -664,6 +689,7 @@ def _jina_adapters(config: Config) -> tuple[Weight, ...]:
 _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "gemma3n": _gemma3n_towers,
+    "minicpmo": _hears,
     "gemma4": lambda config: tuple(gemma4(config)),
     "phi4mm": _phi4_adapters,
     "xlm-roberta": _jina_adapters,

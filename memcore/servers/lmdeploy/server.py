@@ -148,6 +148,5 @@ SERVER = Server(
     formats=("bf16", "fp8", "awq", "gptq", "int4", "mxfp4"),
     described=(Fraction(6, 1000), Fraction(2, 100)),
     shortens=True,
-    loads_towers=True,
     shows="nvidia-smi",
 )

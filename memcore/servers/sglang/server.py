@@ -416,7 +416,6 @@ SERVER = Server(
     options=options,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline", "data"}),
-    loads_towers=True,
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs

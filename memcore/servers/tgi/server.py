@@ -195,6 +195,5 @@ SERVER = Server(
     formats=("bf16", "fp8", "int8", "nf4", "awq", "gptq"),
     described=(Fraction(6, 1000), Fraction(2, 100)),
     shortens=True,
-    loads_towers=True,
     shows="torch.cuda.memory_reserved",
 )

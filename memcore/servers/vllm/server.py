@@ -679,6 +679,5 @@ SERVER = Server(
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
-    loads_towers=True,
     asks_for_a_share=True,
 )
