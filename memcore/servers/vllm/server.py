@@ -222,8 +222,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         tile=chosen.facts.mxfp4_tile,
         towers=chosen.images or not chosen.facts.skips_towers,
     )
-    moved = offloaded(job, chosen, stage)
-    weights += moved
+    weights, moved = offloaded(job, chosen, stage, weights)
     profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
     if moved and chosen.facts.since < VIEWS:
         profiled.append(copied(job, stage))
