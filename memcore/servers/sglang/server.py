@@ -421,4 +421,5 @@ SERVER = Server(
     logs_draft_apart=True,
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
+    pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
 )

@@ -80,7 +80,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
     if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and _recurrent(basics)
+        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
     ):
         found = former(found)
     tokens, sequences = _batches(read, basics, found)
@@ -147,6 +147,16 @@ def _recurrent(basics: Basics) -> bool:
     return any(
         isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
+
+
+_AMPERE = 8
+"""Compute capability."""
+
+
+def _old(basics: Basics) -> bool:
+    """Whether the former engine is needed for a GPU or a dtype."""
+    major = basics.accelerator.major if basics.accelerator else None
+    return basics.dtype == "fp32" or (major is not None and major < _AMPERE)
 
 
 def _chunked(basics: Basics) -> bool:
