@@ -477,3 +477,10 @@ def test_nothing_in_a_ledger_is_negative():
     """Weights on the host are not in it."""
     found = serve("qwen3-8b", inference={"quantization": "awq"}, cpu_offload_gb=2)
     assert all(entry.bytes >= 0 for entry in found.ledger.entries)
+
+
+def test_latent_attention_kept_products_of_its_matrices():
+    """0.7.1 to 0.7.3: 27 layers of 16 heads, each 2048 × 512 for queries, 2048 × 64 rotated, 512 × 2048 for values."""
+    old, new = (serve("deepseek-v2-lite", version=each).ledger.sum("weights") for each in ("0.7.3", "0.8.0"))
+    products = 27 * 16 * (2 * 2048 * 512 + 2048 * 64) * 2
+    assert abs(old - new - products) < 40 * MiB

@@ -1,6 +1,6 @@
 """How vLLM budgets memory, release by release.
 
-Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.3, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2, 0.10.1, 0.11
+Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.1, 0.7.3, 0.8.0, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2, 0.10.1, 0.11
 to 0.14, 0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py,
 envs.py, v1/sample/ops, engine/arg_utils.py; of the second model runner config/vllm.py (use_v2_model_runner) and
 v1/worker/gpu/.
@@ -89,12 +89,15 @@ class Facts:
     (v1/worker/gpu_worker.py, determine_available_memory)."""
     rounded_weights: bool = True
     """What loading is said to take is what the allocator has handed out, in blocks."""
+    absorbs: bool = False
+    """Latent attention decodes with products of its matrices, which are kept in addition to them."""
 
 
 _V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True, rounded_weights=False)
 _V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
 _V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False, rounded_weights=True)
-_V0_LONGER = replace(_V0_WIDER, since=(0, 7, 2), directions=4)
+_V0_ABSORBS = replace(_V0_WIDER, since=(0, 7, 1), absorbs=True)
+_V0_LONGER = replace(_V0_ABSORBS, since=(0, 7, 2), directions=4)
 _V1_OPTIONAL = replace(
     _V0,
     since=(0, 8),
@@ -128,6 +131,7 @@ FACTS = (
     _V0,
     _V0_CHUNKS,
     _V0_WIDER,
+    _V0_ABSORBS,
     _V0_LONGER,
     _V1_OPTIONAL,
     _V1,
@@ -212,7 +216,7 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
 
 def former(found: Facts) -> Facts:
     """Return what holds where a release falls back to its former engine."""
-    return replace(_V0_LONGER, since=found.since)
+    return replace(_V0_LONGER, since=found.since, absorbs=False)
 
 
 def facts(version: object) -> Facts:
