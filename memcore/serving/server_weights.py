@@ -46,8 +46,8 @@ def rank_weights(
 
     `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
     longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
-    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded; `products`:
-    whether latent attention keeps products of its matrices.
+    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded;
+    `products`: whether latent attention keeps products of its matrices.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())

@@ -1,9 +1,9 @@
 """How vLLM budgets memory, release by release.
 
-Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.1, 0.7.3, 0.8.0, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2, 0.10.1, 0.11
-to 0.14, 0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py,
-envs.py, v1/sample/ops, engine/arg_utils.py; of the second model runner config/vllm.py (use_v2_model_runner) and
-v1/worker/gpu/.
+Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.1, 0.7.3, 0.8.0, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2,
+0.10.1, 0.10.2, 0.11 to 0.14, 0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py,
+v1/core/kv_cache_utils.py, config/cache.py, envs.py, v1/sample/ops, engine/arg_utils.py; of the second model runner
+config/vllm.py (use_v2_model_runner) and v1/worker/gpu/.
 """
 
 from __future__ import annotations
