@@ -4,7 +4,9 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError
-from memcore.servers.vllm.versions import facts
+from memcore.servers.vllm.versions import facts, second_runner
+from memcore.serving.server_weights import cached_layers
+from memcore.serving.stages import stages
 from memcore.units import GiB, MiB
 
 H100 = {"accelerator": "h100-sxm-80gb"}
@@ -422,3 +424,63 @@ def test_data_parallel_attention_is_refused():
         ConfigError, match="enable_dp_attention: found true, which is not supported yet; allowed: false"
     ):
         estimate(job)
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "second"),
+    [
+        ("0.23.0", "mtp", True),
+        ("0.23.0", "dflash", False),
+        ("0.24.0", "dflash", True),
+        ("0.30.0", "draft", False),
+        ("0.31.0", "draft", True),
+        ("0.31.0", "ngram", False),
+        ("0.32.0", "ngram", True),
+        ("0.32.0", "medusa", False),
+        ("0.33.0", "medusa", True),
+    ],
+)
+def test_speculation_of_the_second_model_runner(version, method, second):
+    """Each release has its own list of methods that it runs."""
+    assert (second_runner(version, "qwen3", plain=True, method=method) is not None) == second
+
+
+@pytest.mark.parametrize(
+    ("version", "accelerator", "former"),
+    [("0.8.5", "t4", True), ("0.10.1", "v100-sxm2-32gb", True), ("0.10.2", "t4", False), ("0.8.5", "a10", False)],
+)
+def test_gpus_before_ampere_ran_in_the_former_engine(version, accelerator, former):
+    """The former engine computes the whole prompt at once, here 16,384 tokens instead of 2,048."""
+    hardware = {"accelerator": accelerator}
+    found = serve("qwen2.5-0.5b", inference={"max_model_len": 16384}, hardware=hardware, version=version)
+    tokens = {
+        entry.sizes["T"] for entry in found.ledger.entries if "T" in entry.sizes and entry.category == "activations"
+    }
+    assert tokens == {16384 if former else 2048}
+
+
+def test_flashinfer_sampled_until_0_11_0():
+    """Sorting needs 24 bytes more for each logit, which FlashInfer's sampler in vLLM's images does not."""
+    room = {each: serve(version=each).rank.uncertain[1] for each in ("0.11.0", "0.11.1")}
+    assert room["0.11.0"] - room["0.11.1"] > 1024 * 128_256 * 20
+
+
+@pytest.mark.parametrize(("engine", "layers"), [("sglang", 42), ("vllm", 24)])
+def test_layers_that_read_anothers_keys(engine, layers):
+    """Gemma 4 E4B: 18 of 42 layers read another layer's keys and values; SGLang has room for their own, too."""
+    found = serve("google/gemma-4-E4B-it", engine)
+    assert len(cached_layers(found.job, stages(found.job.model, 1)[0])) == 42
+    assert sum(bool(parts) for parts in cached_layers(found.job, stages(found.job.model, 1)[0])) == layers
+
+
+def test_nothing_in_a_ledger_is_negative():
+    """Weights on the host are not in it."""
+    found = serve("qwen3-8b", inference={"quantization": "awq"}, cpu_offload_gb=2)
+    assert all(entry.bytes >= 0 for entry in found.ledger.entries)
+
+
+def test_latent_attention_kept_products_of_its_matrices():
+    """0.7.1 to 0.7.3: 27 layers of 16 heads, each 2048 × 512 for queries, 2048 × 64 rotated, 512 × 2048 for values."""
+    old, new = (serve("deepseek-v2-lite", version=each).ledger.sum("weights") for each in ("0.7.3", "0.8.0"))
+    products = 27 * 16 * (2 * 2048 * 512 + 2048 * 64) * 2
+    assert abs(old - new - products) < 40 * MiB

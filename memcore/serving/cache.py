@@ -90,6 +90,8 @@ class Caching:
     """Tokens that are proposed: convolutions keep that many more (vllm, mamba_utils.py, `num_spec`)."""
     keeps_kernel: bool = False
     """Convolution states hold as many tokens as the kernel sees (transformers), not one less."""
+    every_layer: bool = False
+    """Layers that read another layer's keys and values have room for their own, which nothing fills."""
 
 
 def cache_specs(layer: Layer, caching: Caching) -> tuple[CacheSpec, ...]:
@@ -110,7 +112,8 @@ def _mixer_specs(mixer: Mixer, caching: Caching) -> list[CacheSpec]:
         return _states(mixer, caching)
     if isinstance(mixer, LatentAttention):
         return _latent(mixer, caching)
-    if mixer.shares_cache or mixer.crosses or not (mixer.cached or mixer.kept):
+    pooled = mixer.shares_cache and caching.every_layer
+    if mixer.crosses or (not pooled and (mixer.shares_cache or not (mixer.cached or mixer.kept))):
         return []
     heads = mixer.heads
     widths = (heads.width, heads.value)

@@ -69,6 +69,11 @@ def direct(accelerator: Accelerator | None) -> bool:
     return accelerator is None or not _GEFORCE.match(accelerator.id)
 
 
+def desktop(accelerator: Accelerator | None) -> bool:
+    """Return whether a screen may be connected, whose windows take memory, too."""
+    return accelerator is not None and _GEFORCE.match(accelerator.id) is not None
+
+
 def integrated(accelerator: Accelerator | None) -> bool:
     """Return whether the GPU shares the host's memory with everything else that runs there."""
     return accelerator is not None and accelerator.id.startswith(_INTEGRATED)

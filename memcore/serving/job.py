@@ -59,6 +59,8 @@ class Server:
     loading rounds up, repacks and keeps in addition."""
     state_dtype: str | None = None
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
+    pools_every_layer: bool = False
+    """Its cache has room for layers that read another layer's keys and values (Gemma 3n, 4)."""
     logs_draft_apart: bool = False
     """The weights that it reports are the target's; what proposes tokens has a line of its own."""
     shortens: bool = False
@@ -98,6 +100,8 @@ class Basics:
     capacity: int | None
     state_dtype: str = "bf16"
     """Of recurrent states."""
+    pools_every_layer: bool = False
+    """The cache has room for layers that read another layer's keys and values."""
     draft: Model | None = None
     """The model that drafts tokens."""
     speculation: Speculation | None = None
@@ -126,6 +130,7 @@ class Basics:
             chunk=chunk if isinstance(chunk, int) else (window or 8192),
             window=window,
             proposed=self.speculation.tokens if self.speculation else 0,
+            every_layer=self.pools_every_layer,
         )
 
 
@@ -343,6 +348,7 @@ def _basics(
         accelerator=accelerator,
         capacity=capacity,
         state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
+        pools_every_layer=server.pools_every_layer,
         draft=None if draft is None else _drafting(draft),
         speculation=_speculation(read, model, raw, stored, server),
     )

@@ -18,11 +18,11 @@ from memcore.serving.checkpoint import Raw, Stored, text_config
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
-from memcore.serving.slots import layer_slots
+from memcore.serving.slots import TENSOR, layer_slots
 from memcore.serving.speculation import speculative_entries
 from memcore.serving.stages import Stage, stages
 from memcore.serving.weights import CATEGORY, Storage, unsplit, weight_entries
-from memcore.symbols import measure, product
+from memcore.symbols import Quotient, measure, product
 
 _ROPE = "vllm, model_executor/layers/rotary_embedding/base.py"
 _MLA = "vllm, model_executor/layers/attention/mla_attention.py, process_weights_after_loading"
@@ -40,12 +40,14 @@ def rank_weights(
     deep: int = 0,
     tile: int = 64,
     towers: bool = True,
+    products: bool = False,
 ) -> list[Entry]:
     """Return what loading takes.
 
     `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
     longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
-    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded.
+    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded;
+    `products`: whether latent attention keeps products of its matrices.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
@@ -55,6 +57,7 @@ def rank_weights(
     entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
     entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)
+    entries += _multiplied(job, stage) if products else []
     if blocks:
         entries.append(unsplit(entries))
     return [*entries, *_unused(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
@@ -199,6 +202,26 @@ def _absorbed(job: ServingJob, stage: Stage) -> Iterator[Entry]:
                     "kv_b_proj in the model's dtype", CATEGORY, shape, BYTES[basics.dtype], basics.sizes, _MLA,
                     copies=len(numbers),
                 )  # fmt: skip
+
+
+def _multiplied(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+    """Queries times the keys' expansion, the rotated part of queries, and the values' expansion times the output.
+
+    As quantized as what they are made of: W_Q_UK and W_UV_O; W_QR is not.
+    """
+    basics = job.basics
+    size = basics.stored.format.itemsize if basics.stored is not None else BYTES[basics.dtype]
+    source = "vllm 0.7.1, attention/backends/mla/utils.py, process_weights_after_loading"
+    for layer, numbers in stage.kinds.items():
+        for mixer in layer.mixers:
+            if isinstance(mixer, LatentAttention):
+                heads, inner = Quotient((mixer.heads.query,), TENSOR), mixer.queries[-1].inner
+                for title, shape, itemsize in (
+                    ("queries times the keys' expansion", (*inner, heads, "lk"), size),
+                    ("rotated part of queries", (*inner, heads, mixer.heads.rotated), BYTES[basics.dtype]),
+                    ("the values' expansion times the output", (heads, "lk", *mixer.output.outer), size),
+                ):
+                    yield tensor(title, CATEGORY, shape, itemsize, basics.sizes, source, copies=len(numbers))
 
 
 def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:

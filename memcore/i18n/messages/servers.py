@@ -230,7 +230,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "which tensors are alive at the same time follows from inductor's order": (
         "哪些张量同时存活取决于 inductor 的执行顺序"
     ),
-    "observed 0.55 to 1.5 GiB with 2 and 4 ranks before 0.12": "0.12 之前 2 卡和 4 卡实测 0.55 至 1.5 GiB",
+    "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12": "0.12 之前 2 至 8 卡实测 0.55 至 2.1 GiB",
+    "queries times the keys' expansion": "Q 与 K 上投影之积",
+    "rotated part of queries": "Q 的旋转部分",
+    "the values' expansion times the output": "V 上投影与输出矩阵之积",
     "observed nothing beyond the CUDA context, which is already counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     # Entries

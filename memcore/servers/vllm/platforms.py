@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
@@ -50,21 +52,38 @@ def _layer_weights(job: ServingJob, stage: Stage) -> Iterator[list[Entry]]:
         yield list(weight_entries(job.model, Stage(1, 3, number, (layer,)), storage, towers=False))
 
 
-def offloaded(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """Parameters that stay on the host: of one layer after the other until there are as many bytes as asked for.
+def offloaded(job: ServingJob, chosen: Options, stage: Stage, weights: Sequence[Entry]) -> tuple[list[Entry], int]:
+    """Return what stays on the GPU of `weights`, and the bytes that stay on the host.
 
-    What kernels make of quantized matrices after loading may be on the GPU again.
+    Parameters of one layer after the other, from the first, until there are as many bytes as asked for. What kernels
+    make of quantized matrices after loading may be on the GPU again.
     """
-    found = 0
-    for entries in _layer_weights(job, stage) if chosen.on_host else ():
-        for entry in entries:
-            if found < chosen.on_host:
-                found += entry.bytes
-    if not found:
-        return []
-    text = "parameters of layers, from the first, until cpu_offload_gb is reached"
-    bounds = Range(-found, -found, 0 if job.basics.stored is not None else -found)
-    return [observed("weights that stay on the host", "weights", bounds, _UVA, text)]
+    if not chosen.on_host:
+        return [*weights], 0
+    path, found = job.model.network.path, 0
+    on_host: Counter[object] = Counter()
+    for entry in (entry for entries in _layer_weights(job, stage) for entry in entries):
+        if found < chosen.on_host:
+            found += entry.bytes
+            on_host[_place(entry, path)] += entry.copies
+    kept = []
+    for entry in weights:
+        key = _place(entry, path)
+        fewer = min(on_host[key], entry.copies) if entry.range is None else 0
+        on_host[key] -= fewer
+        if entry.copies > fewer:
+            kept.append(replace(entry, copies=entry.copies - fewer))
+    moved = sum(entry.bytes for entry in weights) - sum(entry.bytes for entry in kept)
+    if found and job.basics.stored is not None:
+        text = "parameters of layers, from the first, until cpu_offload_gb is reached"
+        kept.append(observed("weights that stay on the host", "weights", Range(moved - found, 0, moved), _UVA, text))
+    return kept, moved
+
+
+def _place(entry: Entry, path: str) -> object:
+    """Return what equal entries of two layers of a model have in common."""
+    _, _, name = entry.module.removeprefix(f"{path}.").partition(".")
+    return entry.title, entry.category, entry.shape, entry.each, name
 
 
 def copied(job: ServingJob, stage: Stage) -> Entry:

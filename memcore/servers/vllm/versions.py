@@ -1,9 +1,9 @@
 """How vLLM budgets memory, release by release.
 
-Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.3, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2, 0.10.1, 0.11
-to 0.14, 0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py, config/cache.py,
-envs.py, v1/sample/ops, engine/arg_utils.py; of the second model runner config/vllm.py (use_v2_model_runner) and
-v1/worker/gpu/.
+Read in the wheels of 0.2.6, 0.5.3, 0.6.3, 0.6.5, 0.6.6, 0.7.0, 0.7.1, 0.7.3, 0.8.0, 0.8.2, 0.8.3, 0.8.5, 0.9.1, 0.9.2,
+0.10.1, 0.10.2, 0.11 to 0.14, 0.16 to 0.20, 0.20.2 and 0.22 to 0.33: v1/worker/gpu_worker.py,
+v1/core/kv_cache_utils.py, config/cache.py, envs.py, v1/sample/ops, engine/arg_utils.py; of the second model runner
+config/vllm.py (use_v2_model_runner) and v1/worker/gpu/.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Facts:
     falls_back: bool = False
     """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
     falls_back_for_states: bool = False
-    """The former engine runs networks with recurrent states (engine/arg_utils.py of 0.8 to 0.10.1: "V1 mamba models are
-    unoptimized")."""
+    """The former engine runs networks with recurrent states, in fp32 and on GPUs before Ampere (engine/arg_utils.py of
+    0.8 to 0.10.1, _is_v1_supported_oracle: "V1 mamba models are unoptimized", "Compute Capability < 8.0")."""
     server_batches: bool = True
     """Defaults depend on the GPU: 8192 tokens and 1024 sequences from 70 GiB on."""
     shortest_steps: bool = False
@@ -67,7 +67,8 @@ class Facts:
     """Several ranks on NVLink switches open more than NCCL while profiling: 2.07 to 2.21 GiB in logs of 0.19, 0.55 to
     1.5 GiB in those of 0.9.2 to 0.11. Which release began is not known."""
     flashinfer_samples: bool = False
-    """FlashInfer's sampler runs where it is installed, and sorts nothing (v1/sample/ops/topk_topp_sampler.py)."""
+    """FlashInfer's sampler runs where it is installed, as in vLLM's images, and sorts nothing; since 0.11.1 only where
+    VLLM_USE_FLASHINFER_SAMPLER asks for it (v1/sample/ops/topk_topp_sampler.py)."""
     profiles_graphs: bool = False
     """Graphs are captured once before the cache is sized, with a small cache: a block for each captured sequence."""
     times_kernels: bool = False
@@ -88,12 +89,15 @@ class Facts:
     (v1/worker/gpu_worker.py, determine_available_memory)."""
     rounded_weights: bool = True
     """What loading is said to take is what the allocator has handed out, in blocks."""
+    absorbs: bool = False
+    """Latent attention decodes with products of its matrices, which are kept in addition to them."""
 
 
 _V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True, rounded_weights=False)
 _V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
 _V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False, rounded_weights=True)
-_V0_LONGER = replace(_V0_WIDER, since=(0, 7, 2), directions=4)
+_V0_ABSORBS = replace(_V0_WIDER, since=(0, 7, 1), absorbs=True)
+_V0_LONGER = replace(_V0_ABSORBS, since=(0, 7, 2), directions=4)
 _V1_OPTIONAL = replace(
     _V0,
     since=(0, 8),
@@ -108,8 +112,9 @@ _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
 _APART = replace(_V1, since=(0, 9, 1), whole_device=False, checks_free=True)
 _FEWER_SIZES = replace(_APART, since=(0, 10))
 _STATES = replace(_FEWER_SIZES, since=(0, 10, 2), falls_back_for_states=False)
-_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, flashinfer_samples=False, two_modes=True, mxfp4_tile=32)
-_WIDE_STEPS = replace(_TWO_MODES, since=(0, 12), wide_steps=True, opens_more=True)
+_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, mxfp4_tile=32)
+_SORTING = replace(_TWO_MODES, since=(0, 11, 1), flashinfer_samples=False)
+_WIDE_STEPS = replace(_SORTING, since=(0, 12), wide_steps=True, opens_more=True)
 _WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True)
 _TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
@@ -126,6 +131,7 @@ FACTS = (
     _V0,
     _V0_CHUNKS,
     _V0_WIDER,
+    _V0_ABSORBS,
     _V0_LONGER,
     _V1_OPTIONAL,
     _V1,
@@ -133,6 +139,7 @@ FACTS = (
     _FEWER_SIZES,
     _STATES,
     _TWO_MODES,
+    _SORTING,
     _WIDE_STEPS,
     _WORKSPACE,
     _TRITON,
@@ -170,21 +177,23 @@ class Runner:
     """Profiling encodes images."""
     graphs: bool = False
     """Graphs are estimated; before 0.29 `profile_cudagraph_memory` returns 0."""
+    methods: frozenset[str] = frozenset({"mtp", "eagle", "eagle3"})
+    """Methods of speculation that it has (_get_v2_model_runner_unsupported_features)."""
 
 
 _NAMED = ("llama", "mistral", "qwen3", "deepseek_v2", "qwen2_moe", "granitemoe")
 _FIRST = Runner(since=(0, 22), families=frozenset({"qwen3"}))
 _THREE = replace(_FIRST, since=(0, 23), families=frozenset(_NAMED[:3]))
-_SIX = replace(_FIRST, since=(0, 24), families=frozenset(_NAMED))
-_DENSE = replace(_FIRST, since=(0, 25), families=frozenset(_NAMED[3:]), dense=True)
+_SIX = replace(_FIRST, since=(0, 24), families=frozenset(_NAMED), methods=_FIRST.methods | {"dflash"})
+_DENSE = replace(_SIX, since=(0, 25), families=frozenset(_NAMED[3:]), dense=True)
 _ENCODING = replace(_DENSE, since=(0, 27), images=True)
 _DIRECT = replace(_ENCODING, since=(0, 28), families=frozenset((*_NAMED[3:], "deepseek_v4")), copies_logits=False)
 _EVERY = replace(_DIRECT, since=(0, 29), everything=True, graphs=True)
-_WARMED = replace(_EVERY, since=(0, 33), copies_logits=True, sampler=8)
-RUNNERS = (_FIRST, _THREE, _SIX, _DENSE, _ENCODING, _DIRECT, _EVERY, _WARMED)
+_DRAFTS = replace(_EVERY, since=(0, 31), methods=_EVERY.methods | {"draft"})
+_LOOKS_UP = replace(_DRAFTS, since=(0, 32), methods=_DRAFTS.methods | {"ngram"})
+_WARMED = replace(_LOOKS_UP, since=(0, 33), copies_logits=True, sampler=8, methods=_LOOKS_UP.methods | {"medusa"})
+RUNNERS = (_FIRST, _THREE, _SIX, _DENSE, _ENCODING, _DIRECT, _EVERY, _DRAFTS, _LOOKS_UP, _WARMED)
 """Rows in order of release."""
-SECOND_RUNS = frozenset({"mtp", "eagle", "eagle3"})
-"""Methods of speculation that the second model runner has (_get_v2_model_runner_unsupported_features)."""
 
 
 def second_runner(version: object, family: str, *, plain: bool, method: str | None) -> Runner | None:
@@ -194,10 +203,12 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
     False
     >>> second_runner("0.24", "gemma3", plain=True, method=None) is None
     True
+    >>> second_runner("0.33", "qwen3", plain=True, method="ngram") is None
+    False
     """
     number = release(version)
     row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
-    if row is None or (method is not None and method not in SECOND_RUNS):
+    if row is None or (method is not None and method not in row.methods):
         return None
     runs = row.everything or (row.dense and plain) or family in row.families
     return row if runs else None
@@ -205,7 +216,7 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
 
 def former(found: Facts) -> Facts:
     """Return what holds where a release falls back to its former engine."""
-    return replace(_V0_LONGER, since=found.since)
+    return replace(_V0_LONGER, since=found.since, absorbs=False)
 
 
 def facts(version: object) -> Facts:
