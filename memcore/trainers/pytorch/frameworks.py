@@ -66,6 +66,9 @@ class Framework:
     """The tokens of a tile of tiled feed-forward layers, if not as many as the hidden size."""
     partition: Partition | None = None
     """How it shares layers among a pipeline's stages."""
+    hosts_checkpoints: bool = False
+    """What it offloads of activations is the input of each checkpoint of the old form (ArcticTraining with transformers
+    4: model/hf_factory.py, `gradient_checkpointing_enable`; monkey_patches.py, `CheckpointFunctionWithCPUOffload`)."""
     wraps_layers: bool = False
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
@@ -102,6 +105,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         partition=sparing_ends,
     ),
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
+    "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
     "axolotl": Framework(tile=32768),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }

@@ -405,7 +405,7 @@ def recipe_of(
         caches_results=framework_of(read).wraps_layers,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
-        offloads_activations=read.given(Training.offload.activations) is not None,
+        offloads_activations=_offloads_activations(read),
         steps_in_backward=_steps_in_backward(read, micro_batches),
         ring_turns=ring(read, model, implementation, kernel, precision.autocast or precision.compute),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
@@ -423,6 +423,11 @@ def recipe_of(
         fake=fake,
     )
     return with_budget(read, recipe, sizes)
+
+
+def _offloads_activations(read: Defaults) -> bool:
+    """Return whether hooks take saved tensors of layers to the host, not the checkpoints alone."""
+    return read.given(Training.offload.activations) is not None and not framework_of(read).hosts_checkpoints
 
 
 def _padded(read: Defaults, kernel: str) -> bool:
