@@ -171,10 +171,12 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         read.refuse(
             Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, sizes["s"] * sizes["b"]
         )
+    compiled = _compiles_loss(read, word, family)
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
-        compiled=_compiles_loss(read, word, family),
+        compiled=compiled,
+        whole=compiled and bool(read.given(Training.compile)) and framework_of(read).compiles_model,
         model_upcasts=upcasts_logits(read, word)
         or (word == "cross-entropy-fp32" and bool(history and history.model_upcasts)),
         slices_logits=shift == "model" and bool(history and history.slices_logits),
