@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from memcore.layers.tensor_parallel import parallel_cross_entropy
 from memcore.symbols import Quotient, Shape, Shifted
-from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, new, only, split, to, view
 from memcore.tensors.operations import add, scale
 from memcore.tensors.reshaping import cropped
@@ -105,12 +105,22 @@ def chunked_loss(hidden: Tensor, labels: Tensor, head: Head, loss: Loss) -> Tens
 
 
 def compiled_cross_entropy(logits: Tensor) -> Tensor:
-    """The loss in compiled kernels: it keeps the logits as they are, and two numbers of each row."""
+    """The loss in compiled kernels: it keeps the logits as they are, and two numbers of each row.
+
+    A graph of the whole model returns the logits too. They have no gradient: its backward pass is called with zeros in
+    its place, which live until it returns (torch/csrc/autograd/python_function.cpp, `PyNode::apply`).
+    """
     tape, rows = logits.tape, logits.shape[:-1]
     largest, total = (new(tape, rows, "fp32", "logsumexp") for _ in range(2))
     out = new(tape, (), "fp32", "nll_loss")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        if tape.whole:
+            tape.arguments.append(like(saved[0], "zeros"))
+        return [like(saved[0], "log_softmax_backward")]
+
     if tracked(logits):
-        attach([out], [logits], save(tape, logits, largest, total), lambda g, s: [like(s[0], "log_softmax_backward")])
+        attach([out], [logits], save(tape, logits, largest, total), apply)
     return out
 
 

@@ -391,12 +391,23 @@ def _batchable(x: Tensor) -> bool:
 
 
 def embedding(tokens: Tensor, weight: Parameter) -> Tensor:
-    """Rows of a table; saves the int64 indices, and its gradient is dense."""
+    """Rows of a table; saves the int64 indices, and its gradient is dense.
+
+    Compiled, it adds up in fp32 (torch/_decomp/decompositions.py, `embedding_dense_backward`).
+    """
     tape = tokens.tape
     needs = tracked(weight)
     saved = save(tape, tokens) if needs else []
     out = new(tape, (*tokens.shape, *weight.inner), weight.dtype, "embedding")
     if needs:
         shape = weight.shape
-        attach([out], [weight], saved, lambda g, s: [new(tape, shape, only(g).dtype, "embedding_backward")])
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            dtype = only(gradients).dtype
+            summed = new(tape, shape, "fp32", "embedding_backward") if tape.whole and dtype != "fp32" else None
+            found = new(tape, shape, dtype, "embedding_backward")
+            del summed
+            return [found]
+
+        attach([out], [weight], saved, apply)
     return out

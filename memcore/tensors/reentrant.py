@@ -44,7 +44,9 @@ def checkpoint_reentrant(
                 output = function(*leaves)
         finally:
             tape.grad_enabled, tape.recomputing = before
-        backward(output, only(gradients))
+        held = only(gradients)
+        held.viewed = True  # `args` of `CheckpointFunction.backward` refer to it until all of it has run
+        backward(output, held)
         ended()
         return [each.grad if isinstance(each, Parameter) else None for each in leaves]
 

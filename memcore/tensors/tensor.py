@@ -227,6 +227,10 @@ class Tape(Recording):
         """Number of graph nodes so far."""
         self.left: list[object] = []
         """Graphs that modules keep until they run again."""
+        self.whole = False
+        """The forward pass with its loss is one compiled graph, and so is the backward pass."""
+        self.arguments: list[object] = []
+        """What the call of a compiled backward pass holds until it returns."""
 
     @contextmanager
     def wrapping(self) -> Iterator[None]:

@@ -42,6 +42,8 @@ class Loss:
     chunks: int = 1
     compiled: bool = False
     """It runs in compiled kernels."""
+    whole: bool = False
+    """They are part of one graph of the whole model, which returns the logits as well."""
     model_upcasts: bool = False
     """The logits that the model returns are in fp32."""
     shifts_labels: bool = True

@@ -63,6 +63,7 @@ class Step:
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
         self.tape.tiles = recipe.tiles
+        self.tape.whole = recipe.loss.whole
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
         self.weights = dict(
             self.runtime.outer_parameters(recipe.network.embedding_and_head.weights(), self._tower_weights())
@@ -155,6 +156,7 @@ class Step:
             self.forget_cache()
         self.tape.enter("loss", "gradient of the loss")
         backward(loss)
+        self.tape.arguments.clear()
         self.tape.enter("backward", "end")
         self.runtime.end_backward()
         self._hosted = Hosted()

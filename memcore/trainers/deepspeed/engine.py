@@ -102,9 +102,10 @@ class DeepSpeed(Holding):
             self._copy_bucket()
 
     def _copy_bucket(self) -> None:
-        """A bucket made flat by destination."""
+        """A bucket made flat by destination, and cast to be reduced."""
         copied = self._allocate(("zf",), "reduced_copy")
-        del copied
+        cast = self._allocate(("zf",), "reduced_copy", "fp32") if self._plan.upcasts_reduction else None
+        del copied, cast
 
     def end_backward(self) -> None:
         """Reduce what is left in a bucket, or what stage 1 has kept until now."""
@@ -168,8 +169,10 @@ class DeepSpeed3(DeepSpeed):
         There a rank's part comes back to the GPU, is cast to fp64 for its norm and to fp32 for the optimizer
         (`partition_grads`, `_offload_grad_partition_at_boundary`).
         """
+        dtype = "fp32" if self._plan.upcasts_reduction else None
         with self.tape.stream(REDUCE):
-            copied = self._allocate(("zf",), "reduced_copy")
+            cast = self._allocate(("zf",), "reduced_copy", dtype) if dtype else None
+            copied = self._allocate(("zf",), "reduced_copy", dtype)
             if self._plan.offloads_optimizer != "none":
                 part: Axis = Quotient(("zf",), "z")
                 back = self._allocate((part,), "reduced_copy")
@@ -177,7 +180,7 @@ class DeepSpeed3(DeepSpeed):
                 del norm
                 upcast = self._allocate((part,), "fp32_gradient", "fp32")
                 del back, upcast
-            del copied
+            del copied, cast
 
     def leave(self, unit: str, y: Tensor) -> Tensor:
         """Those of the last modules stay for the backward pass (`__params_to_release`)."""

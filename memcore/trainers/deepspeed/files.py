@@ -79,6 +79,10 @@ DEEPSPEED = Tool(
         ),
         Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
+        Key(
+            path=DeepSpeedSettings.seq_parallel_communication_data_type,
+            name="seq_parallel_communication_data_type",
+        ),
         Key(path=EngineSettings.zero_stage, name="zero_optimization.stage"),
         Key(path=DeepSpeedSettings.offload_optimizer, name="zero_optimization.offload_optimizer.device"),
         Key(path=DeepSpeedSettings.offload_param, name="zero_optimization.offload_param.device"),

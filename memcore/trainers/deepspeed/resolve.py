@@ -8,19 +8,24 @@ from dataclasses import replace
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import Problem
+from memcore.hardware import Accelerator, Overhead, communicators
+from memcore.memory.communicators import Communicator, opened
 from memcore.messages import Message
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.symbols import product
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision, Recipe
+from memcore.trainers.deepspeed.engine import ENGINES
 from memcore.trainers.deepspeed.estimators import model_to_params
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.deepspeed.step_plan import ZeroPlan
 from memcore.trainers.pytorch.extension import Extension
+from memcore.trainers.pytorch.frameworks import framework_of
 
 _STAGE, _OPTIMIZER, _PARAM = (
     EngineSettings.zero_stage,
@@ -96,7 +101,20 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
         quantized_weights=stage == 3 and bool(read.take(DeepSpeedSettings.zero_quantized_weights, False)),
         quantized_gradients=stage == 3 and bool(read.take(DeepSpeedSettings.zero_quantized_gradients, False)),
         fp32_gradients=_fp32_gradients(read, stage, precision),
+        upcasts_reduction=_upcasts_reduction(read, precision),
     )
+
+
+def _upcasts_reduction(read: Defaults, precision: Precision) -> bool:
+    """Return whether gradients are cast to fp32 to be reduced.
+
+    Source: deepspeed, runtime/engine.py (`_configure_distributed_model`): with sequence-parallel ranks
+    `seq_parallel_communication_data_type` replaces `communication_data_type`; runtime/constants.py: fp32 by default.
+    """
+    if (read.given(Parallelism.ulysses_parallel_size) or 1) == 1:
+        return False
+    wanted = read.take(DeepSpeedSettings.seq_parallel_communication_data_type, "fp32")
+    return bool(wanted == "fp32") and precision.parameter != "fp32"
 
 
 def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
@@ -118,7 +136,7 @@ def _partitioned(
 ) -> tuple[Recipe, dict[str, int]]:
     """The recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
     path, checkpoints = DeepSpeedSettings.cpu_checkpointing, recipe.checkpoints
-    if read.take(path, False):
+    if read.take(path, False) or (framework_of(read).hosts_checkpoints and read.given(Training.offload.activations)):
         if checkpoints is None:
             read.refuse(path, "found {}; needs training.activation_checkpointing 'full'", "true")
         else:
@@ -153,6 +171,25 @@ def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, n
     if plan.quantized_gradients:
         found["zy"] = largest + 3 * -(-largest // node)
     return found
+
+
+def _opened(
+    recipe: Recipe, sizes: Mapping[str, int], stages: int, near: int, accelerator: Accelerator | None
+) -> Overhead:
+    """Return what communicators take: Ulysses sends to each of its ranks, and ZeRO shares among all in another group.
+
+    Source: deepspeed/utils/groups.py (`_get_sequence_parallel_group`, `_get_sequence_data_parallel_group`),
+    sequence/layer.py (`all_to_all_single`).
+    """
+    if recipe.ulysses is None:
+        return communicators(ENGINES["deepspeed"].communicators)
+    ranks = sizes["cp"]
+    beside = min(ranks, near) - 1
+    groups = (
+        Communicator("data and sequence", sizes["z"], rings=True, trees=True),
+        Communicator("sequence", ranks, peers=beside, remote=ranks - 1 - beside),
+    )
+    return opened(groups, accelerator)
 
 
 def zero_ranks(read: Defaults, ranks: int) -> int:
@@ -222,6 +259,12 @@ def _masters(config: Config) -> Iterator[Problem]:
 
 
 EXTENSION = Extension(
-    variant=zero_engine, restated=offloaded, disk=True, problems=_masters, partition=_partitioned, partitions=True
+    variant=zero_engine,
+    restated=offloaded,
+    disk=True,
+    problems=_masters,
+    partition=_partitioned,
+    partitions=True,
+    opened=_opened,
 )
 """DeepSpeed: PyTorch's layers under ZeRO."""

@@ -149,6 +149,14 @@ class DeepSpeedSettings(Section, path="engine", engines=DEEPSPEED):
         flag="cpu-checkpointing",
         advanced=True,
     )
+    seq_parallel_communication_data_type = setting(
+        Choice(("fp32", "bf16", "fp16")),
+        "Reduction dtype of Ulysses",
+        "Dtype in which gradients are reduced where ranks share sequences (DeepSpeed-Ulysses).",
+        flag="seq-parallel-dtype",
+        default="fp32",
+        advanced=True,
+    )
     contiguous_memory_optimization = setting(
         Flag(),
         "Buffers for checkpoints",
@@ -212,6 +220,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
             "ArcticTraining 的 activation_checkpoint_cpu_offload）。"
         ),
         "激活检查点放在主机上",
+    ),
+    DeepSpeedSettings.seq_parallel_communication_data_type: (
+        "多个 rank 共享序列（DeepSpeed-Ulysses）时归约梯度所用的数据类型。",
+        "Ulysses 的归约精度",
     ),
     DeepSpeedSettings.contiguous_memory_optimization: (
         "为所有层的激活检查点预先分配一整块缓冲区（deepspeed.checkpointing）；大小不变，只是提前。",

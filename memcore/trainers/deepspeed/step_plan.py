@@ -32,5 +32,7 @@ class ZeroPlan:
     """qgZ: gradients are reduced in 4 bits, parameter by parameter."""
     fp32_gradients: bool = False
     """`BF16_Optimizer`: gradients are added to a flat fp32 buffer of all parameters after each backward pass."""
+    upcasts_reduction: bool = False
+    """Gradients are cast to another dtype to be reduced: fp32, where ranks share sequences."""
     experts: bool = False
     """Routed experts are shared among the ranks that have the same ones, `ze`; this rank's part of all is `zw`."""

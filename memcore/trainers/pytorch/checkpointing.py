@@ -74,7 +74,8 @@ def _usual_form(read: Defaults, mode: str) -> tuple[bool, str | None]:
     """Return whether checkpoints are reentrant if nobody says so, and why (`gradient_checkpointing_enable`)."""
     switched = read.given(Training.activation_checkpointing.entry) != "checkpoint_wrapper" and mode != "op"
     stops = read.given(Training.activation_checkpointing.early_stop) is not None
-    old = switched and not stops and before(read, STARTS_NEW) and not extension_of(read).job
+    old = before(read, STARTS_NEW) or framework_of(read).hosts_checkpoints
+    old = switched and not stops and old and not extension_of(read).job
     return old, "the default of transformers 4" if old else None
 
 

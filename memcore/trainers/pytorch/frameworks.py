@@ -11,7 +11,7 @@ mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on ever
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
@@ -42,6 +42,9 @@ class Framework:
     """The output head is quantized with the rest."""
     original_parameters: bool = False
     """It gives FSDP1 `use_orig_params`."""
+    compiles_model: bool = False
+    """Where it compiles, one graph has the whole model with its loss (transformers/trainer.py, `torch_compile`, and
+    accelerate/accelerator.py, `prepare_model`: `torch.compile(model)`)."""
     compiles_loss: bool = False
     """Where it compiles, it compiles the loss too (torchtune/training/_compile.py, `compile_loss`)."""
     upcasts_logits: bool = False
@@ -66,19 +69,22 @@ class Framework:
     """The tokens of a tile of tiled feed-forward layers, if not as many as the hidden size."""
     partition: Partition | None = None
     """How it shares layers among a pipeline's stages."""
+    hosts_checkpoints: bool = False
+    """What it offloads of activations is the input of each checkpoint of the old form (ArcticTraining with transformers
+    4: model/hf_factory.py, `gradient_checkpointing_enable`; monkey_patches.py, `CheckpointFunctionWithCPUOffload`)."""
     wraps_layers: bool = False
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
 
-TRAINER = Framework(brings=frozenset({"adafactor"}))
+TRAINER = Framework(brings=frozenset({"adafactor"}), compiles_model=True)
 UNNAMED = Framework(exempts_embeddings=False)
 """The optimizer as its library makes it."""
 _LOOP = Framework(keeps_outputs=True, exempts_embeddings=False, step="foreach")
 
 FRAMEWORKS: Mapping[str, Framework] = {
     "peft": _LOOP,
-    "accelerate": _LOOP,
+    "accelerate": replace(_LOOP, compiles_model=True),
     "lit-gpt": Framework(
         keeps_outputs=True,
         implementation="lit-gpt",
@@ -102,7 +108,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
         partition=sparing_ends,
     ),
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
-    "axolotl": Framework(tile=32768),  # monkeypatch/tiled_mlp/patch.py
+    "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
+    "axolotl": Framework(tile=32768, compiles_model=True),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
@@ -175,7 +182,8 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
     if not read.given(Training.compile):
         return False, None
     if name != "torchtitan":
-        return framework_of(read).compiles_loss and kind not in KERNELS, None
+        row = framework_of(read)
+        return (row.compiles_loss or row.compiles_model) and kind not in KERNELS, None
     if kind == "chunked":
         return True, "torchtitan compiles it too"
     if version is None:

@@ -171,10 +171,12 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         read.refuse(
             Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, sizes["s"] * sizes["b"]
         )
+    compiled = _compiles_loss(read, word, family)
     return Loss(
         kind=word,
         chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
-        compiled=_compiles_loss(read, word, family),
+        compiled=compiled,
+        whole=compiled and bool(read.given(Training.compile)) and framework_of(read).compiles_model,
         model_upcasts=upcasts_logits(read, word)
         or (word == "cross-entropy-fp32" and bool(history and history.model_upcasts)),
         slices_logits=shift == "model" and bool(history and history.slices_logits),
@@ -405,7 +407,7 @@ def recipe_of(
         caches_results=framework_of(read).wraps_layers,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
-        offloads_activations=read.given(Training.offload.activations) is not None,
+        offloads_activations=_offloads_activations(read),
         steps_in_backward=_steps_in_backward(read, micro_batches),
         ring_turns=ring(read, model, implementation, kernel, precision.autocast or precision.compute),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
@@ -423,6 +425,11 @@ def recipe_of(
         fake=fake,
     )
     return with_budget(read, recipe, sizes)
+
+
+def _offloads_activations(read: Defaults) -> bool:
+    """Return whether hooks take saved tensors of layers to the host, not the checkpoints alone."""
+    return read.given(Training.offload.activations) is not None and not framework_of(read).hosts_checkpoints
 
 
 def _padded(read: Defaults, kernel: str) -> bool:
