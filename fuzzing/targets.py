@@ -88,8 +88,10 @@ def _search(rng: Random) -> Any:
         if rng.random() < 0.3:
             options[name] = rng.choice(values)
     config = jobs.job(rng, SEARCHED, most=3)
-    if options.get("every"):  # takes long because it looks at everything
+    if options.get("every"):  # takes long because it looks at everything, a recorded step for each kind of layout
         config["model"] = rng.choice(corpus.networks())
+        options["micro_batches"] = options.get("micro_batches", [1, 2])[:2]
+        options["gpus"] = [min(each, 4) for each in options.get("gpus", [4])]
     return {"config": config, "options": options}
 
 

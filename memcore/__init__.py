@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memcore.questions.searching.found import Found, Progress
     from memcore.questions.searching.layouts import Layout
     from memcore.questions.searching.search import search
+    from memcore.questions.sharing import Shared, share
     from memcore.questions.solving import Solution, solve
     from memcore.version import __version__
 
@@ -43,6 +44,7 @@ __all__ = [
     "Proposal",
     "Reconciled",
     "Roofline",
+    "Shared",
     "Solution",
     "UnsupportedError",
     "__version__",
@@ -52,6 +54,7 @@ __all__ = [
     "plan",
     "reconcile",
     "search",
+    "share",
     "solve",
 ]
 
@@ -71,6 +74,7 @@ _HOMES = {
     "Proposal": "memcore.questions.planning.plan",
     "Reconciled": "memcore.questions.reconciling.reconcile",
     "Roofline": "memcore.questions.costs",
+    "Shared": "memcore.questions.sharing",
     "Solution": "memcore.questions.solving",
     "UnsupportedError": "memcore.errors",
     "__version__": "memcore.version",
@@ -80,6 +84,7 @@ _HOMES = {
     "plan": "memcore.questions.planning.plan",
     "reconcile": "memcore.questions.reconciling.reconcile",
     "search": "memcore.questions.searching.search",
+    "share": "memcore.questions.sharing",
     "solve": "memcore.questions.solving",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from memcore.errors import ConfigError
@@ -33,15 +33,26 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
     plain = unmarked(text)
     deepest(_BRACKET.findall(_STRING.sub("", _ESCAPE.sub("", plain))))
     repeated: list[_Repeated] = []
+    endless: list[str] = []
+    """What Python reads and JSON has not."""
+
+    def constant(name: str) -> float:
+        endless.append(name)
+        return float(name)
 
     def gathered(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
+        if endless and LIMITS in found and (spelled := with_limits(found)) is not found:
+            endless.pop()
+            found = dict(spelled)
         if len(found) == len(pairs):
             return found
         repeated.append(_Repeated(found, pairs))
         return repeated[-1]
 
-    found = json.loads(plain, object_pairs_hook=gathered, parse_int=whole, parse_constant=_no_number)
+    found = json.loads(plain, object_pairs_hook=gathered, parse_int=whole, parse_constant=constant)
+    if endless:
+        raise ValueError(Message("found {}, which is not a JSON number", endless[0]))
     if repeated:
         said = [message for path, each in _repeated(found) for message in each.said(path)]
         if notes is not None:
@@ -58,9 +69,22 @@ def fault(error: ValueError) -> str:
     return Message("{}: line {} column {} (char {})", error.msg, error.lineno, error.colno, error.pos)
 
 
-def _no_number(name: str) -> object:
-    """Raise ValueError for what Python reads and JSON has not."""
-    raise ValueError(Message("found {}, which is not a JSON number", name))
+LIMITS = "time_step_limit"
+"""The key whose upper bound transformers saved as Infinity (`Mamba2Config.time_step_limit`)."""
+
+
+def with_limits(found: Mapping[str, object]) -> Mapping[str, object]:
+    """The same, with an infinite upper bound of `time_step_limit` as newer releases of transformers spell it.
+
+    transformers, configuration_utils.py, _FLOAT_TAG_KEY: JSON has no infinity.
+
+    >>> with_limits({"time_step_limit": [0.0, float("inf")]})
+    {'time_step_limit': [0.0, {'__float__': 'Infinity'}]}
+    """
+    limits = found.get(LIMITS)
+    if isinstance(limits, (list, tuple)) and len(limits) == 2 and limits[1] == float("inf"):
+        return {**found, LIMITS: [limits[0], {"__float__": "Infinity"}]}
+    return found
 
 
 def unmarked(text: str) -> str:

@@ -314,6 +314,19 @@ def test_what_is_not_read(read, text, message):
         read(text)
 
 
+def test_limits_that_transformers_saved_as_infinity():
+    """They are read, and are JSON in what memcore writes; any other infinity is no JSON."""
+    text = '{"model_type": "mamba2", "time_step_limit": [0.0, Infinity]}'
+    spelled = {"model_type": "mamba2", "time_step_limit": [0.0, {"__float__": "Infinity"}]}
+    assert parse_json(text) == spelled
+    given = {"model_type": "mamba2", "time_step_limit": [0.0, float("inf")]}
+    for model in (given, {"model_type": "x", "text_config": given}):
+        json.dumps(memcore.Config.from_dict({"model": model}).to_dict(), allow_nan=False)
+    for other in ('{"time_step_limit": [Infinity, 1]}', '{"a": Infinity}', '{"time_step_limit": [NaN, Infinity]}'):
+        with pytest.raises(ValueError, match="not a JSON number"):
+            parse_json(other)
+
+
 def test_keys_that_are_there_again():
     """With the same value they are read, and said; with a note for each."""
     notes = []

@@ -16,6 +16,7 @@ from memcore.config.deflated import DEFLATED, deflated, inflated
 from memcore.errors import meaning, nearest
 from memcore.messages import Message, joined
 from memcore.units import SIZE, GiB, approximate, parse_bytes, parse_count, shown
+from memcore.untrusted import with_limits
 
 JsonSchema = dict[str, object]
 KindT_co = TypeVar("KindT_co", covariant=True)
@@ -382,6 +383,15 @@ def _encodable(text: str) -> str:
     return text
 
 
+def _without_infinity(model: Mapping[str, object]) -> Mapping[str, object]:
+    """A config.json that JSON can hold: its infinite limits are spelled as transformers does."""
+    found: dict[str, object] = {}
+    for name, each in (("", model), *((name, model.get(name)) for name in ("text_config", "llm_config"))):
+        if isinstance(each, Mapping) and (spelled := with_limits(each)) is not each:
+            found |= {name: spelled} if name else spelled
+    return {**model, **found} if found else model
+
+
 @dataclass(frozen=True, slots=True)
 class ModelName:
     """A model: a name, or the content of a config.json, which as text is deflated and in base64."""
@@ -391,7 +401,7 @@ class ModelName:
             raise ValueError(
                 Message("expected a catalog id, a hub id or the content of a config.json, found {}", shown(value))
             )
-        return _encodable(value) if isinstance(value, str) else value
+        return _encodable(value) if isinstance(value, str) else _without_infinity(value)
 
     def parse(self, text: str) -> str | Mapping[str, object]:
         return self.check(inflated(text) if text.startswith(DEFLATED) else text.strip())

@@ -53,6 +53,11 @@ class Layer:
         """Return whether a router chooses among experts of it."""
         return any(isinstance(ffn, Experts) for ffn in self.ffns)
 
+    @property
+    def uses_shared_block(self) -> bool:
+        """Return whether it runs a block whose parameters other layers use too."""
+        return self.extra is not None and self.extra.variant == "zamba2"
+
     def weights(self) -> tuple[Weight, ...]:
         """Its parameters, named relative to the layer."""
         parts = [*self.mixers, *self.ffns, *self.norms, *([self.extra] if self.extra else [])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -217,13 +216,38 @@ def listed_experts(reader: Reader) -> Sequence[str | None]:
     return ["sparse" if i in chosen else "dense" for i in range(depth(reader))]
 
 
-def compress(order: Sequence[int]) -> list[tuple[Sequence[int], int]]:
+def compress(order: Sequence[int], *, within: bool = True) -> list[tuple[Sequence[int], int]]:
     """Write a sequence of kinds as runs of a repeated pattern, with how often each repeats.
 
-    One run and a rest if the whole repeats a pattern of at most eight layers, else stretches of equal layers.
+    One run and a rest if the whole repeats a pattern of at most eight layers, else stretches of a pattern that repeats
+    five times or more, and of equal layers; not `within` the model where its repetitions differ in whose parameters
+    they use.
+
+    >>> compress([0, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1])
+    [([0], 1), ([1, 2], 5), ([1], 1)]
     """
-    for period in range(1, min(8, len(order) // 2) + 1):
+    for period in range(1, min(_PERIOD, len(order) // 2) + 1):
         if all(kind == order[index % period] for index, kind in enumerate(order)):
             whole, rest = divmod(len(order), period)
             return [(order[:period], whole)] + ([(order[:rest], 1)] if rest else [])
-    return [([kind], len(list(group))) for kind, group in groupby(order)]
+    found: list[tuple[Sequence[int], int]] = []
+    at = 0
+    while at < len(order):
+        repeats = {period: _repeats(order, at, period) for period in range(1, (_PERIOD if within else 1) + 1)}
+        often = [period for period, times in repeats.items() if period == 1 or times >= _OFTEN]
+        period = max(often, key=lambda each: each * repeats[each])
+        found.append((order[at : at + period], repeats[period]))
+        at += period * repeats[period]
+    return found
+
+
+_PERIOD, _OFTEN = 8, 5
+"""Layers of a pattern at most, and how often one within a model repeats at least."""
+
+
+def _repeats(order: Sequence[int], start: int, period: int) -> int:
+    """How often the pattern of `period` layers that begins at `start` follows itself there, the first time included."""
+    end = start + period
+    while end < len(order) and order[end] == order[end - period]:
+        end += 1
+    return (end - start) // period

@@ -316,7 +316,8 @@ def _apart(model: Model, early: int) -> Model:
     order = [layer for pattern, times in zip(network.runs, model.repeats, strict=True) for layer in pattern * times]
     kinds = list(dict.fromkeys(order))
     numbers = [kinds.index(layer) for layer in order]
-    found = [*compress(numbers[:early]), *compress(numbers[early:])]
+    within = not any(kind.uses_shared_block for kind in kinds)
+    found = [*compress(numbers[:early]), *compress(numbers[early:], within=within)]
     runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
     return replace(model, network=replace(network, runs=runs), repeats=tuple(times for _, times in found))
 
@@ -366,7 +367,7 @@ def _language_model(reader: Reader, model_type: str) -> Model:
     reader.check()
     kinds, order = _layers(reader, family)
     reader.check()
-    found = compress(order)
+    found = compress(order, within=not any(kind.uses_shared_block for kind in kinds))
     runs = tuple(tuple(kinds[kind] for kind in pattern) for pattern, _ in found)
     different = sum(len(pattern) for pattern in runs)
     if different > DIFFERENT:

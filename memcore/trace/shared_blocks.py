@@ -25,7 +25,7 @@ class SharedBlocks:
         self, pattern: Sequence[Layer], repetition: int, position: int, own: Mapping[str, Parameter]
     ) -> Mapping[str, Parameter]:
         """The parameters that a layer uses: its own, and those of a block with the adapters for this use."""
-        if not _uses_block(pattern[position]):
+        if not pattern[position].uses_shared_block:
             return own
         use = self._uses + repetition * _count(pattern) + _count(pattern[:position])
         block: Mapping[str, Parameter] = {name: each for name, each in own.items() if name.startswith(_BLOCK)}
@@ -52,12 +52,8 @@ def _of(block: Mapping[str, Parameter], use: int) -> Mapping[str, Parameter]:
     return found
 
 
-def _uses_block(layer: Layer) -> bool:
-    return layer.extra is not None and layer.extra.variant == "zamba2"
-
-
 def _count(layers: Sequence[Layer]) -> int:
-    return sum(_uses_block(layer) for layer in layers)
+    return sum(layer.uses_shared_block for layer in layers)
 
 
 def repetition(index: int, recorded: int, count: int) -> int:

@@ -15,7 +15,7 @@ from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
-from memcore.faces.cli.describing import add_config, config_of, origins_of
+from memcore.faces.cli.describing import add_config, config_at, config_of, origins_of
 from memcore.faces.render import data, text
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
@@ -25,8 +25,18 @@ if TYPE_CHECKING:
     from memcore.serving.estimate import ServingEstimate
 
 
+def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument(
+        "--with", action="append", default=[], dest="others", metavar="CONFIG",
+        help="another job on the same GPUs, as a file, a link or a model; may be repeated",
+    )  # fmt: skip
+
+
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
+    if options.others:
+        return _shared(config, options)
     if is_serving(config):
         return _estimate_serving(config, options)
     found = estimate_training(config)
@@ -47,6 +57,19 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
     else:
         print(serving_summary(found, _picture(found)), end="")
     return _judged(found, options)
+
+
+def _shared(config: Config, options: argparse.Namespace) -> int:
+    from memcore.faces.render.sharing import shared_data, shared_text  # noqa: PLC0415 - of several jobs alone
+    from memcore.questions.sharing import share  # noqa: PLC0415
+
+    names = [*(options.config or [str(options.model)])[:1], *options.others]
+    found = share(config, *map(config_at, options.others))
+    if options.json:
+        print_json(shared_data(found, names))
+    else:
+        print(shared_text(found, names), end="")
+    return DOES_NOT_FIT if found.fits is False else FITS
 
 
 def _with_origins(summary: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -175,7 +198,7 @@ def _gpus(options: argparse.Namespace) -> int:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "estimate": Command(add_config, _estimate),
+    "estimate": Command(_estimate_options, _estimate),
     "quick": Command(_quick_options, _quick),
     "explain": Command(_explain_options, _explain),
     "validate": Command(add_config, _validate),

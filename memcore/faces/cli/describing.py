@@ -116,6 +116,12 @@ def config_of(options: argparse.Namespace) -> Config:
     return from_texts(flags, base)
 
 
+def config_at(name: str) -> Config:
+    """The config of one file, a link or a model's name alone, without flags."""
+    plain = dict.fromkeys(SETTINGS)
+    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": []}))
+
+
 def _named(given: Sequence[str]) -> Mapping[str, object]:
     """Return what a link, or the name of an example or of a model, says."""
     source = given[0] if given else ""

@@ -1,0 +1,71 @@
+"""Jobs that share GPUs, for a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memcore.columns import table
+from memcore.questions.sharing import Shared
+from memcore.serving.estimate import ServingEstimate
+from memcore.units import format_bytes
+
+
+def shared_text(found: Shared, names: Sequence[str]) -> str:
+    """Return what `memcore estimate --with` prints: a line for each job, their sum, and whether that fits."""
+    rows = [("needs", "range", "job")]
+    rows += [
+        (format_bytes(each.device.expected), _range(each.device.low, each.device.high), _job(name, each.job.model.name))
+        for name, each in zip(names, found.found, strict=True)
+    ]
+    rows.append((format_bytes(found.expected), _range(found.low, found.high), "together"))
+    return "\n".join([*table(rows, right=(0,)), "", *_verdict(found, names)]) + "\n"
+
+
+def _job(name: str, model: str) -> str:
+    return name if name == model or not model else f"{name} ({model})"
+
+
+def _range(low: int, high: int) -> str:
+    return f"{format_bytes(low)} to {format_bytes(high)}"
+
+
+def _verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
+    if found.capacity is None or found.headroom is None:
+        yield "Name an accelerator to see whether the jobs fit together."
+        return
+    capacity, left = format_bytes(found.capacity), format_bytes(abs(found.headroom))
+    if not found.fits:
+        yield f"The jobs do not fit on one GPU of {capacity}: {left} too much."
+    elif found.high > found.capacity:
+        yield f"The jobs should fit on one GPU of {capacity} with {left} free, but the high end of the range does not."
+    else:
+        yield f"The jobs fit on one GPU of {capacity}, with {left} free."
+    for name, each in zip(names, found.found, strict=True):
+        room = found.left_for(each)
+        if not found.fits and room is not None and isinstance(each, ServingEstimate):
+            share = max(room, 0) / found.capacity
+            yield f"{format_bytes(max(room, 0))} would be left for {name}: {share:.2f} of the GPU."
+
+
+def shared_data(found: Shared, names: Sequence[str]) -> dict[str, Any]:
+    """Return the same as JSON."""
+    return {
+        "jobs": [
+            {
+                "name": name,
+                "config": each.job.config.to_dict(),
+                "low_bytes": each.device.low,
+                "device_bytes": each.device.expected,
+                "high_bytes": each.device.high,
+                "left_bytes": found.left_for(each),
+            }
+            for name, each in zip(names, found.found, strict=True)
+        ],
+        "low_bytes": found.low,
+        "device_bytes": found.expected,
+        "high_bytes": found.high,
+        "capacity_bytes": found.capacity,
+        "headroom_bytes": found.headroom,
+        "fits": found.fits,
+    }

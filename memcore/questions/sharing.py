@@ -1,0 +1,106 @@
+"""Several jobs that share the same GPUs, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
+from memcore.errors import ConfigError
+from memcore.estimation import estimate
+from memcore.memory.estimate import Estimate
+from memcore.serving.estimate import ServingEstimate
+
+_GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)
+"""Settings that say which GPU the jobs share."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Jobs on the same GPUs, and what they need together; `share` returns it."""
+
+    found: tuple[Estimate | ServingEstimate, ...]
+    """The estimate of each job, in the order given."""
+
+    @cached_property
+    def low(self) -> int:
+        """Return the low end of the range, bytes."""
+        return sum(each.device.low for each in self.found)
+
+    @cached_property
+    def expected(self) -> int:
+        """Return the expected bytes of all processes, as nvidia-smi shows them for the GPU."""
+        return sum(each.device.expected for each in self.found)
+
+    @cached_property
+    def high(self) -> int:
+        """Return the high end of the range, bytes."""
+        return sum(each.device.high for each in self.found)
+
+    @property
+    def capacity(self) -> int | None:
+        """Return the bytes of a GPU that programs can use, or None if no config names an accelerator."""
+        return min((each.capacity for each in self.found if each.capacity is not None), default=None)
+
+    @property
+    def headroom(self) -> int | None:
+        """Return the free bytes of a GPU; negative if the jobs do not fit together."""
+        return None if self.capacity is None else self.capacity - self.expected
+
+    @property
+    def fits(self) -> bool | None:
+        """Return whether all jobs fit at once, or None if no config names an accelerator."""
+        return None if self.headroom is None else self.headroom >= 0
+
+    def left_for(self, job: Estimate | ServingEstimate) -> int | None:
+        """Return the bytes of a GPU that the other jobs leave for one of them."""
+        others = sum(each.device.expected for each in self.found if each is not job)
+        return None if self.capacity is None else self.capacity - others
+
+
+def share(*configs: Config | Mapping[str, object]) -> Shared:
+    """Estimate jobs that run on the same GPUs at the same time, each in a process of its own.
+
+    A process keeps what its allocator has taken at its peak, so the jobs' peaks add up even where they come at
+    different times, and each process has a CUDA context of its own. A server's cache fills the share of the whole GPU
+    that its settings name, whatever else runs there.
+
+    Args:
+        configs: The jobs, as in `estimate`. One that names no GPU runs on that of the first that does.
+
+    Returns:
+        A `Shared` with an estimate of each job and the sum of their device memory, in bytes.
+
+    Raises:
+        ConfigError: If the jobs name different GPUs, and as in `estimate`.
+        UnsupportedError: As in `estimate`.
+
+    Sources: c10/cuda/CUDACachingAllocator.cpp: blocks go back to the driver only where an allocation fails.
+
+    Examples:
+        >>> train = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "t4"}}
+        >>> serve = {"model": "gpt2", "engine": {"type": "transformers"}}
+        >>> found = share(train, serve)
+        >>> found.fits, found.expected == sum(each.device.expected for each in found.found)
+        (True, True)
+    """
+    read = [each if isinstance(each, Config) else Config.from_dict(each) for each in configs]
+    first = next((each for each in read if _gpu_of(each)), None)
+    if first is not None:
+        gpu = _gpu_of(first)
+        read = [each if _gpu_of(each) else each.changed(gpu) for each in read]
+        other = next((each for each in read if _gpu_of(each) != gpu), None)
+        if other is not None:
+            message = "jobs that share a GPU name different ones, {} and {}; give all of them the same"
+            raise ConfigError.at(Hardware.accelerator, message, _named(first), _named(other))
+    return Shared(tuple(estimate(each) for each in read))
+
+
+def _gpu_of(config: Config) -> dict[str, object]:
+    return {path: value for path in _GPU if (value := config.get(path)) is not None}
+
+
+def _named(config: Config) -> str:
+    return " ".join(str(each) for each in _gpu_of(config).values())
