@@ -158,8 +158,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "help": ("Keys and help", "快捷键与帮助"),
     "example-note": ("The answer below is for the example.", "下面是示例的结果。"),
     "shared": (
-        "You opened a shared plan. Your saved plans are untouched.",
-        "您打开了一个共享方案，已保存的方案不受影响。",
+        "Shared plan; your own are untouched.",
+        "这是共享方案，您保存的方案不受影响。",
     ),
     "keep": ("Keep", "保留"),
     "discard": ("Discard", "放弃"),
