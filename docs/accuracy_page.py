@@ -24,8 +24,8 @@ FAR = 0.05
 WORST = 10
 """Cases that are listed in any event."""
 PADDED = (
-    "Samples are padded to the longest of their batch, of those with at most 1,300 characters: the sequence length is a limit that "
-    "is not reached. With 660 tokens all runs of this comparison are predicted within 5%."
+    "Samples of at most 1,300 characters are padded to the longest in their batch, so the sequence length is a limit that is "
+    "never reached. With 660 tokens all runs of this comparison are predicted within 5%."
 )
 NOTES = {
     **dict.fromkeys(
@@ -665,7 +665,7 @@ def blocks(found: Report) -> Iterator[Block]:
     yield from served(found)
     yield Heading("Measured cases that are furthest off")
     yield (
-        "Every case that is more than five percent off, and what is known about it. Published configs leave many settings open; the "
+        "Every case that is more than five percent off, with what is known about it. Published configs leave many settings open; the "
         "files of the cases say what is assumed."
     )
     yield Table(("Case", "Quantity", "Measured", "Predicted", "Error", "Note"), [*map(far_row, furthest(done))])
