@@ -66,7 +66,7 @@ RUNS = (
                        "account_for_loss_in_pipeline_split": True},
             "hardware": {**H100, "num_gpus": 8192},
         },
-        note="its own trainer; Megatron stands for it, with one layer fewer on the first and last stages "
+        note="Meta's own trainer is estimated as Megatron, with one layer fewer on the first and last stages "
         "as in the paper, whose schedule keeps fewer micro-batches in flight than interleaved 1F1B",
     ),
     Run(
@@ -94,8 +94,9 @@ RUNS = (
                             "pipeline_layout": [4] * 15 + [1]},
             "hardware": {"accelerator": "h800-sxm-80gb", "num_gpus": 2048},
         },
-        note="bf16 for its fp8, 1F1B for DualPipe, full recomputation for its own choice of operations; DualPipe hides the way to "
-        "the experts behind the other half of a micro-batch, and a token goes to four nodes at most: the model knows neither",
+        note="estimated with bf16 instead of fp8, 1F1B instead of DualPipe, and full recomputation instead of its own choice of "
+        "operations; DualPipe overlaps expert communication with the other half of a micro-batch, and a token goes to at most "
+        "four nodes, both of which the cost model leaves out",
     ),
     Run(
         "torchtitan Llama 3.1 405B on 512 GPUs of 96 GB",
@@ -168,7 +169,7 @@ def report(run: Run) -> Iterator[str]:
         "not fit.\n"
     )
     if not last.best:
-        yield "None that the search has fits.\n\n"
+        yield "No layout of the search fits.\n\n"
         return
     yield from _compared(own, [each.cost for each in last.best[:KEEP]])
     yield from _variant(questions, found, last.best[0].cost)
@@ -184,7 +185,7 @@ def report(run: Run) -> Iterator[str]:
 
 
 def _variant(questions: list[Question], found: Estimate, cheapest: Cost) -> Iterator[str]:
-    """The cheapest that fits of the layouts with the same division."""
+    """Yield the cheapest that fits of the layouts with the same parallel sizes."""
     sizes = found.job.sizes
     division = sizes["tp"], found.job.stages, sizes["cp"], found.job.config[Parallelism.expert_parallel_size] or 1
     alike = [
@@ -197,9 +198,9 @@ def _variant(questions: list[Question], found: Estimate, cheapest: Cost) -> Iter
         then = estimated(config_of(question.config, each, question.space.policies))
         if then is not None and then.fits:
             policy = policy_of(question.found(each, question.cost(each), (then.allocated.expected, None, True)))
-            yield f"Of its division the cheapest that fits costs {price / cheapest.per_token:.3f}: {policy}.\n"
+            yield f"With the published parallel sizes, the cheapest that fits costs {price / cheapest.per_token:.3f}: {policy}.\n"
             return
-    yield "Of its division nothing fits.\n"
+    yield "With the published parallel sizes, nothing fits.\n"
 
 
 def estimated(config: Config) -> Estimate | None:
@@ -225,8 +226,8 @@ def _compared(own: Cost, best: list[Cost]) -> Iterator[str]:
     yield f"{100 * (1 - best[0].per_token / own.per_token):.0f}% less"
     mine, other = _parts(own), _parts(best[0])
     gaps = sorted(((mine[name] - other[name]) / own.per_token, name) for name in mine)
-    said = [f"{100 * gap:.0f}% by {name}" for gap, name in reversed(gaps) if gap > 0.01]
-    back = [f"{-100 * gap:.0f}% more for {name}" for gap, name in gaps if gap < -0.01]
+    said = [f"{100 * gap:.0f}% from {name}" for gap, name in reversed(gaps) if gap > 0.01]
+    back = [f"{-100 * gap:.0f}% more on {name}" for gap, name in gaps if gap < -0.01]
     yield f": {', '.join(said)}{'; it spends ' + ', '.join(back) if back else ''}.\n" if said else ".\n"
 
 
@@ -237,18 +238,19 @@ def _parts(each: Cost) -> dict[str, float]:
     waits = each.exposed + max(each.hidden - each.computing, 0)
     full = max(each.computing, each.hidden) + each.exposed
     return {
-        "computing once": (each.computing - again) * scale,
-        "computing again": again * scale,
-        "communication that computing does not hide": waits * scale,
-        "an idle pipeline": (each.seconds - full) * scale,
+        "computation": (each.computing - again) * scale,
+        "recomputation": again * scale,
+        "exposed communication": waits * scale,
+        "pipeline bubbles": (each.seconds - full) * scale,
     }
 
 
 HEAD = """# Where published layouts stand
 
-Layouts of well-known runs in a search of the same engine, GPUs and sequences of a step: `benchmarks/published.py --write`.
-Cost is relative to the cheapest layout that fits, by [the cost model](costs.md), which compares layouts and promises no
-speed; a published run may have had reasons that it does not know: a network's topology, failures, kernels of its sizes.
+The layouts of well-known runs, ranked in a search over the same engine, GPUs and sequences per step
+(`benchmarks/published.py --write`). Cost is relative to the cheapest layout that fits, by [the cost model](costs.md), which
+ranks layouts and promises no speed. A published run may have had reasons that the model does not know: the network's
+topology, failures, kernels tuned for certain sizes.
 
 """
 

@@ -24,8 +24,8 @@ FAR = 0.05
 WORST = 10
 """Cases that are listed in any event."""
 PADDED = (
-    "Samples are padded to the longest of their batch, of those with at most 1,300 characters: the sequence length is a limit that "
-    "is not reached. With 660 tokens all runs of this comparison are predicted within 5%."
+    "Samples of at most 1,300 characters are padded to the longest in their batch, so the sequence length is a limit that is "
+    "never reached. With 660 tokens all runs of this comparison are predicted within 5%."
 )
 NOTES = {
     **dict.fromkeys(
@@ -67,7 +67,7 @@ NOTES = {
             "torchtitan-dsv3-00cf-b8",
             "torchtitan-dsv3-db1c-b16",
         ),
-        "What torchtitan's graph_trainer gathers and keeps is predicted as FSDP2 does it.",
+        "torchtitan's graph_trainer is predicted as if it gathered and kept tensors the way FSDP2 does.",
     ),
     **dict.fromkeys(
         (
@@ -80,10 +80,11 @@ NOTES = {
             "torchtitan-8b-986f-sdpa",
             "torchtitan-8b-986f-flex",
         ),
-        "The source states neither all of the layout nor what is checkpointed; the case takes the defaults of its commit.",
+        "The source does not state the whole layout or what is checkpointed; the case assumes the commit's defaults.",
     ),
-    "torchtitan-8b-8824-f8row-abs": "A defect that the commit mends: whole weights' absolute values stay for the backward pass.",
-    "torchtitan-ds16-b109-cp2": "Tensors take 48 GiB; what the allocator reserves beyond them is more than its replay says.",
+    "torchtitan-8b-8824-f8row-abs": "A bug that the commit fixes: the absolute values of whole weights are kept for the "
+    "backward pass.",
+    "torchtitan-ds16-b109-cp2": "Tensors take 48 GiB; the allocator reserves more beyond them than its replay predicts.",
     **dict.fromkeys(
         (
             "axolotl-3797-olmoe",
@@ -108,30 +109,31 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("torchtitan-l2-7b-tp2-ac-bs16", "torchtitan-l2-7b-tp2-sac-bs16"),
-        "Active bytes were 47.6 GiB with full and 72.7 GiB with selective checkpointing; 30.3 and 69.1 GiB are predicted. The "
-        "DTensor of March 2024 held more, in proportion to the batch; which tensor is not known.",
+        "Active bytes were 47.6 GiB with full and 72.7 GiB with selective checkpointing; 30.3 and 69.1 GiB are predicted. "
+        "The DTensor of March 2024 held more, in proportion to the batch; the tensor has not been identified.",
     ),
-    "torchtitan-8b-d484": "The log shows that blocks and loss were not compiled, which the case says; without, 48.3 GiB are predicted.",
+    "torchtitan-8b-d484": "The case says that blocks and loss were compiled, but the log shows that they were not; without "
+    "compilation, 48.3 GiB are predicted.",
     **dict.fromkeys(
         ("torchtitan-8b-fca8-4x2-eager-sac", "torchtitan-8b-6a74-tp2-noac", "torchtitan-8b-6a74-tp2-sac"),
-        "A run of graph_trainer, whose SimpleFSDP gathers inside one traced graph on one stream; what FSDP2 needs is predicted. "
-        "torchtitan-8b-d9bd-fsdp2-4x2 is the same job with FSDP2.",
+        "A run of graph_trainer, whose SimpleFSDP gathers inside one traced graph on one stream; the prediction is for "
+        "FSDP2. torchtitan-8b-d9bd-fsdp2-4x2 is the same job with FSDP2.",
     ),
     **dict.fromkeys(
         ("torchtitan-ds16-ep8-flex", "torchtitan-ds16-ep8-sdpa"),
-        "Experts are not chosen equally often. If one rank's experts are chosen 1.5 times as often, 78.0 GiB are predicted.",
+        "Experts are not chosen equally often: if one rank's experts are chosen 1.5 times as often, 78.0 GiB are predicted.",
     ),
     "megatron-nemotron3-5-lightning-nightly-tp1-pp1-cp1-ep8-dgx-gb200-gb200": "Experts are not chosen equally often, and the peak is "
     "that of a whole run: 144.9 GiB in its second iteration, 161.1 GiB after twenty.",
     "megatron-gpt3-te-tp2-pp2-ep4-etp1-memory-speed-h100": "Experts are not chosen equally often, and the peak is that of a whole run: "
     "53.8 GiB in its second iteration, 56.0 GiB in its last.",
-    "megatron-deepseek-proxy-fsdp-ep2-fsdp2-1node-gb200-steady": "The case assumes its precision: the job's arguments have no --bf16, so "
-    "that its parameters are in fp32.",
-    "torchtitan-dsv3-671b-deepep": "The run forced tokens to choose neighbouring experts, so that they went to fewer ranks, and DeepEP "
-    "was of an earlier version; a random choice is predicted.",
+    "megatron-deepseek-proxy-fsdp-ep2-fsdp2-1node-gb200-steady": "The precision is assumed: the job's arguments have no "
+    "--bf16, so its parameters are in fp32.",
+    "torchtitan-dsv3-671b-deepep": "The run forced tokens onto neighbouring experts, and thus fewer ranks, with an earlier "
+    "version of DeepEP; the prediction assumes random routing.",
     **dict.fromkeys(
         ("torchao-b200-bf16", "torchao-b200-f8", "torchao-b200-f8r", "torchao-b200-mxfp8"),
-        "The version of torchtitan and its loss are not stated; a loss in chunks is assumed.",
+        "The source does not state torchtitan's version or loss; a chunked loss is assumed.",
     ),
     **dict.fromkeys(
         ("fsdp-qlora-l2-7b-l-512", "fsdp-qlora-l2-7b-q-512"),
@@ -139,13 +141,13 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("hf-bert-all-adafactor", "hf-bert-ga-gc", "hf-bert-load"),
-        "BERT is not a supported family here: a Llama-like network is assumed, with three matrices per feed-forward layer instead of two. "
-        "The CUDA context of 2022 loaded all kernels and took 1.3 GiB.",
+        "BERT is not a supported family: the case uses a Llama-like network, with three matrices per feed-forward layer "
+        "instead of two. In 2022 the CUDA context loaded all kernels and took 1.3 GiB.",
     ),
     **dict.fromkeys(
         ("litgpt-lora-phi-1.5-none-2g-b2", "litgpt-lora-phi-1.5-none-2g-b4", "litgpt-lora-llama2-7b-none-2g-b4"),
-        "Only the first of 16 micro-batches has the longest sample. memcore assumes that all are as long, and from the second one on "
-        "gradients are already allocated.",
+        "Only the first of 16 micro-batches has the longest sample. memcore assumes that all are this long, and from the "
+        "second one on, gradients are already allocated.",
     ),
     **dict.fromkeys(
         ("torchtitan-405b-512-1f1b", "torchtitan-405b-512-interleaved1f1b"),
@@ -161,11 +163,13 @@ NOTES = {
             "torchtune-l2-7b-lora-all-r8",
             "torchtune-l2-7b-lora-all-r64",
         ),
-        "torchtune printed decimal gigabytes until August 2024 (d0b89e2), which the case takes for GiB: it measured 7% less.",
+        "Until August 2024 (d0b89e2) torchtune printed decimal gigabytes, which the case records as GiB: the true value is "
+        "7% lower.",
     ),
     **dict.fromkeys(
         ("torchtune-l2-7b-qlora-init", "torchtune-l2-7b-qlora-train"),
-        "The most that was reserved since the start, while the model was loaded and quantized, in decimal gigabytes (d0b89e2).",
+        "The peak reserved since the start, which was reached while the model was loaded and quantized, in decimal gigabytes "
+        "(d0b89e2).",
     ),
     **dict.fromkeys(
         (
@@ -174,14 +178,14 @@ NOTES = {
             "lcb-l2-7b-lora-fsdp4-limit-reserved",
             "lcb-l2-7b-lora-fsdp4-limit-nologits-reserved",
         ),
-        "A run of July 2023. Two things would explain it: before pytorch's pull request 101982 FSDP gave frozen units back only at the "
-        "end of the backward pass, so that all blocks, 12.1 GiB, lie beside shards of 3.1 GiB; and the loop kept keys, values and "
-        "logits, 5.0 GiB, which is the difference of its two runs if its GB are GiB.",
+        "A run of July 2023. Two things would explain it: before pytorch's pull request 101982, FSDP freed frozen units only "
+        "at the end of the backward pass, so all blocks (12.1 GiB) are allocated next to the shards (3.1 GiB); and the "
+        "loop kept keys, values and logits (5.0 GiB), which is the difference between its two runs if its GB are GiB.",
     ),
     **dict.fromkeys(
         ("fms-santacoder-full-1g-b4-smi", "fms-santacoder-full-fsdp2-b4"),
-        "One more copy of the logits in 16 bits and the keys and values that GPTBigCodeModel returns under checkpoints would "
-        "explain it, as if the loop held the model's output; why it would is not known.",
+        "One more 16-bit copy of the logits, and the keys and values that GPTBigCodeModel returns under checkpointing, would "
+        "explain it, as if the loop held the model's output; it is not known why it would.",
     ),
     **dict.fromkeys(
         (
@@ -191,7 +195,7 @@ NOTES = {
             "fms-2024-santacoder-full-2g-b4",
             "fms-2024-santacoder-full-2g-b4-smi",
         ),
-        "As the two runs of santacoder above: one more copy of the logits in 16 bits, and keys and values.",
+        "As in the two runs of santacoder above: one more 16-bit copy of the logits, and keys and values.",
     ),
     **dict.fromkeys(
         (
@@ -206,8 +210,8 @@ NOTES = {
             "fms-granite-powerlm-3b-lora-1g-b4-smi",
             "fms-granite-powerlm-3b-qlora-1g-b4-smi",
         ),
-        "Tensors are exact. nvidia-smi shows 1.2 to 1.6 GiB more on this machine whatever the batch, and as much again with FSDP; "
-        "on the machine of the benchmark with Liger's kernels it does not.",
+        "Tensors are exact. On this machine nvidia-smi shows 1.2 to 1.6 GiB more whatever the batch, and as much again with "
+        "FSDP; on the machine of the benchmark with Liger's kernels it does not.",
     ),
     **dict.fromkeys(
         (
@@ -217,7 +221,8 @@ NOTES = {
             "fms-2024-mixtral-8x7b-qlora-2g-b4",
             "fms-2024-mixtral-8x7b-qlora-2g-b4-smi",
         ),
-        "What FSDP1 reserves for experts of an early transformers, module by module, is 5 to 7 GiB more than its replay says.",
+        "For the experts of an early transformers release, FSDP1 reserves memory module by module: 5 to 7 GiB more than the "
+        "replay predicts.",
     ),
     **dict.fromkeys(
         (
@@ -225,29 +230,32 @@ NOTES = {
             "titan-llama3-8b-fsdp8-sac",
             "titan-dsv3-16b-fsdp8ep8-fullac",
         ),
-        "The loss is assumed, and what torchtitan's graph_trainer gathers and keeps is predicted as FSDP2 does it.",
+        "The loss is assumed, and torchtitan's graph_trainer is predicted as if it gathered and kept tensors the way FSDP2 "
+        "does.",
     ),
-    "bridge-qwen3-30b-ep16-hybridep-overlap": "A forward and a backward pass run side by side, node by node, of which only the time "
-    "is known: 5 GiB that are not predicted.",
+    "bridge-qwen3-30b-ep16-hybridep-overlap": "A forward and a backward pass overlap node by node; their schedule is known "
+    "only by time, so 5 GiB are not predicted.",
     **dict.fromkeys(
         (
             "bridge-llama3-70b-fp8-core-attn",
             "bridge-llama3-70b-fp8-core-attn-layernorm",
             "bridge-llama3-70b-fp8-pp8",
         ),
-        "Fine-tuning, whose sequences need not be full, and which rank was read is not stated; two of them ran out of memory on "
-        "rank 0. Other layouts of the same study are predicted within 0.2%.",
+        "In fine-tuning sequences need not be full, and the source does not state which rank was read; two of these runs ran "
+        "out of memory on rank 0. Other layouts of the same study are predicted within 0.2%.",
     ),
-    "bridge-qwen3-8b-lora-tp2-s8192": "The batch, the adapter's rank and checkpoints are assumed.",
-    "torchtune-l32-3b-8bit": "2.2 GiB more than predicted, as if the embedding's moments were in 32 bits; why is not known.",
-    "automodel-l32-1b-base": "Precision, sequence length and unit are assumed; which tensor makes the difference is not known.",
-    "automodel-l32-1b-fsdp8": "Precision, sequence length and unit are assumed; which tensor makes the difference is not known.",
+    "bridge-qwen3-8b-lora-tp2-s8192": "The batch, the adapter's rank and the checkpointing are assumed.",
+    "torchtune-l32-3b-8bit": "2.2 GiB more than predicted, as if the embedding's moments were in 32 bits; the reason is not "
+    "known.",
+    "automodel-l32-1b-base": "Precision, sequence length and unit are assumed; otherwise unexplained.",
+    "automodel-l32-1b-fsdp8": "Precision, sequence length and unit are assumed; otherwise unexplained.",
     "vllm-21348-qwen3-235b": "The release is not known; the newest one is assumed.",
-    "sglang-21348-qwen3-235b": "The release is not known; what SGLang sets aside for graphs is its own rule, not a measure.",
-    "vllm-2031-l2-70b": "vLLM 0.2 with tensor parallelism: what its workers and NCCL held is not known.",
-    "nanotron-80b-dp1-tp4-pp16-z0-mbs1": "The sweep's script has 8 key-value heads as an alternative for tp up to 8 "
-    "(scripts/scaling_benchmarks.py, NUM_KEY_VALUE_HEADS): 62.0 GiB with them. Other layouts of this model without ZeRO have "
-    "several published numbers, one of them as with 8.",
+    "sglang-21348-qwen3-235b": "The release is not known; SGLang's own rule, not a measurement, says what it sets aside for "
+    "graphs.",
+    "vllm-2031-l2-70b": "vLLM 0.2 with tensor parallelism: it is not known how much its workers and NCCL held.",
+    "nanotron-80b-dp1-tp4-pp16-z0-mbs1": "The sweep's script lists 8 key-value heads as an alternative for tp up to 8 "
+    "(scripts/scaling_benchmarks.py, NUM_KEY_VALUE_HEADS): 62.0 GiB with them. For other layouts of this model without "
+    "ZeRO several numbers are published, one of which fits 8 heads.",
     "llamacpp-159-glm-4-32b-0414-gguf-ctx32768": "The file's quantization is not known.",
     **dict.fromkeys(
         (
@@ -258,8 +266,8 @@ NOTES = {
             "hf-qwen3-4b-bf16-in30720",
             "hf-qwen3-8b-bf16-in30720",
         ),
-        "Unexplained: what was measured is weights and the full cache, and 38 MB as with a prompt of one token; the prompt's "
-        "forward pass, of which three feed-forward results are alive at once, does not show.",
+        "Unexplained: the measured value is weights, the full cache and 38 MB, as with a prompt of one token; the prompt's "
+        "forward pass, in which three feed-forward results are alive at once, does not show.",
     ),
     **dict.fromkeys(
         (
@@ -272,13 +280,13 @@ NOTES = {
             "vllm-0.29-minimax-m27-awq-2xgb10-u0.85-fits",
             "vllm-26.05-qwen25-1.5b-gb10-kv",
         ),
-        "The GPU shares the host's memory: vLLM takes what the host has available for free (utils/mem_utils.py, psutil), "
-        "so that other processes and the cache of files move the budget both ways. Its range covers what was seen.",
+        "The GPU shares the host's memory, and vLLM takes the host's available memory as free (utils/mem_utils.py, psutil), "
+        "so other processes and the page cache move the budget both ways. The range covers what was observed.",
     ),
     **dict.fromkeys(
         ("vllm-qwen35-9b-tp1-geom", "vllm-qwen35-9b-tp1-mtp1-tokens"),
-        "The release is not known; before 0.20.2 vLLM printed the tokens of one group of layers, which is exactly what was "
-        "measured.",
+        "The release is not known; before 0.20.2 vLLM printed the tokens of one group of layers, which is exactly the "
+        "measured value.",
     ),
     **dict.fromkeys(
         (
@@ -287,7 +295,8 @@ NOTES = {
             "log-0.11-gemma3-27b-mi300x-graphs",
             "log-0.10.1.1-qwen2-7b-a100-25-graphs",
         ),
-        "What the driver keeps of graphs differs by driver, which no log states; two are known by measurement. Kernels are loaded that run first then.",
+        "What a captured graph takes depends on the driver, which no log states; two drivers were measured. Kernels that "
+        "first run during capture are loaded then.",
     ),
     **dict.fromkeys(
         (
@@ -297,11 +306,12 @@ NOTES = {
             "log-0.10.1.1-qwen2-7b-tp2-a100-25-tokens",
             "log-0.10.1.1-qwen2-7b-tp2-a100-25-blocks",
         ),
-        "FlashInfer is installed there and samples without sorting, which the range covers: 1 GiB, of 5 and 12 in the cache.",
+        "FlashInfer is installed there and samples without sorting, which the range covers: 1 GiB of a cache of 5 and 12 "
+        "GiB.",
     ),
     **dict.fromkeys(
         ("log-0.14-qwen3-1.7b-24gb-kv", "log-0.14-qwen3-1.7b-24gb-tokens"),
-        "What is said to have been left is more than nine tenths of any GPU of 24 GB; the share or the GPU is another.",
+        "The stated remainder is more than nine tenths of any 24 GB GPU; either the share or the GPU was different.",
     ),
     **dict.fromkeys(
         (
@@ -310,10 +320,11 @@ NOTES = {
             "log-0.27.1-qwen38-27b-fp8-tp2-5090-65k-tokens",
             "log-0.27.1-qwen38-27b-fp8-tp2-5090-147k-tokens",
         ),
-        "What the source shows of the arguments ends before the draft and the cache's format.",
+        "The arguments are cut off in the source before the draft model and the cache format.",
     ),
     "log-0.10.1.1-qwen25-32b-tp2-a100-kv": "The share of the GPU is not stated.",
-    "log-ollama-0.30-gpt-oss-120b-strix-activations": "Unexplained: 366 MiB more on a Radeon, whose operations may not fuse.",
+    "log-ollama-0.30-gpt-oss-120b-strix-activations": "Unexplained: 366 MiB more on a Radeon, where operations may not be "
+    "fused.",
     **dict.fromkeys(
         (
             "log-0.20.2-qwen36-27b-int4-tp2-3090-kv",
@@ -321,7 +332,8 @@ NOTES = {
             "log-0.20.2-qwen36-27b-int4-mtp3-tp2-3090-142-kv",
             "log-0.20.2-qwen36-27b-int4-mtp3-tp2-3090-142-tokens",
         ),
-        "The case names the format alone: four ranks of the same repository loaded 0.3 GiB less each than its usual recipe has.",
+        "Only the weight format is named, not the repository: with four ranks, the same repository loaded 0.3 GiB less on "
+        "each than its usual recipe has.",
     ),
     **dict.fromkeys(
         (
@@ -332,14 +344,15 @@ NOTES = {
             "log-0.19-qwen3-vl-8b-a6000-kv",
             "log-0.28-qwen3-vl-8b-l4-16k-kv",
         ),
-        "Unexplained: 0.5 GiB more is left, 1.4 on the A6000, than if the largest image were encoded eagerly, which a log of 0.27 "
-        "with its peak confirms to 0.1 %; limits of images are not stated.",
+        "Unexplained: 0.5 GiB more is left (1.4 on the A6000) than if the largest image were encoded eagerly, which a log of "
+        "0.27 confirms to 0.1 % by its peak; image limits are not stated.",
     ),
     "log-sglang-deepseek-v4-pro-tp8-h200-weights": "Unexplained: 9 GiB more on each of eight ranks.",
-    "log-qwen38-27b-nvfp4-rtxpro6000-blocks": "A checkpoint of 24 GiB (Inferact), where ModelOpt's recipe of 20 is predicted.",
-    "log-minimax-m25-nvfp4-dep2-b200-tokens": "The estimate of CUDA graphs, which multiplies the second of two samples, took two thirds "
-    "of the cache; without it 769,888 tokens were there.",
-    "log-0.8.5-llama31-8b-l40s-tokens": "The share of the GPU is not stated; 158,656 tokens are what is left of 80 %.",
+    "log-qwen38-27b-nvfp4-rtxpro6000-blocks": "The checkpoint has 24 GiB (Inferact); the prediction is for ModelOpt's "
+    "recipe, with 20.",
+    "log-minimax-m25-nvfp4-dep2-b200-tokens": "vLLM's estimate of CUDA graphs, which multiplies the second of two samples, "
+    "took two thirds of the cache; without it there was room for 769,888 tokens.",
+    "log-0.8.5-llama31-8b-l40s-tokens": "The share of the GPU is not stated; 80 % would leave room for 158,656 tokens.",
     "log-0.11-qwen3-vl-30b-a800-kv": "The server's arguments are not stated.",
     "log-0.28-gpt-oss-120b-tp8-pro4500-weights": "Unexplained: 1.35 GiB more on each of eight ranks, as if experts of 360 columns were padded "
     "to 448; vLLM 0.28 pads them to 384.",
@@ -356,14 +369,15 @@ NOTES = {
             "log-0.29-gemma4-e2b-w4a16-t4-kv",
             "log-0.29-gemma4-e2b-w4a16-t4-tokens",
         ),
-        "The source names the format alone; the weights that it states are those of another recipe than the family's usual one.",
+        "The source names only the weight format; the weights that it states do not follow the family's usual recipe.",
     ),
     **dict.fromkeys(
         ("log-0.24.0-qwen25-7b-5090-graphs", "log-0.28-qwen38-27b-nvfp4-gb10-45-graphs"),
-        "Unexplained: on GPUs of compute capability 12 logs differ by a factor of three for as many graphs of the same model.",
+        "Unexplained: on GPUs of compute capability 12, logs differ by a factor of three for the same number of graphs of "
+        "the same model.",
     ),
-    "log-0.10.1-nemotron-nano-9b-l40s-fits": "The former engine ran, which has states of all 256 sequences, 33.8 GiB, before the "
-    "cache; why this release chose it the issue does not say.",
+    "log-0.10.1-nemotron-nano-9b-l40s-fits": "The V0 engine ran, which allocates the states of all 256 sequences (33.8 GiB) "
+    "before the cache; the issue does not say why this release chose it.",
     **dict.fromkeys(
         ("log-0.9.2-qwen3-235b-fp8-tp4-h100-kv", "log-0.9.2-qwen3-235b-fp8-tp4-h100-tokens"),
         "Unexplained: 1.3 GiB less; the release is not stated, and a connector of LMCache ran.",
@@ -378,10 +392,10 @@ NOTES = {
             "log-0.19-qwen35-122b-nvfp4-mtp1-gb10-tokens",
             "log-0.19-qwen35-122b-nvfp4-gb10-kv",
         ),
-        "The GPU shares the host's memory: other processes and the cache of files move the budget both ways.",
+        "The GPU shares the host's memory: other processes and the page cache move the budget both ways.",
     ),
-    "log-0.20.2-qwen36-27b-int4-mtp3-tp4-3090-weights": "The case names the format alone. The family's usual recipe is taken; the "
-    "range covers what repositories differ by.",
+    "log-0.20.2-qwen36-27b-int4-mtp3-tp4-3090-weights": "Only the weight format is named, not the repository. The family's "
+    "usual recipe is assumed; the range covers how far repositories differ.",
     **dict.fromkeys(
         (
             "log-gpt-oss-120b-mi325x-32-kv",
@@ -394,11 +408,13 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("log-0.20.2-qwen36-27b-int4-tp2-3090-graphs", "log-0.20.2-qwen36-27b-int4-tp4-3090-graphs"),
-        "Numbers of graphs agree; what NCCL's kernels take in each is observed. The range covers it.",
+        "The number of graphs agrees; what NCCL's kernels take in each is an observed value, and the range covers the "
+        "difference.",
     ),
     **dict.fromkeys(
         ("log-0.21.0-gemma4-31b-awq-a100-tokens", "log-0.13-qwen3-next-w4a16-tp2-l40s-weights"),
-        "The case names the format alone. The family's usual recipe is taken; the range covers what repositories differ by.",
+        "Only the weight format is named, not the repository. The family's usual recipe is assumed; the range covers how far "
+        "repositories differ.",
     ),
     **dict.fromkeys(
         (
@@ -420,7 +436,8 @@ NOTES = {
             "log-0.20.1-nemotron-cascade-30b-nvfp4-5090-kv",
             "log-0.20.1-nemotron-cascade-30b-nvfp4-5090-tokens",
         ),
-        "The case names the format alone. The family's usual recipe is taken; the range covers what repositories differ by.",
+        "Only the weight format is named, not the repository. The family's usual recipe is assumed; the range covers how far "
+        "repositories differ.",
     ),
     **dict.fromkeys(
         (
@@ -459,7 +476,8 @@ NOTES = {
             "log-0.19.0-qwen25-14b-awq-a10g-graphs",
             "log-0.22.1-qwen25-7b-awq-3090-graphs",
         ),
-        "What the driver keeps of graphs differs by driver, which no log states; two are known by measurement. Kernels are loaded that run first then.",
+        "What a captured graph takes depends on the driver, which no log states; two drivers were measured. Kernels that "
+        "first run during capture are loaded then.",
     ),
     **dict.fromkeys(
         (
@@ -468,13 +486,14 @@ NOTES = {
             "log-sglang-0.4.3-qwq-32b-tp4-l4-graphs",
             "log-sglang-0.4.10-qwen3-0.6b-5080-graphs",
         ),
-        "What the driver keeps of graphs differs by driver, which no log states.",
+        "What a captured graph takes depends on the driver, which no log states.",
     ),
     **dict.fromkeys(
         ("log-sglang-0.5.19-qwen3-32b-h100-kv", "log-sglang-0.5.19-qwen3-32b-h100-tokens"),
         "The server's arguments are not on the page; a larger fraction was given.",
     ),
-    "log-sglang-0.4.10-qwen3-0.6b-5080-weights": "SGLang prints what the GPU has less than before loading, cuBLAS too.",
+    "log-sglang-0.4.10-qwen3-0.6b-5080-weights": "SGLang prints how much less is free on the GPU than before loading, which "
+    "includes cuBLAS.",
     **dict.fromkeys(
         (
             "log-0.23-qwen36-27b-nvfp4-gb10-kv",
@@ -490,7 +509,7 @@ NOTES = {
             "log-0.28-qwen38-27b-nvfp4-gb10-45-activations",
             "log-sglang-gemma4-e4b-gb10-kv",
         ),
-        "The GPU shares the host's memory: other processes and the cache of files move the budget both ways.",
+        "The GPU shares the host's memory: other processes and the page cache move the budget both ways.",
     ),
     **dict.fromkeys(
         (
@@ -518,8 +537,8 @@ NOTES = {
             "log-0.27.1-qwen3-8b-4090-first-activations",
             "log-0.31.0-llama31-8b-a100-first-activations",
         ),
-        "A first start: kernels are timed on a table of embeddings, which is then missing for the cache. Later starts are predicted; "
-        "the range has both.",
+        "A first start: kernels are timed on an embedding table, whose memory the cache then lacks. The expected value is "
+        "for later starts; the range covers both.",
     ),
     **dict.fromkeys(
         ("log-sglang-0.4.9-llama31-8b-24gb-kv", "log-sglang-0.4.9-llama31-8b-24gb-tokens"),
@@ -566,8 +585,8 @@ NOTES = {
     "log-0.27.1-qwen3-8b-4090-later-activations": "Unexplained: 70 MiB, about the buffer that clears the cache while kernels are timed.",
     **dict.fromkeys(
         ("log-0.8.5-qwen3-8b-a800-v1-fits", "log-0.8.5-qwen25-vl-3b-a100-fits"),
-        "0.8 counts what other processes hold on the GPU; with a share of 0.3 and 0.4 there probably are some, which the issue does "
-        "not say.",
+        "vLLM 0.8 counts what other processes hold on the GPU; shares of 0.3 and 0.4 suggest that there are some, but the "
+        "issue does not say so.",
     ),
     **dict.fromkeys(
         (
@@ -585,8 +604,8 @@ NOTES = {
             "log-0.27.1-qwen38-27b-w4a16-4090-90-32k-kv",
             "log-0.27.1-qwen38-27b-w4a16-4090-88-16k-kv",
         ),
-        "A first start: kernels are timed on a table of embeddings, which is then missing for the cache. Later starts are predicted; "
-        "the range has both.",
+        "A first start: kernels are timed on an embedding table, whose memory the cache then lacks. The expected value is "
+        "for later starts; the range covers both.",
     ),
     **dict.fromkeys(
         (
@@ -595,19 +614,20 @@ NOTES = {
             "log-0.9.1-dots-ocr-wsl-kv",
             "log-0.9.1-dots-ocr-wsl-tokens",
         ),
-        "What the tower of dots.ocr takes while images are profiled is not known; the answer says so, and its range covers it.",
+        "It is not known how much dots.ocr's tower needs while an image is profiled; the answer says so, and its range "
+        "covers it.",
     ),
     **dict.fromkeys(
         ("log-sglang-0.4.2-r1-qwen-7b-3090-kv", "log-sglang-0.4.2-r1-qwen-7b-3090-tokens"),
-        "22.76 GB were free before loading: Windows has the rest.",
+        "22.76 GB were free before loading; Windows holds the rest.",
     ),
     **dict.fromkeys(
         ("log-0.15.1-glm47-nvfp4-tp4-pro6000-kv", "log-0.15.1-glm47-nvfp4-tp4-pro6000-tokens"),
-        "Weights and cache are more than the share that the source states; with 0.9 the cache is 1.6 % off.",
+        "Weights and cache exceed the share that the source states; with 0.9 the cache is 1.6 % off.",
     ),
     **dict.fromkeys(
         ("log-qwen3-30b-gptq-gb10-22-kv", "log-qwen3-30b-gptq-gb10-22-tokens"),
-        "The GPU shares the host's memory: other processes and the cache of files move the budget both ways.",
+        "The GPU shares the host's memory: other processes and the page cache move the budget both ways.",
     ),
     **dict.fromkeys(
         (
@@ -625,8 +645,8 @@ NOTES = {
             "log-0.27.1-qwen35-9b-pe-24gb-kv",
             "log-0.27.1-qwen35-9b-pe-24gb-tokens",
         ),
-        "Unexplained: 0.2 to 0.8 GiB more while the largest image is encoded; the tower's attention may have more results alive at "
-        "once than its feed-forward layer, which is predicted.",
+        "Unexplained: 0.2 to 0.8 GiB more while the largest image is encoded; the tower's attention may keep more results "
+        "alive at once than its feed-forward layer, for which the prediction is made.",
     ),
     **dict.fromkeys(
         ("log-0.27.1-qwen38-27b-fp8-tp2-sm75-kv", "log-0.27.1-qwen38-27b-fp8-tp2-sm75-tokens"),
@@ -636,21 +656,21 @@ NOTES = {
         ("log-0.28-qwen25-7b-awq-24gb-kv", "log-0.28-qwen25-7b-awq-24gb-tokens"),
         "The GPU is assumed.",
     ),
-    "log-0.28.1-qwen25-1.5b-sm75-eager-activations": "A build of its own.",
-    "vllm-0.8.2-llama31-8b-lora2-tokens": "What 0.8.2 loads while profiling is observed, not derived.",
+    "log-0.28.1-qwen25-1.5b-sm75-eager-activations": "A custom build.",
+    "vllm-0.8.2-llama31-8b-lora2-tokens": "What vLLM 0.8.2 loads while profiling is an observed value, not a derived one.",
     "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
 }
 """What is known about measured cases that are off by more than five percent."""
 ENGINE_NOTES = {
-    "nanotron": "The sweep assumes its counter. nanotron's benchmark resets the peak of allocated memory when passes have ended, "
-    "so that its numbers are compared with reserved memory. Blocks that collectives use stay taken while the host is "
-    "ahead of the GPU: by a full queue of the driver, whose length is assumed. Two versions of nanotron measured, and no case "
-    "says which: hosts of one wait for the GPU where a stage sends or receives (branch nouamane/bench2, p2p.py, asks every 0.1 "
-    "seconds), those of the other do not, and keep up to a third more. The prediction is their mean, by the shares of the sweep "
-    "that its published throughput shows."
+    "nanotron": "The counter is assumed: nanotron's benchmark resets the allocated peak after the passes, so its numbers are "
+    "compared with reserved memory. Blocks that collectives use stay taken while the host runs ahead of the GPU by a full "
+    "driver queue, whose length is assumed. The sweep used two versions of nanotron, and no case says which: in one the "
+    "host waits for the GPU wherever a stage sends or receives (branch nouamane/bench2, p2p.py, which polls every 0.1 "
+    "seconds); in the other it does not, and up to a third more is kept. The prediction is their mean, weighted by the "
+    "shares that the published throughput suggests."
 }
 """What is known about all cases of an engine."""
-UNKNOWN = "Which tensor makes the difference is not known."
+UNKNOWN = "Unexplained: the tensor responsible has not been identified."
 
 
 @dataclass(frozen=True, slots=True)
@@ -723,7 +743,7 @@ def blocks(found: Report) -> Iterator[Block]:
     yield from served(found)
     yield Heading("Measured cases that are furthest off")
     yield (
-        "Every case that is more than five percent off, and what is known about it. Published configs leave many settings open; the "
+        "Every case that is more than five percent off, with what is known about it. Published configs leave many settings open; the "
         "files of the cases say what is assumed."
     )
     yield Table(("Case", "Quantity", "Measured", "Predicted", "Error", "Note"), [*map(far_row, furthest(done))])

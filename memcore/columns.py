@@ -62,15 +62,18 @@ def _wrapped(line: str, width: int, indent: int) -> list[str]:
 
 
 def flowed(pieces: Iterable[str], width: int, indent: int) -> list[str]:
-    """Return pieces such as flags as indented lines of at most a width; no piece is broken.
+    """Return flags as indented lines of at most a width; no piece is broken, and one in words has its own line.
 
-    >>> flowed(["--seq-length 4096", "--bf16"], 22, 2)
-    ['  --seq-length 4096', '  --bf16']
+    >>> flowed(["--seq-length 4096", "--bf16", "GPUs in the launcher: 8"], 22, 2)
+    ['  --seq-length 4096', '  --bf16', '  GPUs in the launcher: 8']
     """
     lines: list[str] = []
+    closed = True
     for each in pieces:
-        if lines and len(lines[-1]) + 1 + len(each) <= width:
+        is_words = " " in each and not each.startswith("-")
+        if not closed and not is_words and len(lines[-1]) + 1 + len(each) <= width:
             lines[-1] += f" {each}"
         else:
             lines.append(" " * indent + each)
+        closed = is_words
     return lines

@@ -5,8 +5,8 @@ import { listenToSizes } from "./sizes.js";
 import { listenToTimeline } from "./timeline.js";
 import { listenToTracks } from "./tracks.js";
 import {
-  byId, control, copy, countEdit, forget, jobOf, place, push, save, say, select, show, showEmbedded, showHistory, showMini, showView,
-  suffix, viewOf, word,
+  byId, control, copy, countEdit, forget, jobOf, openAnother, place, push, save, say, select, show, showEmbedded, showHistory,
+  showMini, showView, suffix, viewOf, word,
 } from "./view.js";
 import { expectAnother } from "./waiting.js";
 
@@ -68,7 +68,7 @@ function follow(link) {
 }
 
 function open(link) {
-  place.entry += 1;
+  openAnother();
   place.shown = place.entry;
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
   showHistory();
@@ -310,7 +310,8 @@ const LEADS = { advise: "plans", curve: "plans", search: "layouts", reconcile: "
 
 function act(button) {
   if (button.dataset.close) closeDialog(button.dataset.close);
-  place.entry += 1;
+  if (button.dataset.do === "preset") openAnother();
+  else place.entry += 1;
   if (LEADS[button.dataset.do]) showView(LEADS[button.dataset.do]);
   const more = button.dataset.with ? { value: byId(button.dataset.with).value } : {};
   if (button.dataset.also) more.also = byId(button.dataset.also).value;
@@ -432,7 +433,9 @@ function rove(part, by) {
 
 // The same in a table: arrows move to the cell on that side.
 function beside(cell, key) {
-  const row = { ArrowUp: cell.parentElement.previousElementSibling, ArrowDown: cell.parentElement.nextElementSibling }[key];
+  const way = { ArrowUp: "previousElementSibling", ArrowDown: "nextElementSibling" }[key];
+  let row = way && cell.parentElement[way];
+  while (row && !row.checkVisibility()) row = row[way];
   const side = { ArrowLeft: cell.previousElementSibling, ArrowRight: cell.nextElementSibling }[key];
   const next = (row ? row.cells[cell.cellIndex] : side)?.querySelector("button");
   if (!next) return;

@@ -1,5 +1,5 @@
 // Files and texts from outside: dropped, pasted, chosen, or fetched from the model hub at a click.
-import { byId, place, say, word } from "./view.js";
+import { byId, openAnother, place, say, word } from "./view.js";
 
 let send = () => {};
 
@@ -49,7 +49,7 @@ async function readText(file) {
 }
 
 function receive(names, files) {
-  place.entry += 1;
+  openAnother();
   send({ do: "import", name: names.join(", "), names, files, entry: place.entry });
 }
 

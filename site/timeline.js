@@ -104,7 +104,7 @@ function drawn() {
     return;
   }
   const now = data.stretches.flatMap(ends).join();
-  if (outline && now !== outline && place.entry !== entry) ghost = before;
+  if (outline && now !== outline && place.entry !== entry) ghost = place.entry === place.opened ? null : before;
   if (now !== outline) entry = place.entry;
   outline = now;
   for (const stop of [pin, here]) if (stop && stop.at >= data.stretches.length) [pin, here, zoom] = [null, null, [0, 1]];
@@ -356,12 +356,13 @@ function nextStretch({ at }, by) {
   return { at: Math.min(data.stretches.length - 1, Math.max(0, at + by)), done: 0 };
 }
 
-// By how much the last edit changed what the GPU needs; while a number is dragged, against what it was before.
+// By how much the last edit changed what the GPU needs; while a number is dragged, against what it was before. Another job
+// that is opened is compared with nothing.
 let [edit, device, base] = [-1, 0, 0];
 function compare() {
   const now = Number(byId("verdict").dataset.deviceBytes || 0);
   if (!now || now === device) return;
-  if (place.entry !== edit) base = device;
+  if (place.entry !== edit) base = place.entry === place.opened ? 0 : device;
   [edit, device] = [place.entry, now];
   const change = now - base;
   const sign = change < 0 ? "−" : "+";

@@ -8,14 +8,18 @@ export const shownBy = (kind, show) => { others[kind] = show; };
 export const byId = (id) => document.getElementById(id);
 export const control = (path) => document.querySelector(`[name="${CSS.escape(path)}"]`);
 
-// The entry of the history that the last answer belongs to; another edit gets another entry.
-export const place = { entry: 0, shown: -1 };
+// The entry of the history that the last answer belongs to, and that with which another job was opened; another edit gets
+// another entry.
+export const place = { entry: 0, shown: -1, opened: 0 };
 
 // How often Python has filled the form and the user has edited it: messages say both, so that neither undoes the other.
 const typed = new Map();
 export const counts = () => ({ fills: place.fills, edits: place.edits ?? 0 });
 export const countEdit = (name) => typed.set(name, place.edits = (place.edits ?? 0) + 1);
 const kept = new Map();
+
+// Another job is opened, not edited: its answer is compared with nothing.
+export const openAnother = () => { place.opened = place.entry += 1; };
 
 // The part of the answer that is in sight; links carry it, so that they open what was looked at. A link for a frame in
 // another page shows the verdict and the pictures alone.
@@ -36,7 +40,13 @@ export function showView(name) {
     if (each.dataset.show === name) each.setAttribute("aria-current", "true");
     else each.removeAttribute("aria-current");
   }
+  bringIntoSight(document.querySelector(`#jump [data-show="${CSS.escape(name)}"]`));
   if (location.hash) history.replaceState(history.state, "", jobOf(location.hash) + suffix());
+}
+// In a narrow window the row of views goes on to the side.
+function bringIntoSight(button) {
+  const row = button.parentElement;
+  row.scrollLeft += button.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - button.offsetWidth) / 2;
 }
 export const viewOf = (link) => VIEW.exec(link)?.[1] ?? "";
 let words = JSON.parse(document.body.dataset.words);

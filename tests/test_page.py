@@ -42,6 +42,8 @@ pytestmark = pytest.mark.machine
 VIEWS = ("overview", "tensors", "plans", "layouts", "compare", "log", "model")
 STAGES = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
 SERVED = "v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192"
+FOUR_STAGES = "v1&model=llama-3.1-8b&seq=8192&engine=megatron&pp=4&accelerator=rtx-4090&gpus=8"
+TOO_BIG = "v1&model=llama-3.1-8b&seq=4096&accelerator=rtx-4090&gpus=1"
 
 
 def test_the_first_paint_is_an_answer(browser, site):
@@ -923,20 +925,32 @@ def test_accessibility_of_everything_that_opens(browser, site):
 
 
 def test_the_answer_is_in_sight(browser, site):
-    """Sentence, verdict, gauge and step without scrolling; on a phone sentence and verdict; no view is over three screens."""
+    """Sentence, verdict, gauge and step without scrolling; on a phone sentence and verdict, and two screens in all.
+
+    So it is with a shared link, whose note is there, and plans; at 320 pixels no view is over three screens.
+    """
     context = visitor(browser, viewport={"width": 1280, "height": 800})
-    page = live(context.new_page(), site)
+    page = live(context.new_page(), f"{site}#{TOO_BIG}")
     bottom = "(id) => document.getElementById(id).getBoundingClientRect().bottom"
-    for part in ("sentence", "verdict", "bar", "timeline"):
-        assert page.evaluate(bottom, part) <= 800, part
-    page.set_viewport_size({"width": 390, "height": 844})
-    for part in ("sentence", "verdict"):
-        assert page.evaluate(bottom, part) <= 844, part
-    assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 844
-    assert page.evaluate("document.querySelector('header .bar').offsetHeight") < 50
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    expect(page.locator("#shared")).to_be_visible()
+    for link in (TOO_BIG, FOUR_STAGES, SERVED):
+        page.evaluate(f"location.hash = '{link}'")
+        device = str(estimate(decode_fragment(link)).device.expected)
+        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
+        expect(page.locator('html[data-answer="whole"]:not([data-job])')).to_be_attached()
+        expect(page.locator("#ways:not(.before) li").first).to_be_visible()
+        hero = "crowd" if link == SERVED else "timeline"
+        for part in ("sentence", "verdict", "bar", hero):
+            assert page.evaluate(bottom, part) <= 800, (link, part)
+        page.set_viewport_size({"width": 390, "height": 844})
+        for part in ("sentence", "verdict"):
+            assert page.evaluate(bottom, part) <= 844, (link, part)
+        assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 844, link
+        assert page.evaluate("document.querySelector('header .bar').offsetHeight") < 50
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.set_viewport_size({"width": 1280, "height": 800})
     page.set_viewport_size({"width": 320, "height": 640})
-    for link in (STAGES, SERVED):
+    for link in (SERVED, STAGES):
         page.evaluate(f"location.hash = '{link}'")
         device = str(estimate(decode_fragment(link)).device.expected)
         expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)

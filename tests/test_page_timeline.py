@@ -6,6 +6,7 @@ import pytest
 from browser import SEQUENCE, accessible, at, expect, live, visitor
 
 from memcore import estimate
+from memcore.config.url import decode_fragment
 from memcore.faces.render.page import EXAMPLE
 from memcore.memory.stretches import stretches
 from memcore.questions.solving import solve
@@ -13,13 +14,15 @@ from memcore.units import format_bytes
 
 pytestmark = pytest.mark.machine
 
+SERVER = "v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192"
+OTHERS = ("v1&model=qwen3-0.6b&seq=512", "v1&model=qwen3-0.6b&seq=1024")
 VIEW = "document.querySelector('svg.timeline > svg').getAttribute('viewBox')"
 
 
 def arrive(page, link=""):
     """Bring the shared page to a link, with nothing pointed at, pinned or left of another job's curve: a server has none."""
     page.mouse.move(5, 5)
-    at(page, "#v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192")
+    at(page, f"#{SERVER}")
     expect(page.locator("#timeline svg.users")).to_be_visible()
     at(page, link)
     expect(page.locator("#moment-state")).to_have_text("At the peak")
@@ -132,9 +135,16 @@ def test_the_curve_before_an_edit_stays(watched, site):
     watched.locator(SEQUENCE).blur()
     watched.locator(SEQUENCE).fill("4096")
     expect(watched.locator("#difference")).to_have_text(f"−{more} since the last edit")
-    watched.evaluate("location.hash = 'v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192'")
+    watched.evaluate(f"location.hash = {SERVER!r}")
     expect(watched.locator("#timeline svg.users")).to_be_visible()
     expect(watched.locator("#zoom-in")).to_be_hidden()
+    for link in (SERVER, *OTHERS):
+        watched.evaluate(f"location.hash = {link!r}")
+        device = str(estimate(decode_fragment(link)).device.expected)
+        expect(watched.locator("#verdict")).to_have_attribute("data-device-bytes", device)
+        expect(watched.locator("html")).to_have_attribute("data-answer", "whole")
+        expect(watched.locator("#difference")).to_be_empty()  # another job was opened, nothing was edited
+        expect(watched.locator(".ghost")).to_have_count(0)
 
 
 def test_by_touch_and_in_chinese(browser, site):

@@ -110,6 +110,8 @@ def test_a_cell_asks_for_what_it_shows():
     assert not visit.last("hidden")["crowd-part"]
     assert visit.html["crowd"].count('aria-pressed="true"') == 1
     assert 'aria-label="1 × 8,192 tokens: fit" aria-pressed="true"' in visit.html["crowd"]
+    first, *_ = visit.html["crowd"].split("<tbody>")[1].split("</tr>")
+    assert 'class="waits"' in first  # the most users are some that one length takes
     visit.do("crowd", users="64", length="4096", entry=2)
     assert (visit.texts["inference.batch_size"], visit.texts["inference.max_model_len"]) == ("64", "4096")
     assert visit.last("attributes")["data-fits"] == "true"

@@ -16,13 +16,13 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
         "Choose more or larger GPUs, or a smaller model.",
         "请选用更多或更大的 GPU，或更小的模型。",
     ),
-    "ways-free": ("also, at no cost: {moves}", "另外（无代价）：{moves}"),
+    "ways-free": ("and at no cost: {moves}", "另外（无代价）：{moves}"),
     "ways-plus": (" + ", " + "),
     "ways-needs": ("{need} ({low} to {high}) {unit}", "{need}（{low} 至 {high}）{unit}"),
     "ways-left": ("{size} free", "余 {size}"),
     "ways-step": ("{seconds} s per step", "每步 {seconds} s"),
     "ways-pace": ("{tokens} tokens/s each", "每个用户每秒 {tokens} 个 token"),
-    "ways-tight": ("expected to fit, but not certain", "预计放得下，但不确定"),
+    "ways-tight": ("tight fit", "余量很小"),
     "ways-gauge": ("{need} of {capacity}", "{capacity} 中的 {need}"),
     "ways-use": ("Use this", "采用"),
     "ways-used": ("You use: {moves}.", "已采用：{moves}。"),
@@ -30,11 +30,8 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "ways-of": ("{action}: {what}", "{action}：{what}"),
     "crowd": ("Users and context", "用户数与上下文"),
     "crowd-note": (
-        (
-            "✓ fits at full length. ~ fits at the mean length; when many are long, some wait. ✕ does not fit. "
-            "Click a cell to set both."
-        ),
-        "✓ 全长也放得下。~ 按平均长度放得下；许多用户同时很长时，部分需要等待。✕ 放不下。点击单元格可同时设置两者。",
+        "✓ all fit at full length · ~ some may wait · ✕ does not fit. Click a cell to set both.",
+        "✓ 全部用满长度也放得下 · ~ 部分可能要等待 · ✕ 放不下。点击格子可同时设置两者。",
     ),
     "crowd-corner": ("users × tokens", "用户 × token"),
     "crowd-cell": ("{users} × {length} tokens: {state}", "{users} × {length} token：{state}"),

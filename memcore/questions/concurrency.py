@@ -53,7 +53,7 @@ def concurrencies(config: Config, found: ServingEstimate) -> Iterator[Concurrenc
 
 
 def users(every: list[Concurrency], asked: int) -> tuple[int, ...]:
-    """Powers of two until none fits any more, and what is asked; the most first."""
-    most = max(each.usual for each in every)
-    powers = {2**power for power in range(most.bit_length() + 1)}
+    """Powers of two as long as one length takes them, and what is asked; the most first."""
+    most = max(1, *(each.usual for each in every))
+    powers = {2**power for power in range(most.bit_length())}
     return tuple(sorted(powers | {asked}, reverse=True))

@@ -144,7 +144,7 @@ def _speeds(speed: ServingSpeed) -> Iterator[Answered]:
 
 
 def tokens_in_words(speed: ServingSpeed) -> str:
-    """Return a user's tokens per second, and those of all: `41 (30 to 55); 330 for all 8 users`."""
+    """Return a user's tokens per second, and those of all: `41 (30 to 55); 330 in all`."""
     return _in_words(speed.tokens, speed.users)
 
 
@@ -158,7 +158,7 @@ def _in_words(tokens: Range, users: int) -> str:
     if users == 1:
         return say("serves-range", **numbers)
     total = _figure(tokens[1] * users)
-    return say("serves-range-all", **numbers, total=total, count=format_count(users))
+    return say("serves-range-all", **numbers, total=total)
 
 
 def span_data(found: Range) -> dict[str, float]:

@@ -541,7 +541,7 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
         if value is None or (path == "model" and _same_model(value, read.config.get("model"))):
             continue
         if path == "model":
-            lost[path] = Message("{} has no key for it", tool.title)
+            lost[path] = Message("no key in {}", tool.title)
         elif not _carried(tool, config, back, path):
             lost[path] = _why(tool, path, value)
     return lost
@@ -564,7 +564,7 @@ def _spelled(tool: Tool, path: str, value: object) -> object:
 def _why(tool: Tool, path: str, value: object) -> str:
     if path in tool.named:
         return Message("{} cannot express {!r:.80} with the other settings", tool.title, value)
-    return Message("{} has no key for it", tool.title)
+    return Message("no key in {}", tool.title)
 
 
 def _config_of(read: Imported) -> Config:

@@ -56,7 +56,7 @@ COMMANDS: Mapping[str, Listed] = {
 
 _FIRST = """\
 How much GPU memory a training or serving job takes, when, and because of which
-tensors. To begin with:
+tensors. Start with:
 
   memcore estimate --model llama-3.1-8b --adapter lora --accelerator rtx-4090
   memcore estimate --model qwen3-32b --engine vllm --accelerator h100-sxm-80gb

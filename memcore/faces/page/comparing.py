@@ -14,7 +14,8 @@ from memcore.estimation import estimate
 from memcore.faces.page.session import Found, Message, Patch, Pin, Session
 from memcore.faces.render.markup import exact, html_table, scrolled
 from memcore.faces.render.ranks import Row, grid
-from memcore.faces.render.serving_svg import CLASSES
+from memcore.faces.render.serving_svg import CLASSES, serving_parts
+from memcore.faces.render.svg import TITLES, parts
 from memcore.i18n.page import label, say, translated
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
@@ -78,9 +79,8 @@ def comparison(session: Session) -> str:
 
 
 def _parts(found: Found) -> Mapping[str, int]:
-    parts = dict(found.ledger.by_category)
-    rest = found.device.expected - sum(parts.values())
-    return {**parts, "outside": rest} if rest > 0 else parts
+    filling = serving_parts(found) if isinstance(found, ServingEstimate) else parts(found)
+    return {part.name: part.size for part in filling}
 
 
 def _differences(plans: list[Pin]) -> str:
@@ -114,7 +114,7 @@ def _sizes(plans: list[Pin]) -> str:
     for name in names:
         base = _parts(first.found).get(name, 0)
         cells = [exact(base), *(_against(_parts(each.found).get(name, 0), base) for each in others)]
-        rows.append((escape(translated(name)), *cells))
+        rows.append((escape(translated(TITLES.get(name, name))), *cells))
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))

@@ -100,9 +100,9 @@ def _card(each: Proposal) -> str:
     notes = "".join(
         f"<p{extra}>{escape(text)}</p>"
         for text, extra in (
-            *([(also, f' class="also" title="{escape(also)}"')] if also else []),
             (say("and-comma").join([needs, left]), ' class="needs"'),
-            (say("and-comma").join(gives), f' title="{escape(translated(each.quality))}"'),
+            (say("and-comma").join(gives), f' class="gives" title="{escape(translated(each.quality))}"'),
+            *([(also, f' class="also" title="{escape(also)}"')] if also else []),
         )
     )
     return (

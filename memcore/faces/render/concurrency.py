@@ -19,13 +19,19 @@ def concurrency_map(every: list[Concurrency], found: ServingEstimate) -> str:
     asked = found.users, found.job.basics.max_model_len
     heads = "".join(f'<th scope="col">{escape(_short(each.length))}</th>' for each in every)
     rows = "".join(
-        f'<tr><th scope="row">{format_count(count)}</th>{"".join(_cell(count, each, asked) for each in every)}</tr>'
+        f'<tr{_between(count, found.users)}><th scope="row">{format_count(count)}</th>'
+        f"{''.join(_cell(count, each, asked) for each in every)}</tr>"
         for count in users(every, found.users)
     )
     corner = f'<th scope="col">{escape(say("crowd-corner"))}</th>'
     caption = f'<caption class="unseen">{escape(say("crowd"))}</caption>'
     table = f"<table>{caption}<thead><tr>{corner}{heads}</tr></thead><tbody>{rows}</tbody></table>"
     return scrolled(say("crowd"), table)
+
+
+def _between(count: int, asked: int) -> str:
+    """Mark every second power of two, which narrow windows leave out."""
+    return ' class="between"' if count != asked and count.bit_length() % 2 == 0 else ""
 
 
 def _cell(count: int, each: Concurrency, asked: tuple[int, int]) -> str:

@@ -29,12 +29,13 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]])
 
 
 _NUMBER = ' class="num"'
-_NUMERIC = re.compile(r"(?:[-+−]?[\d.,]+(?: / [\d,]+)?(?: ?(?:[GMK]iB|B|%|s|GPUs?))?|-|)")
+_SIZE = r"[-+−]?[\d.,]+(?: / [\d,]+)?(?: ?(?:[GMK]iB|B|%|s|GPUs?))?"
+_NUMERIC = re.compile(rf"(?:{_SIZE}(?: {_SIZE})?|-|)")
 _TAG = re.compile("<[^<>]*>")
 
 
 def numeric(rows: Sequence[Sequence[str]]) -> set[int]:
-    """Return the columns, after the first, that have numbers alone: they are flush right.
+    """Return the columns, after the first, that have only numbers, with or without a difference: they are flush right.
 
     >>> numeric([("a", "1,024", "3 of 4"), ("b", "<span>5 GiB</span>", "6")])
     {1}

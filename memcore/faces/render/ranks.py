@@ -8,7 +8,7 @@ from html import escape
 
 from memcore.faces.render.markup import exact, exact_table, scrolled
 from memcore.faces.render.serving_svg import CLASSES
-from memcore.faces.render.svg import capacity_line, picture, segment, slug
+from memcore.faces.render.svg import TITLES, capacity_line, picture, segment, slug
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
@@ -73,7 +73,7 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
             width = size * scale
             fill = classes.get(part, slug(part))
             shape = f'<rect class="{fill}" x="{start:.3f}%" y="{y}" width="{width:.3f}%" height="{ROW - 8}"/>'
-            title = say("moment", phase=row.name, where=translated(part))
+            title = say("moment", phase=row.name, where=translated(TITLES.get(part, part)))
             body.append(segment(part, size, row.total, shape, first=start == LEFT and not number, title=title))
             start += width
         if row.capacity is not None:

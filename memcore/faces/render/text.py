@@ -119,7 +119,7 @@ def _narrower(estimate: Estimate) -> Iterator[str]:
     if found is not None:
         low, high = together(tuple(each for each in device.parts if each is not found))
         between = f"{format_bytes(max(device.expected - low, 0))} to {format_bytes(device.expected + high)}"
-        yield f"setting {found.settled_by} narrows the range of device most: {between}"
+        yield f"{found.settled_by}, if set, narrows the device range most: {between}"
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:

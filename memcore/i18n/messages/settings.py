@@ -143,7 +143,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "supported: {tools}, and config.json": "支持：{tools:s} 和 config.json",
     "supported: {values}": "支持：{values:s}",
     "{tool} is for {engines}": "{tool} 用于 {engines:s}",
-    "{tool} has no key for it": "{tool} 没有对应的键",
+    "no key in {tool}": "{tool} 没有对应的键",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
     "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
