@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 
+from memcore.config.kinds import encodable
 from memcore.errors import ConfigError, Problem
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES
 from memcore.messages import Message
@@ -33,6 +34,8 @@ def _beyond(data: object) -> Iterator[Problem]:
             if depth >= NESTING:
                 yield Problem(path, Message("nested more than {} levels deep", NESTING))
             else:
+                for key in value if isinstance(value, Mapping) else ():
+                    yield from _halved(path, str(key))
                 left += ((f"{path}.{key}" if path else key, each, depth + 1) for key, each in _items(value))
         elif isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
             yield Problem(
@@ -43,8 +46,18 @@ def _beyond(data: object) -> Iterator[Problem]:
             yield Problem(path, Message("expected a finite number, found {}", value))
         elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
             yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
+        elif isinstance(value, str):
+            yield from _halved(path, value)
     if left:
         yield Problem("", Message("more than {:,} values", VALUES))
+
+
+def _halved(path: str, text: str) -> Iterator[Problem]:
+    """What is wrong with a text that no file can carry."""
+    try:
+        encodable(text)
+    except ValueError as error:
+        yield Problem(path, error.args[0])
 
 
 def _items(value: Mapping[object, object] | list[object] | tuple[object, ...]) -> Iterable[tuple[str, object]]:
