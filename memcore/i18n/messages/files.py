@@ -181,6 +181,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "按词表切分的对数概率按监督训练的损失计算"
     ),
     "a separate reference model is not supported yet": "暂不支持单独的参考模型",
+    "with tuner_type lora there is none": "tuner_type 为 lora 时没有参考模型",
+    "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
     "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
