@@ -31,11 +31,10 @@ def _beyond(data: object) -> Iterator[Problem]:
             return
         path, value, depth = left.pop()
         if isinstance(value, (Mapping, list, tuple)):
+            yield from _halved(path, "".join(map(str, value)) if isinstance(value, Mapping) else "")
             if depth >= NESTING:
                 yield Problem(path, Message("nested more than {} levels deep", NESTING))
             else:
-                for key in value if isinstance(value, Mapping) else ():
-                    yield from _halved(path, str(key))
                 left += ((f"{path}.{key}" if path else key, each, depth + 1) for key, each in _items(value))
         elif isinstance(value, int) and abs(value) >= 10**INTEGER_DIGITS:
             yield Problem(
@@ -44,12 +43,18 @@ def _beyond(data: object) -> Iterator[Problem]:
             )
         elif isinstance(value, float) and not isfinite(value) and path not in _ENDLESS:
             yield Problem(path, Message("expected a finite number, found {}", value))
-        elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
-            yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
         elif isinstance(value, str):
-            yield from _halved(path, value)
+            yield from _text(path, value)
     if left:
         yield Problem("", Message("more than {:,} values", VALUES))
+
+
+def _text(path: str, text: str) -> Iterator[Problem]:
+    """What is wrong with a text."""
+    if len(text) > CONFIG_LENGTH:
+        yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
+    else:
+        yield from _halved(path, text)
 
 
 def _halved(path: str, text: str) -> Iterator[Problem]:

@@ -107,6 +107,11 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
 
 
+def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
+    """The same for the keys of a file that is in several texts."""
+    return of_keys(_recognized("yaml", keys), keys, gpus)
+
+
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     """What a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
