@@ -183,6 +183,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a separate reference model is not supported yet": "暂不支持单独的参考模型",
     "one file together, of which later ones hold: {names}": "合为一个文件，后者优先：{names}",
     "defaults names files that are not there: {names}": "defaults 提到的文件不在其中：{names}",
+    "adapters on towers are not supported yet": "暂不支持视觉塔上的适配器",
+    "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
+        "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
+    ),
+    "finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted": (
+        "finetune_vision_layers：视觉塔上的适配器及其反向传播所保留的部分未计入"
+    ),
     "add them": "请一并给出",
     "{file} is not given: taken as EasyR1 0.3 has it": "未给出 {file}：按 EasyR1 0.3 自带的取",
     "pass that file as well": "请一并给出该文件",
