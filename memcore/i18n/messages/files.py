@@ -261,7 +261,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "只有 `llamafactory-cli dpo` 读取它，暂不支持它把一对回答放进同一序列的做法"
     ),
     "Hydra composes these files into one": "Hydra 会把这些文件合成一份",
-    "pass the composed config (`python SCRIPT --cfg job`)": "请给出合成后的配置（`python SCRIPT --cfg job`）",
+    "pass them as well, or the composed config (`python SCRIPT --cfg job`)": (
+        "请一并给出这些文件，或给出合成后的配置（`python SCRIPT --cfg job`）"
+    ),
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
