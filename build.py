@@ -363,8 +363,8 @@ def test(arguments: Sequence[str]) -> int:
         print("checking: mypy", flush=True)
         if types.wait():
             raise subprocess.CalledProcessError(types.returncode, types.args)
-    # Workers take whole files: what a file's tests share is made once. Two to each core, since tests of the page wait for
-    # the browser for most of their time.
+    # Workers take whole files: what a file's tests share is made once. There are two to each core, since tests of the
+    # page wait for the browser most of the time.
     workers = ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadfile", "--no-loadscope-reorder"]
     return subprocess.run(
         [PYTHON, "-m", "pytest", *workers, *arguments], cwd=ROOT, env={**os.environ, **BYTECODE}, check=False

@@ -171,6 +171,11 @@ SCHEMAS: Mapping[str, Schema] = {
         classes=("ConfigContainer",),
     ),
     "llm-foundry": Schema(files=("scripts/train/yamls/*/*.yaml",), reader=keys_of_yaml),
+    "easyr1": Schema(
+        files=("verl/trainer/config.py", "verl/workers/config.py", "verl/workers/*/config.py"),
+        classes=("PPOConfig",), nested=True,
+    ),
+    "nemo-rl": Schema(files=("examples/configs/*.yaml",), reader=keys_of_yaml),
     "verl-sft": Schema(files=("verl/trainer/config/sft_trainer.yaml",), reader=keys_of_yaml),
     "openrlhf": Schema(files=("openrlhf/cli/train_*.py",), flags=True),
     "megatron": Schema(

@@ -77,6 +77,7 @@ FILES = (
     "memcore.trainers.megatron.bridge_files",
     "memcore.trainers.megatron.nemo",
     "memcore.trainers.megatron.verl",
+    "memcore.trainers.megatron.nemo_rl",
     "memcore.trainers.nanotron.files",
     "memcore.trainers.deepspeed.files",
     "memcore.trainers.pytorch.files",

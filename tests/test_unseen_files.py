@@ -7,6 +7,7 @@ import pytest
 from memcore import Config, estimate
 from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.readers import flat
+from memcore.networks.catalog import find_model
 from memcore.tools import imported
 from memcore.tools.sources import Source, read_sources
 
@@ -214,7 +215,7 @@ def test_rewards_of_pictures():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (SWIFT_EMBEDDING.replace("task_type embedding", "task_type seq_cls"), "supported: causal_lm, embedding"),
+        (SWIFT_EMBEDDING.replace("task_type embedding", "task_type prm"), "supported: causal_lm, seq_cls, embedding"),
         (FACTORY_CP.replace("cp_mode: ulysses", "cp_mode: ring"), "ulysses"),
         (FACTORY_GPTQ + "tensor_model_parallel_size: 1\n", "LLaMA-Factory with Megatron-Core"),
         ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "separate reference model"),
@@ -567,3 +568,126 @@ def test_files_of_mlx(name):
     text = json.dumps({"model_type": "llama", name: {"group_size": 64, "bits": 4}})
     with pytest.raises(MemcoreError, match="is MLX's"):
         read_sources([Source("config.json", text)])
+
+
+SWIFT_CLASSES = """\
+CUDA_VISIBLE_DEVICES=0 \\
+swift sft \\
+    --model Qwen/Qwen2.5-0.5B \\
+    --tuner_type lora \\
+    --torch_dtype bfloat16 \\
+    --per_device_train_batch_size 3 \\
+    --lora_rank 8 \\
+    --target_modules all-linear \\
+    --max_length 2048 \\
+    --num_labels 2 \\
+    --task_type seq_cls
+"""
+"""ms-swift, in the way of examples/train/seq_cls/qwen2_5/sft.sh."""
+MEGATRON_DPO = """\
+swift export --model Qwen/Qwen3-30B-A3B-Instruct-2507 --to_cached_dataset true
+NPROC_PER_NODE=8 megatron rlhf --rlhf_type dpo --model Qwen/Qwen3-30B-A3B-Instruct-2507 --save_safetensors true \\
+    --tuner_type lora --tensor_model_parallel_size 4 --expert_model_parallel_size 4 --pipeline_model_parallel_size 2 \\
+    --micro_batch_size 1 --global_batch_size 4 --max_length 8192 --recompute_granularity full \\
+    --recompute_method uniform --recompute_num_layers 1
+"""
+"""ms-swift, examples/train/cached_dataset/dpo.sh, with adapters."""
+GENERATES = """\
+torchrun --nproc_per_node 1 ../../tools/run_hybrid_text_generation_server.py \\
+    --tensor-model-parallel-size 1 --hybrid-layer-pattern M-M*- --hidden-size 4096 --num-attention-heads 32 \\
+    --seq-length 4096 --max-position-embeddings 4096 --bf16 --micro-batch-size 1 --vocab-size 256000
+"""
+"""Megatron-LM, examples/mamba/run_text_gen_server_8b.sh."""
+TOWERS = """\
+deepspeed src/train/train_sft.py --lora_enable True --vision_lora True --lora_rank 64 --deepspeed scripts/zero3.json \\
+    --model_id Qwen/Qwen2.5-VL-3B-Instruct --freeze_llm True --bf16 True --per_device_train_batch_size 4
+"""
+"""Qwen-VL-Series-Finetune, scripts/finetune_lora_vision.sh."""
+OWN_SCRIPT = """\
+model_name: Qwen/Qwen3-0.6B
+chat_template: qwen3
+max_length: 5120
+lora_r: 16
+lora_dropout: 0.0
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 4
+load_in_4bit: true
+attn_implementation: sdpa
+gradient_checkpointing: unsloth
+optim: adamw_8bit
+"""
+"""techwithsergiu/qwen-qlora-train, configs/qwen35/0.8b.yaml, with another model."""
+COLLATED = """\
+recipe: FinetuneRecipeForVLM
+step_scheduler: {global_batch_size: 16, local_batch_size: 1}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForImageTextToText.from_pretrained
+  pretrained_model_name_or_path: Qwen/Qwen2.5-VL-3B-Instruct
+peft:
+  _target_: nemo_automodel.components._peft.lora.PeftConfig
+  match_all_linear: False
+  exclude_modules: ["*vision_tower*", "*visual*", "*image_encoder*", "*lm_head*", "*audio*"]
+  dim: 8
+distributed: {strategy: fsdp2, tp_size: 1, cp_size: 1, pp_size: 1}
+dataloader:
+  collate_fn: {_target_: nemo_automodel.components.datasets.vlm.collate_fns.default_collate_fn, max_length: 1024}
+"""
+"""NeMo Automodel, examples/vlm_finetune/qwen3_5_moe/qwen3_6_35b_lora.yaml, with a dense model."""
+THIRD = {
+    SWIFT_CLASSES: {
+        "training.method.name": "classify",
+        "training.micro_batch_size": 3,
+        "training.gradient_accumulation_steps": 6,
+    },
+    MEGATRON_DPO: {
+        "training.micro_batch_size": 2,
+        "training.gradient_accumulation_steps": 4,
+        "training.adapter.type": "lora",
+        "parallelism.expert_parallel_size": 4,
+    },
+    OWN_SCRIPT: {
+        "training.adapter.type": "lora",
+        "training.adapter.rank": 16,
+        "training.quantization": "nf4",
+        "training.activation_checkpointing.policy": "full",
+        "training.offload.activations": "cpu",
+    },
+    COLLATED: {"training.sequence_length": 1024, "training.adapter.rank": 8},
+}
+
+
+@pytest.mark.parametrize("text", THIRD, ids=lambda text: text.split()[0])
+def test_third(text):
+    found = imported(text, None)
+    said = flat({**found.config, "model": ""})
+    assert {path: said.get(path) for path in THIRD[text]} == THIRD[text]
+    assert answered(text, hardware__accelerator="h100-sxm-80gb").peak.peak > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GENERATES, "which does not train"),
+        (MEGATRON_DPO.replace("tuner_type lora", "tuner_type full"), "with tuner_type lora there is none"),
+        (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type kto"), "other methods are not supported yet"),
+        (TOWERS, "vision_lora: found True; adapters on towers are not supported yet"),
+    ],
+)
+def test_what_is_refused_by_reason(text, words):
+    with pytest.raises(MemcoreError, match=words):
+        imported(text, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("unsloth/Qwen2.5-Coder-14B-Instruct", "Qwen/Qwen2.5-14B-Instruct"),
+        ("ggml-org/Qwen2.5-Coder-3B-Q8_0-GGUF", "Qwen/Qwen2.5-3B"),
+        ("google/gemma-1.1-7b-it", "google/gemma-7b-it"),
+        ("unsloth/LFM2.5-1.2B-Instruct", "LiquidAI/LFM2-1.2B"),
+        ("hugging-quants/Meta-Llama-3.1-405B-BNB-NF4-BF16", "meta-llama/Llama-3.1-405B"),
+    ],
+)
+def test_series_of_the_same_shapes(name, model):
+    """What continues another series is as large as that."""
+    assert find_model(name).parameters == find_model(model).parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 
+from memcore.config.kinds import encodable
 from memcore.errors import ConfigError, Problem
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS, NESTING, VALUES
 from memcore.messages import Message
@@ -30,6 +31,7 @@ def _beyond(data: object) -> Iterator[Problem]:
             return
         path, value, depth = left.pop()
         if isinstance(value, (Mapping, list, tuple)):
+            yield from _halved(path, "".join(map(str, value)) if isinstance(value, Mapping) else "")
             if depth >= NESTING:
                 yield Problem(path, Message("nested more than {} levels deep", NESTING))
             else:
@@ -41,10 +43,26 @@ def _beyond(data: object) -> Iterator[Problem]:
             )
         elif isinstance(value, float) and not isfinite(value) and path not in _ENDLESS:
             yield Problem(path, Message("expected a finite number, found {}", value))
-        elif isinstance(value, str) and len(value) > CONFIG_LENGTH:
-            yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
+        elif isinstance(value, str):
+            yield from _text(path, value)
     if left:
         yield Problem("", Message("more than {:,} values", VALUES))
+
+
+def _text(path: str, text: str) -> Iterator[Problem]:
+    """What is wrong with a text."""
+    if len(text) > CONFIG_LENGTH:
+        yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
+    else:
+        yield from _halved(path, text)
+
+
+def _halved(path: str, text: str) -> Iterator[Problem]:
+    """What is wrong with a text that no file can carry."""
+    try:
+        encodable(text)
+    except ValueError as error:
+        yield Problem(path, error.args[0])
 
 
 def _items(value: Mapping[object, object] | list[object] | tuple[object, ...]) -> Iterable[tuple[str, object]]:

@@ -376,7 +376,7 @@ class Listed(Plain):
         return {"enum": list(self.titles)}
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """A text that links and files can carry: half of a surrogate pair has no encoding."""
     if any("\ud800" <= each <= "\udfff" for each in text):
         raise ValueError("found a lone surrogate (half a character), which no file can contain")
@@ -401,7 +401,7 @@ class ModelName:
             raise ValueError(
                 Message("expected a catalog id, a hub id or the content of a config.json, found {}", shown(value))
             )
-        return _encodable(value) if isinstance(value, str) else _without_infinity(value)
+        return encodable(value) if isinstance(value, str) else _without_infinity(value)
 
     def parse(self, text: str) -> str | Mapping[str, object]:
         return self.check(inflated(text) if text.startswith(DEFLATED) else text.strip())
@@ -424,7 +424,7 @@ class Text(Plain):
             )
         if not value.strip():
             raise ValueError("found an empty string; leave the key out, or give null")
-        return _encodable(value)
+        return encodable(value)
 
     def parse(self, text: str) -> str:
         return self.check(text)

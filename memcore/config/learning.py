@@ -317,7 +317,7 @@ class Method(Section, path="training.method", shorthand="name"):
 
     name = setting(
         Choice(
-            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "grpo"),
+            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "classify", "grpo"),
             {
                 "sft": "next-token prediction on given sequences",
                 "dpo": "pairs of a chosen and a rejected answer, against a reference model",
@@ -326,6 +326,7 @@ class Method(Section, path="training.method", shorthand="name"):
                 "cpo": "pairs without a reference model, plus the chosen answer's cross-entropy",
                 "simpo": "pairs without a reference model",
                 "reward": "pairs, with a head that has one output instead of logits",
+                "classify": "labels of whole sequences, with a head of one output instead of logits",
                 "grpo": "generated answers with advantages: only the update step, not generation",
             },
         ),

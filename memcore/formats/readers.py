@@ -244,7 +244,7 @@ def _opened(keys: Mapping[str, Any]) -> dict[str, Any]:
     return opened
 
 
-_OF_CONFIG = ("config-name", "recipe", "mode", "factory")
+_OF_CONFIG = ("config-name", "config", "recipe", "mode", "factory")
 """Options by which a command says what it overrides keys of."""
 
 
@@ -349,6 +349,7 @@ _LAUNCHED = re.compile(
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
     r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
+    r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
     r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
     r"|\bnemo llm (?:finetune|pretrain)\b"
 )
@@ -357,11 +358,15 @@ _OVERRIDING = ("verl.trainer.", "training/run_recipe.py")
 """Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
 
 
+_OF_NEMO_RL = re.compile(r"examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py")
+
+
 def _overriding_in(text: str) -> bool:
-    return any(each in text for each in _OVERRIDING) or _FACTORIES.search(text) is not None
+    named = any(each in text for each in _OVERRIDING) or _OF_NEMO_RL.search(text) is not None
+    return named or _FACTORIES.search(text) is not None
 
 
-_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+)=")
+_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+|config)=")
 _ANY_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)*)=")
 _SUPERVISED = "verl.trainer.fsdp_sft_trainer"
 """A program some of whose keys are in no section."""

@@ -35,6 +35,9 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     ),
     "pairs without a reference model": "成对回答，无参考模型",
     "pairs, with a head that has one output instead of logits": "成对回答，输出头只有一个输出而没有 logits",
+    "labels of whole sequences, with a head of one output instead of logits": (
+        "整条序列的标签，输出头只有一个输出，不产生 logits"
+    ),
     "generated answers with advantages: only the update step, not generation": (
         "带优势值的生成回答：只含参数更新，不含生成"
     ),

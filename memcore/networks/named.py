@@ -27,14 +27,14 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-nvfp4(?:a16)?|-fp4", "nvfp4"),
     (r"-mxfp4(?:-preview)?", "mxfp4"),
     (r"-mxfp8", "mxfp8"),
-    (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4"),
+    (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
     (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf", "gguf"),
     (r"-bf16|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, and which format that is."""
 _FROZEN: tuple[tuple[str, str], ...] = (
-    (r"-bnb-4bit|-bnb-nf4(?:-int4)?", "nf4-double"),
+    (r"-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4-double"),
     (r"-bnb-8bit", "int8"),
     (r"-bf16|-unquantized", ""),
     (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g|-awq(?:-int4|-4bit|-w4a16|-marlin)?", "gptq"),
@@ -59,6 +59,17 @@ _WITHOUT = ("-hf", "-BF16", "-Base", "-Instruct", "-beta")
 """Such endings of the catalog's own names; all but the first two are of models that others are trained from."""
 _RANKING = re.compile(r"-(?:embedding|reranker|safeguard)(?=-\d)", re.IGNORECASE)
 """What the same layers were trained for, in front of their size."""
+_SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
+    (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
+)
+"""Series of the same shapes as another one, trained further on it.
+
+Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
+(Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
+of which 10 are convolutions, 1.17 billion parameters).
+"""
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
 _MAKERS = ("Meta-", "NVIDIA-")
@@ -133,7 +144,8 @@ def _frozen(last: str, blocks: bool) -> str | None:
 
 
 def _base(last: str, find: Callable[[str], str | None]) -> str | None:
-    names = (last, _UPLOADED.sub("", last)) if _UPLOADED.match(last) else (last,)
+    names = [last, _UPLOADED.sub("", last)] if _UPLOADED.match(last) else [last]
+    names += [start.sub(before, name) for name in names for start, before in _SUCCESSORS if start.match(name)]
     others = (each for name in names for each in _others(name))
     return next((found for each in others if (found := find(each)) is not None), None)
 

@@ -51,13 +51,20 @@ def allocator(found: Mapping[str, Any], engine: str) -> Allocator:
         return Allocator(key, {}, ())
     settings: dict[str, Any] = {}
     left: list[str] = []
-    for option, value in _OPTION.findall(text):
+    for option, said in _OPTION.findall(text):
+        value = _alike(said)
         path = f"engine.{option}"
         if option in _READ and not value.startswith("[") and _takes(path, engine):
             settings[path] = _read(key, option, value)
         elif _USUAL.get(option) != value and not _WITHOUT_MEMORY.fullmatch(option):
             left.append(f"{key.removeprefix(ENVIRONMENT)}={option}")
     return Allocator(key, settings, tuple(left))
+
+
+def _alike(value: str) -> str:
+    """A list of divisions by size as the one number, where it is the same for all sizes: `[256:4,512:4,>:4]`."""
+    numbers = {each.rpartition(":")[2] for each in value.strip("[]").split(",")}
+    return numbers.pop() if value.startswith("[") and len(numbers) == 1 else value
 
 
 def _takes(path: str, engine: str) -> bool:

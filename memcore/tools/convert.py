@@ -107,6 +107,11 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
 
 
+def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
+    """The same for the keys of a file that is in several texts."""
+    return of_keys(_recognized("yaml", keys), keys, gpus)
+
+
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     """What a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
@@ -319,7 +324,7 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 _COMPOSED: Mapping[str, str] = {
     "exp_manager": "configs of NeMo 1 are not read yet; describe the job with flags and --engine megatron",
-    "defaults": "Hydra composes these files into one; pass the composed config (`python SCRIPT --cfg job`)",
+    "defaults": "Hydra composes these files into one; pass them as well, or the composed config (`python SCRIPT --cfg job`)",
     "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",
     "trainer.devices": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",
     "trainer.strategy": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",

@@ -197,15 +197,23 @@ _RANKED: Mapping[str, str] = {
 `patch_output_normalizer`; model/register.py, `_patch_generative_reranker`: two logits at the last token)."""
 
 
+def _labels(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """A note on a head of several outputs (model/register.py: `AutoModelForSequenceClassification`)."""
+    labels = found.get("num_labels", 1)
+    return () if labels == 1 else (Message("num_labels: {} outputs of the head are counted as one", labels),)
+
+
 def of_swift_method(found: Mapping[str, Any]) -> Told:
     """ms-swift's `rlhf_type`, which is dpo for `swift rlhf` where none is said.
 
     Raises UnsupportedError for PPO and distillation.
     """
     program, task = str(found.get("", "")), str(found.get("task_type", "causal_lm"))
-    if task != "causal_lm":
+    if task == "seq_cls" and "rlhf_type" not in found and "rlhf" not in program:
+        return {METHOD: "classify"}, _labels(found)
+    if task not in ("causal_lm", "seq_cls"):
         if task not in _RANKED:
-            raise _refuse("task_type", task, ("causal_lm", *_RANKED))
+            raise _refuse("task_type", task, ("causal_lm", "seq_cls", *_RANKED))
         return {METHOD: "reward"}, (
             Message("task_type: {}: {}; for more, raise the micro-batch size", task, _RANKED[task]),
         )

@@ -19,7 +19,7 @@ from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import ENVIRONMENT, variables_given
 from memcore.messages import Message
 from memcore.tools.convert import Imported, of_keys
-from memcore.tools.sources import Source, read_part
+from memcore.tools.sources import Source, read_part, whole_files
 from memcore.tools.vocabulary import OF_NO_ACCOUNT, class_of, class_of_off
 from memcore.untrusted import MARK
 
@@ -89,7 +89,7 @@ def origins(
 ) -> Origins:
     """Return what became of the keys of the texts that describe a job; arguments and errors as of `read_sources`."""
     with variables_given(variables):
-        parts = [_of_source(each, gpus, given) for each in sources]
+        parts = [_of_source(each, gpus, given) for each in whole_files(sources)]
     read = tuple(row for each in parts for row in each.read)
     said = {row.path for row in read}
     assumed = {row.path: row for each in reversed(parts) for row in each.assumed if row.path not in said}
@@ -217,8 +217,8 @@ def _weighed(
         name = shown(key)
         if name.startswith("*"):
             continue  # no key of the text
-        line = _line(source.text, name)
-        read += (Read(source.name, name, line, path, whole.get(path, keys[key])) for path in paths)
+        file, line = _place(source, name)
+        read += (Read(file, name, line, path, whole.get(path, keys[key])) for path in paths)
         if not paths and not key.startswith(ENVIRONMENT):
             silent.append(Unread(source.name, name, _SAME))
     return replace(rest, read=tuple(read), of_no_account=(*silent, *rest.of_no_account))
@@ -294,6 +294,15 @@ def _spoken(other: Imported, key: str, text: str) -> str:
         return found[0] if found else key
     dashed = f"--{key}"
     return dashed if other.tool.syntax != "argv" and dashed in text else key
+
+
+def _place(source: Source, key: str) -> tuple[str, int | None]:
+    """The file where a key stands, and its line; of several that are one, the last that has it."""
+    for each in reversed(source.parts):
+        line = _line(each.text, key)
+        if line is not None:
+            return each.name, line
+    return source.name, _line(source.text, key)
 
 
 def _line(text: str, key: str) -> int | None:

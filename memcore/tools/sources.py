@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -17,7 +17,8 @@ from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
-from memcore.tools.convert import Imported, imported
+from memcore.tools.composing import composed
+from memcore.tools.convert import Imported, imported, of_composed
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
@@ -31,6 +32,10 @@ class Source(NamedTuple):
     text: str
     job: int | None = None
     """Which of its commands is meant, from 1, where it has those of several jobs."""
+    parts: tuple[Source, ...] = ()
+    """The texts that are one file together, the last of which names the others."""
+    keys: Mapping[str, Any] | None = None
+    """What those say together."""
 
 
 class _Part(NamedTuple):
@@ -75,7 +80,23 @@ def read_sources(
     Raises ConfigError as `read_source` does.
     """
     with variables_given(variables):
-        return _together(sources, gpus, given)
+        return _together(whole_files(sources), gpus, given)
+
+
+def whole_files(sources: Sequence[Source]) -> list[Source]:
+    """The texts with those that are one file together, as Hydra composes them, in one."""
+    groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
+    first = {each.members[-1]: each for each in groups}
+    inner = {number for each in groups for number in each.members} - first.keys()
+    found: list[Source] = []
+    for number, source in enumerate(sources):
+        group = first.get(number)
+        if group is not None:
+            parts = tuple(sources[each] for each in group.members)
+            found.append(source._replace(parts=parts, keys=group.keys))
+        elif number not in inner:
+            found.append(source)
+    return found
 
 
 def _together(
@@ -180,7 +201,7 @@ def read_part(
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
     """A text's config, what a tool's file is in detail, and notes."""
     name, text = source.name, source.text.removeprefix(MARK)
-    if text.lstrip().startswith("{") or name.endswith(".json"):
+    if source.keys is None and (text.lstrip().startswith("{") or name.endswith(".json")):
         notes: list[str] = []
         found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
@@ -192,7 +213,7 @@ def read_part(
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return found, None, (*notes, *read.notes)
-    other = imported(text, gpus, source.job)
+    other = imported(text, gpus, source.job) if source.keys is None else of_composed(source.keys, gpus)
     config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (
@@ -205,8 +226,17 @@ def read_part(
         else []
     )
     return config, other, (
-        Message("read as a file of {}", other.tool.title), *assumed, *other.notes, *left_out, *unknown, *silent,
+        Message("read as a file of {}", other.tool.title), *_in_one(source), *assumed, *other.notes, *left_out,
+        *unknown, *silent,
     )  # fmt: skip
+
+
+def _in_one(source: Source) -> tuple[str, ...]:
+    """A note on the texts that are one file."""
+    if not source.parts:
+        return ()
+    names = joined(", ", [_file(each.name) for each in source.parts])
+    return (Message("one file together, of which later ones hold: {}", names),)
 
 
 def _without(read: Imported, given: Collection[str], *, alone: bool) -> Mapping[str, object]:

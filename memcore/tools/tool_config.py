@@ -36,6 +36,7 @@ _RANKS = (
     Parallelism.ulysses_parallel_size,
 )  # fmt: skip
 """Ranks that work on the same sequences."""
+_ADAPTER = "training.adapter."
 _HIDDEN, _SCORES = Training.dropout.hidden, Training.dropout.attention
 
 
@@ -58,8 +59,9 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
     known = {**_OURS, **_dropout(tool, config), **taken}
     config = _with_assumed(tool, config, known)
     keys: dict[str, Any] = {**model_keys(tool, config), **tool.always}
+    adapts = _adapts(tool, config, known)
     for path in SETTINGS:
-        if path != "model" and config.get(path) is not None:
+        if path != "model" and config.get(path) is not None and (adapts or not path.startswith(_ADAPTER)):
             keys |= dict(keys_of(tool, config, path, known))
     for path, absent in tool.without.items():
         keys |= absent if config.get(path) is None else {}
@@ -87,13 +89,20 @@ def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Confi
     """The config with what was assumed, where the tool would take something else."""
     sizes = {_DATA: data_ranks(config), _GPUS: gpus_of(config)}
     known = {**known, **{path: size for path, size in sizes.items() if size}}
+    adapts = _adapts(tool, config, known)
     for path, theirs in {**tool.defaults, **tool.unsaid}.items():
         engines = SETTINGS[path].engines
         applies = engines is None or (config[EngineSettings.type] or "none") in engines
-        applies &= not path.startswith("training.adapter.") or config[Training.adapter.type] is not None
+        applies &= not path.startswith(_ADAPTER) or adapts
         if applies and config.get(path) is None and known.get(path, theirs) != theirs:
             config = config.replaced(path, known[path])
     return config
+
+
+def _adapts(tool: Tool, config: Config, known: Mapping[str, Any]) -> bool:
+    """Whether there is an adapter that the tool has a word for; settings of another one would be those of its own."""
+    kind = Training.adapter.type
+    return config.get(kind) is not None and any(keys_of(tool, config, kind, known))
 
 
 def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

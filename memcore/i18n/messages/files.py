@@ -181,6 +181,23 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "按词表切分的对数概率按监督训练的损失计算"
     ),
     "a separate reference model is not supported yet": "暂不支持单独的参考模型",
+    "one file together, of which later ones hold: {names}": "合为一个文件，后者优先：{names}",
+    "defaults names files that are not there: {names}": "defaults 提到的文件不在其中：{names}",
+    "adapters on towers are not supported yet": "暂不支持视觉塔上的适配器",
+    "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
+        "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
+    ),
+    "finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted": (
+        "finetune_vision_layers：视觉塔上的适配器及其反向传播所保留的部分未计入"
+    ),
+    "add them": "请一并给出",
+    "{file} is not given: taken as EasyR1 0.3 has it": "未给出 {file}：按 EasyR1 0.3 自带的取",
+    "pass that file as well": "请一并给出该文件",
+    "pass that file as well, and those that it names": "请一并给出该文件及它提到的文件",
+    "supported: 1": "支持 1",
+    "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
+    "with tuner_type lora there is none": "tuner_type 为 lora 时没有参考模型",
+    "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
     "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
@@ -244,7 +261,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "只有 `llamafactory-cli dpo` 读取它，暂不支持它把一对回答放进同一序列的做法"
     ),
     "Hydra composes these files into one": "Hydra 会把这些文件合成一份",
-    "pass the composed config (`python SCRIPT --cfg job`)": "请给出合成后的配置（`python SCRIPT --cfg job`）",
+    "pass them as well, or the composed config (`python SCRIPT --cfg job`)": (
+        "请一并给出这些文件，或给出合成后的配置（`python SCRIPT --cfg job`）"
+    ),
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",

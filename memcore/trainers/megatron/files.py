@@ -10,7 +10,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
-from memcore.errors import UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.shell import variable_given
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
@@ -147,9 +147,16 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
             )
 
 
+_PROGRAMS = re.compile(r"\S*(?:text_generation|inference|/export|/convert|/quantize|/prune|/generate)\w*\S*\.py\b")
+"""Programs around Megatron's models that do not train them (tools/, examples/inference, examples/post_training)."""
+
+
 def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the names of today's Megatron-LM."""
     normalized = dict(found)
+    other = _PROGRAMS.search(str(found.get("", "")))
+    if other is not None:
+        raise ConfigError.at("the command", "found {:.60}, which does not train", other[0])
     generates = next((name for name in _GENERATING if name in found), None)
     if generates is not None:
         raise UnsupportedError(

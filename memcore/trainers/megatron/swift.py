@@ -73,15 +73,37 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     program = str(found.get("", ""))
     if re.search(r"\b(?:export|infer)\b", program):
         raise _refuse("the command", program, "only `megatron sft` and `megatron pt` train")
-    method = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
-    if method not in (None, "grpo"):
+    method = _method(found)
+    if method not in (None, "grpo", "dpo"):
         raise _refuse("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
-    if method == "grpo" and _kind(found) == "full" and found.get("beta", _BETA) != 0:
-        message = "a separate reference model is not supported yet; with tuner_type lora or beta 0 there is none"
+    if method is not None and _kind(found) == "full" and (method == "dpo" or found.get("beta", _BETA) != 0):
+        message = (
+            "a separate reference model is not supported yet; with tuner_type lora there is none"
+            if method == "dpo"
+            else "a separate reference model is not supported yet; with tuner_type lora or beta 0 there is none"
+        )
         raise _refuse("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
         raise _refuse("task_type", task, "only 'causal_lm' is supported")
+
+
+def _method(found: Mapping[str, Any]) -> object:
+    """What the job learns by, where that is not supervised."""
+    return found.get("rlhf_type", "dpo" if "rlhf" in str(found.get("", "")) else None)
+
+
+def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The sequences of a micro-batch of pairs; packed ones are as long as all of them together.
+
+    Source: ms-swift 4.5, swift/megatron/trainers/dpo_trainer.py (chosen and rejected answers in one pass),
+    swift/template/base.py (`encode`: lengths of both count).
+    """
+    each = found.get("micro_batch_size", 1)
+    if _method(found) != "dpo" or found.get("packing") is True or not isinstance(each, int):
+        return {}
+    whole = found.get("global_batch_size")
+    return {"micro_batch_size": 2 * each, **({"global_batch_size": 2 * whole} if isinstance(whole, int) else {})}
 
 
 def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -105,6 +127,9 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
     if normalized["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
+    if _method(found) == "dpo":
+        notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
+    normalized |= _paired(found)
     normalized |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
     for name, path in _OFF.items():
         if found.get(name) is not None:

@@ -40,7 +40,13 @@ _LOSSES: Mapping[str, str] = {
     "MaskedCrossEntropy": "cross-entropy-fp32", "FusedLinearCrossEntropy": "cut-cross-entropy",
 }  # fmt: skip
 _OFF = (None, False, "none", "None", "null", 0)
-_LENGTHS = ("dataset.seq_length", "dataset.seq_len", "dataset.max_seq_length", "dataset.block_size")
+_LENGTHS = (
+    "dataset.seq_length",
+    "dataset.seq_len",
+    "dataset.max_seq_length",
+    "dataset.block_size",
+    "dataloader.collate_fn.max_length",
+)
 _CLASS = re.compile(r"\bmodels\.(\w+)\.\w+\.\w+Config$")
 """`transformers.models.qwen3_moe.configuration_qwen3_moe.Qwen3MoeConfig`, with its model_type."""
 
@@ -177,7 +183,11 @@ def _adapter(normalized: dict[str, Any], notes: list[str]) -> None:
             normalized[_TARGETS] = "all-linear"
         left = normalized.pop(f"{start}exclude_modules", None)
         listed = left if isinstance(left, list) else [left] if left else []
-        if [each for each in listed if not re.search("lm_head|vision|visual|audio|router|gate$", str(each))]:
+        if [
+            each
+            for each in listed
+            if not re.search("lm_head|vision|visual|image_encoder|audio|router|gate$", str(each))
+        ]:
             notes.append(
                 Message(
                     "peft.exclude_modules: memcore also counts adapters on {}, which overestimates",

@@ -12,6 +12,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.automodel import AUTOMODEL
+from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
 from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -176,7 +177,7 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 SHARES: Mapping[str, Share] = {

@@ -48,6 +48,7 @@ METHODS: Mapping[str, Method] = {
     "cpo": Method(pairs=True, supervised=True, measures=False),
     "simpo": Method(pairs=True, measures=False),
     "reward": Method(pairs=True, scores=True),
+    "classify": Method(scores=True),
     "grpo": Method(completes=True),
 }
 """By the value of `training.method`, without `sft`."""
@@ -90,7 +91,7 @@ def sequences(read: Defaults, micro_batch: int) -> int:
 
 
 def scored(read: Defaults, model: Model) -> Model:
-    """The model with a head of one output where it learns rewards (`AutoModelForSequenceClassification`)."""
+    """The model with a head of one output where it learns rewards or classes (`AutoModelForSequenceClassification`)."""
     method = method_of(read)
     if method is None or not method.scores or _has_value_head(read, method):
         return model

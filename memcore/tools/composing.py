@@ -1,0 +1,213 @@
+"""Files that are one: those that a file names in its `defaults`, and one whose keys a command overrides.
+
+Sources: Hydra 1.3, docs/advanced/defaults_list.md (groups are packages; a file's own keys come last, or where `_self_`
+stands; `override`), `# @package _global_`; NeMo RL, nemo_rl/utils/config.py (`load_config_with_inheritance`: `defaults`
+is a file, or several, below this one).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from memcore.errors import ConfigError
+from memcore.formats.normalized import interpolated
+from memcore.formats.readers import flat, of_command, read_command
+from memcore.formats.yaml import read_yaml
+from memcore.messages import joined
+
+_DEFAULTS, _SELF = "defaults", "_self_"
+_HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extras", "debug", "hparams_search"})
+"""Groups of Lightning's and Hydra's own, of which memory knows nothing."""
+_GLOBAL = re.compile(r"^#\s*@package\s+_global_\s*$", re.MULTILINE)
+_NAMES = re.compile(r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)")
+"""How a command names the file whose keys it overrides."""
+_DEEPEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """Texts that are one file."""
+
+    members: tuple[int, ...]
+    """Their numbers, the one that names the others last."""
+    keys: Mapping[str, Any]
+    """What they say together, dotted."""
+
+
+@dataclass(slots=True)
+class _Composition:
+    texts: Sequence[tuple[str, str]]
+    contents: Sequence[Mapping[str, Any] | None]
+    chosen: Mapping[str, object] = field(default_factory=dict)
+    """What another file has chosen for a group."""
+    members: list[int] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def whole(self, at: int, deep: int = 0) -> dict[str, Any]:
+        """The content of a text with what its defaults name below it.
+
+        Raises ConfigError for files that name each other.
+        """
+        own = dict(self.contents[at] or {})
+        listed = own.pop(_DEFAULTS, None)
+        parts: list[dict[str, Any]] = []
+        placed = False
+        for entry in listed if isinstance(listed, list) else [listed] if listed else []:
+            placed |= entry == _SELF
+            parts += [own] if entry == _SELF else list(self._of_entry(entry, at, deep))
+        self.members.append(at)
+        merged: dict[str, Any] = {}
+        for part in parts if placed else [*parts, own]:
+            merged = _merged(merged, part)
+        return merged
+
+    def _of_entry(self, entry: object, at: int, deep: int) -> Iterator[dict[str, Any]]:
+        if deep > _DEEPEST:
+            raise ConfigError.at(self.texts[at][0], "nested more than {} levels deep", _DEEPEST)
+        for path, package in self._files_of(entry):
+            found = self.find(path, at)
+            if found is None:
+                self.missing.append(path)
+                continue
+            content = self.whole(found, deep + 1)
+            inside = "" if _GLOBAL.search(self.texts[found][1]) else package
+            for part in reversed(inside.split(".") if inside else ()):
+                content = {part: content}
+            yield content
+
+    def _files_of(self, entry: object) -> Iterator[tuple[str, str]]:
+        """The files that an entry names, and where their keys belong."""
+        if isinstance(entry, str):
+            named = str(PurePosixPath(entry).with_suffix("")) if entry.endswith((".yaml", ".yml")) else entry
+            above = "" if named.startswith(".") or entry != named else named.rpartition("/")[0]
+            yield named.lstrip("./"), above.strip("/").replace("/", ".")
+        for key, value in entry.items() if isinstance(entry, Mapping) else ():
+            group, _, package = re.sub(r"^(?:optional|override)\s+", "", str(key)).lstrip("/").partition("@")
+            choice = self.chosen.get(group, value)
+            if str(key).startswith("override") or group.partition("/")[0] in _HARMLESS:
+                continue
+            for name in choice if isinstance(choice, list) else [] if choice in (None, "null") else [choice]:
+                yield f"{group}/{name}", "" if package == "_global_" else package or group.replace("/", ".")
+
+    def find(self, path: str, at: int) -> int | None:
+        """The text of which a name ends so; of a file without its folder, the name alone."""
+        stems = [PurePosixPath(name.replace("\\", "/")).with_suffix("").as_posix() for name, _ in self.texts]
+        others = [number for number, content in enumerate(self.contents) if content is not None and number != at]
+        for ends in (path, PurePosixPath(path).name):
+            for number in others:
+                if stems[number] == ends or stems[number].endswith(f"/{ends}"):
+                    return number
+        return None
+
+
+def composed(texts: Sequence[tuple[str, str]]) -> list[Composed]:
+    """Those of several texts, by name and content, that are one file together; empty where each stands for itself.
+
+    Raises ConfigError for a file that names others of which some are there and some are not.
+    """
+    if len(texts) < 2:
+        return []
+    contents = [_content(text) for _, text in texts]
+    found = list(_commanded(texts, contents))
+    taken = {number for each in found for number in each.members}
+    chosen = _chosen(contents)
+    for at, content in enumerate(contents):
+        if at in taken or content is None or _DEFAULTS not in content or _overrides(content):
+            continue
+        whole = _composition(texts, contents, at, chosen)
+        if whole is not None:
+            found.append(whole)
+            taken |= {*whole.members}
+    inner = {number for each in found for number in each.members[:-1]}
+    return [each for each in found if each.members[-1] not in inner]
+
+
+def _composition(
+    texts: Sequence[tuple[str, str]],
+    contents: Sequence[Mapping[str, Any] | None],
+    at: int,
+    chosen: Mapping[str, object],
+) -> Composed | None:
+    """A file with those that it names, and with the experiments that choose others; None if none is there."""
+    composition = _Composition(texts, contents, chosen)
+    whole = composition.whole(at)
+    experiments = [number for number, each in enumerate(contents) if each is not None and _overrides(each)]
+    if not [*composition.members[:-1], *experiments]:
+        return None
+    if composition.missing:
+        listed = joined(", ", composition.missing)
+        raise ConfigError.at(texts[at][0], "defaults names files that are not there: {}; add them", listed)
+    for number in experiments:
+        whole = _merged(whole, {key: value for key, value in (contents[number] or {}).items() if key != _DEFAULTS})
+    members = dict.fromkeys([*composition.members[:-1], *experiments, at])
+    return Composed(tuple(members), interpolated(flat(whole)))
+
+
+def _overrides(content: Mapping[str, Any]) -> bool:
+    """Whether a file chooses other files in the place of another one's, as Hydra's experiments do."""
+    listed = content.get(_DEFAULTS)
+    return isinstance(listed, list) and any(
+        str(key).startswith("override ") for each in listed if isinstance(each, Mapping) for key in each
+    )
+
+
+def _chosen(contents: Sequence[Mapping[str, Any] | None]) -> dict[str, object]:
+    """By group, what files have chosen in the place of another one's choice."""
+    entries = [
+        each for content in contents if content is not None and _overrides(content) for each in content[_DEFAULTS]
+    ]
+    return {
+        str(key).removeprefix("override ").strip().lstrip("/").partition("@")[0]: value
+        for each in entries if isinstance(each, Mapping) for key, value in each.items()
+        if str(key).startswith("override ")
+    }  # fmt: skip
+
+
+def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str, Any] | None]) -> Iterator[Composed]:
+    """Commands with the file whose keys they override."""
+    for at, (_, text) in enumerate(texts):
+        named = _NAMES.search(re.sub(r"\\\n", " ", text)) if contents[at] is None else None
+        if named is None:
+            continue
+        composition = _Composition(texts, contents)
+        base = composition.find(re.sub(r"\.ya?ml$", "", named[1]), at)
+        if base is None:
+            continue
+        try:
+            syntax, keys = of_command(read_command(text))
+        except ConfigError:
+            continue
+        if syntax != "yaml":
+            continue
+        whole = flat(composition.whole(base))
+        if composition.missing:
+            listed = joined(", ", composition.missing)
+            raise ConfigError.at(texts[base][0], "defaults names files that are not there: {}; add them", listed)
+        both = {key: value for key, value in {**whole, **keys}.items() if value is not None}
+        for said in ("config", "--config", "config-name"):
+            both.pop(said, None)  # the file is here
+        yield Composed((*composition.members, at), interpolated(both))
+
+
+def _content(text: str) -> Mapping[str, Any] | None:
+    """The keys of a file of YAML; None for another text."""
+    if not re.search(r"^[\w*\"'-]+\s*:", text, re.MULTILINE):
+        return None
+    try:
+        found = read_yaml(text)
+    except ConfigError:
+        return None
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else None
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested keys of which the second ones hold."""
+    found = dict(below)
+    for key, value in above.items():
+        under = found.get(key)
+        found[key] = _merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
+    return found

@@ -1,0 +1,235 @@
+"""NeMo RL's configs: the update of the policy under FSDP2 or with Megatron-Core, in the words of its files.
+
+Source: NeMo RL 0.6.0rc0, examples/configs/*.yaml; nemo_rl/models/automodel/setup.py (weights in fp32 under FSDP2, which
+computes in `precision` and reduces in fp32; FlashAttention); nemo_rl/models/megatron/setup.py
+(`_apply_performance_config`: full recomputation is uniform, one layer at a time); nemo_rl/algorithms/dpo.py (a pair is
+two sequences; log-probabilities of the reference are there before the update); nemo_rl/distributed/virtual_cluster.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.training import Training
+from memcore.errors import UnsupportedError
+from memcore.formats.normalized import GPUS, PER_NODE, Normalized
+from memcore.formats.tool import Key, Tool
+from memcore.tools.vocabulary import MAPPED, class_of
+from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.swift import MEGATRON_SWIFT
+from memcore.trainers.pytorch.settings import TorchSettings
+
+_POLICY, _MEGATRON, _TENSOR = "policy.", "policy.megatron_cfg.", "policy.dtensor_cfg."
+_DDP, _OPTIMIZER = f"{_MEGATRON}distributed_data_parallel_config.", f"{_MEGATRON}optimizer."
+_ALGORITHMS: Mapping[str, str | None] = {"dpo": "dpo", "rm": "reward", "grpo": "grpo", "sft": None}
+"""By the section that says the loop, the method; None for supervised training."""
+_TABLE = ("nemo-rl",)
+_OTHERS = ("distillation", "ppo", "value")
+_ENGINE, _VERSION, _FRAMEWORK, _PRECISION, _REDUCED, _METHOD = (
+    "*engine", "*version", "*framework", "*precision", "*reduced", "*method",
+)  # fmt: skip
+_BATCH, _STEPS, _LENGTH, _PACKED, _COMPLETION, _REFERENCE = (
+    "*micro", "*steps", "*length", "*packed", "*completion", "*reference",
+)  # fmt: skip
+_ADAPTER, _RANK, _TARGETS, _DROPOUT, _ATTENTION = "*adapter", "*rank", "*targets", "*dropout", "*attention"
+_POLICY_OF, _REENTRANT, _TP, _CP, _OFFLOAD = "*policy", "*reentrant", "*tp", "*cp", "*offload"
+_WORDS: Mapping[str, str] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_BUCKET = "*half_gradients"
+_OWN = tuple(
+    each for each in MEGATRON_SWIFT.keys
+    if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
+)  # fmt: skip
+_FIELDS = {
+    *(name for each in _OWN for name in each.names),
+    *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
+}
+_NOT_READ = ("recompute_granularity", "recompute_modules", "lora_rank", "lora_dropout", "target_modules", "optimizer",
+             "clip_grad", "use_custom_fsdp", "data_parallel_sharding_strategy")  # fmt: skip
+"""Fields that are read together with others, or that others decide."""
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "optimizer_cpu_offload": ("optimizer_offload_fraction", "overlap_cpu_optimizer_d2h_h2d"),
+    "cuda_graph_impl": ("cuda_graph_modules", "cuda_graph_warmup_steps", "cuda_graph_scope"),
+    "mtp_num_layers": ("mtp_use_repeated_layer",),
+}
+"""Fields without which others say nothing."""
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def _normalized(found: Mapping[str, Any]) -> Normalized:
+    """A run in plain words."""
+    for name in ("defaults", "config"):
+        if name in found:
+            raise _refuse(name, found[name], "pass that file as well, and those that it names")
+    other = next((name for name in _OTHERS if any(key.startswith(f"{name}.") for key in found)), None)
+    if other is not None:
+        raise _refuse(other, other, "this method is not supported yet")
+    algorithm = next((name for name in _ALGORITHMS if any(key.startswith(f"{name}.") for key in found)), "sft")
+    megatron = found.get(f"{_MEGATRON}enabled") is True
+    gpus = _gpus(found)
+    normalized: dict[str, Any] = {name: value for name, value in found.items() if class_of(_TABLE, name) != MAPPED}
+    normalized |= {f"{_POLICY}model_name": found.get(f"{_POLICY}model_name"), _FRAMEWORK: "nemo-rl", **gpus}
+    notes = ["only the update is counted, not generation"] if algorithm == "grpo" else []
+    plain, ranks = (_with_megatron if megatron else _with_fsdp)(found)
+    normalized |= plain | _sequences(found, algorithm, gpus.get(GPUS), ranks)
+    method = _ALGORITHMS[algorithm]
+    if megatron and method == "reward":
+        raise _refuse("rm", method, "other methods are not supported yet with Megatron-Core")
+    if megatron and method is not None:
+        notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
+    elif method is not None:
+        normalized[_METHOD] = method
+        normalized |= {_COMPLETION: normalized.get(_LENGTH)} if method == "grpo" else {}
+        normalized |= {_REFERENCE: "precomputed"} if method == "dpo" else {}
+    return {name: value for name, value in normalized.items() if value not in (None, [])}, tuple(notes)
+
+
+def _gpus(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The GPUs of the policy: those of the cluster without those that only generate."""
+    each, nodes = found.get("cluster.gpus_per_node", 8), found.get("cluster.num_nodes", 1)
+    start = f"{_POLICY}generation.colocated."
+    if not isinstance(each, int) or not isinstance(nodes, int):
+        return {}
+    if found.get(f"{start}enabled", True) is False:
+        theirs, whole = found.get(f"{start}resources.gpus_per_node"), found.get(f"{start}resources.num_nodes")
+        if nodes > 1 and isinstance(whole, int):
+            nodes -= whole
+        elif isinstance(theirs, int):
+            each -= theirs
+    return {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
+
+
+def _sequences(found: Mapping[str, Any], algorithm: str, gpus: object, ranks: object) -> dict[str, Any]:
+    """Tokens and sequences of a micro-batch, and how many of them make a step."""
+    each, length = found.get(f"{_POLICY}train_micro_batch_size", 1), found.get(f"{_POLICY}max_total_sequence_length")
+    pairs = 2 if _ALGORITHMS[algorithm] in ("dpo", "reward") else 1
+    told: dict[str, Any] = {_BATCH: each, _LENGTH: length}
+    if found.get(f"{_POLICY}sequence_packing.enabled") is True and isinstance(each, int) and isinstance(length, int):
+        tokens = found.get(f"{_POLICY}sequence_packing.train_mb_tokens")
+        told |= {_PACKED: True, _BATCH: 1, _LENGTH: tokens if isinstance(tokens, int) else each * length * pairs}
+    elif pairs > 1 and found.get(f"{_MEGATRON}enabled") is True and isinstance(each, int):
+        told[_BATCH] = each * pairs
+    whole = found.get(f"{_POLICY}train_global_batch_size")
+    if all(isinstance(size, int) and size > 0 for size in (whole, each, gpus, ranks)):
+        told[_STEPS] = max(1, whole * ranks // gpus // each)  # type: ignore[operator]
+    return told
+
+
+def _with_fsdp(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
+    """The policy under FSDP2, and the ranks that share a sequence."""
+    said = {name.removeprefix(_TENSOR): value for name, value in found.items() if name.startswith(_TENSOR)}
+    if said.get("expert_parallel_size", 1) != 1:
+        raise _refuse(f"{_TENSOR}expert_parallel_size", said["expert_parallel_size"], "supported: 1")
+    tensor, context = said.get("tensor_parallel_size", 1), said.get("context_parallel_size", 1)
+    kept = said.get("activation_checkpointing") is not True
+    plain: dict[str, Any] = {
+        _ENGINE: "fsdp", _VERSION: 2, _PRECISION: f"{_WORDS.get(str(found.get(f'{_POLICY}precision')), 'bf16')}-mixed",
+        _REDUCED: "fp32", _ATTENTION: "flash", _TP: tensor, _CP: context if context != 1 else None,
+        _POLICY_OF: "none" if kept else "full", _REENTRANT: None if kept else False,
+        _OFFLOAD: True if said.get("cpu_offload") is True else None,
+    }  # fmt: skip
+    plain[_PRECISION] = plain[_PRECISION].replace("fp32-mixed", "fp32")
+    plain |= _adapted(said, "lora_cfg")
+    return plain, tensor * context if isinstance(tensor, int) and isinstance(context, int) else None
+
+
+def _adapted(said: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The adapter, where it is on."""
+    if said.get(f"{section}.enabled") is not True:
+        return {}
+    everything = said.get(f"{section}.match_all_linear", True) is True or not said.get(f"{section}.target_modules")
+    return {
+        _ADAPTER: "lora", _RANK: said.get(f"{section}.dim", 8), _DROPOUT: said.get(f"{section}.dropout", 0.0),
+        _TARGETS: "all-linear" if everything else said[f"{section}.target_modules"],
+    }  # fmt: skip
+
+
+_SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+
+
+def _with_megatron(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
+    """The policy in Megatron-LM's words, and the ranks that share a sequence."""
+    said = {name.removeprefix(_MEGATRON): value for name, value in found.items() if name.startswith(_MEGATRON)}
+    plain = {name: value for name, value in said.items() if name in _FIELDS and name not in _NOT_READ}
+    for start in (_DDP, _OPTIMIZER):
+        short = start.removeprefix(_MEGATRON)
+        plain |= {
+            name.removeprefix(short): value for name, value in said.items()
+            if name.startswith(short) and name.removeprefix(short) in _FIELDS.difference(_NOT_READ)
+        }  # fmt: skip
+    for name, others in _NEEDS.items():
+        if plain.get(name) in (None, False, 0, "none"):
+            plain = {key: value for key, value in plain.items() if key not in (name, *others)}
+    if said.get("distributed_data_parallel_config.use_custom_fsdp") is True:
+        raise _refuse(f"{_DDP}use_custom_fsdp", True, "Megatron-FSDP is not supported yet with this tool")
+    if said.get("fp8_cfg.enabled") is True:
+        plain |= {_PRECISION: "fp8-mixed", "fp8_recipe": said.get("fp8_cfg.fp8_recipe")}
+    else:
+        plain[_PRECISION] = f"{_WORDS.get(str(found.get(f'{_POLICY}precision')), 'bf16')}-mixed"
+    plain |= {_ENGINE: "megatron", "attention_backend": "flash", "optimizer": said.get("optimizer.optimizer", "adam"),
+              _BUCKET: said.get("distributed_data_parallel_config.grad_reduce_in_fp32") is False}  # fmt: skip
+    if said.get("activation_checkpointing") is True:
+        granularity = said.get("recompute_granularity", "full")
+        uniform = {"recompute_method": "uniform", "recompute_num_layers": 1} if granularity == "full" else {}
+        plain |= {"recompute_granularity": granularity, "recompute_modules": said.get("recompute_modules"), **uniform}
+    else:
+        plain[_POLICY_OF] = "none"
+    sizes = [said.get(name, 1) for name in _SIZES]
+    if sizes[0] == 1:
+        plain.pop("sequence_parallel", None)
+    plain |= _adapted(said, "peft")
+    whole = sizes[0] * sizes[1] * sizes[2] if all(isinstance(size, int) for size in sizes) else None
+    return plain, whole
+
+
+NEMO_RL = Tool(
+    name="nemo-rl",
+    title="NeMo RL",
+    syntax="yaml",
+    engines=("fsdp", "megatron"),
+    tells=("policy.dtensor_cfg", "policy.megatron_cfg", "policy.train_micro_batch_size"),
+    model=f"{_POLICY}model_name",
+    normalized=_normalized,
+    keys=(
+        *_OWN,
+        Key(path=EngineSettings.type, name=_ENGINE),
+        Key(path=EngineSettings.version, name=_VERSION),
+        Key(path=EngineSettings.framework, name=_FRAMEWORK),
+        Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=Training.attention, name=_ATTENTION),
+        Key(path=Training.method.name, name=_METHOD),
+        Key(path=Training.method.completion_length, name=_COMPLETION),
+        Key(path=Training.method.reference, name=_REFERENCE),
+        Key(path=Training.micro_batch_size, name=_BATCH),
+        Key(path=Training.gradient_accumulation_steps, name=_STEPS),
+        Key(path=Training.sequence_length, name=_LENGTH),
+        Key(path=Training.packed_sequences, name=_PACKED),
+        Key(path=Training.activation_checkpointing.policy, name=_POLICY_OF),
+        Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
+        Key(path=Training.adapter.type, name=_ADAPTER),
+        Key(path=Training.adapter.rank, name=_RANK),
+        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.dropout, name=_DROPOUT),
+        Key(path=Parallelism.tensor_parallel_size, name=_TP),
+        Key(path=Parallelism.context_parallel_size, name=_CP),
+        Key(path=TorchSettings.cpu_offload, name=_OFFLOAD),
+        Key(path=MegatronSettings.grad_reduce_in_bf16, name=_BUCKET),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+    ),
+    meanings=MEGATRON_SWIFT.meanings,
+    vocabulary=_TABLE,
+    settles=(f"{_POLICY}*", "cluster.*"),
+    ignored=("grpo.*", "sft.*", "dpo.*", "rm.*", "loss_fn.*", "checkpointing.*", "data.*", "env.*", "logger.*",
+             "cluster.*", "config", "defaults", "reward_penalties.*", "teacher.*", "async_grpo.*"),
+    read_only=True,
+    source="NeMo RL, examples/configs/",
+)  # fmt: skip
+TOOLS = (NEMO_RL,)
