@@ -136,7 +136,9 @@ def _partitioned(
 ) -> tuple[Recipe, dict[str, int]]:
     """The recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
     path, checkpoints = DeepSpeedSettings.cpu_checkpointing, recipe.checkpoints
-    if read.take(path, False) or (framework_of(read).hosts_checkpoints and read.given(Training.offload.activations)):
+    if read.take(path, False) or (
+        framework_of(read).hosts_checkpoints and read.given(Training.offload.activations) is not None
+    ):
         if checkpoints is None:
             read.refuse(path, "found {}; needs training.activation_checkpointing 'full'", "true")
         else:
