@@ -6,6 +6,7 @@ import pytest
 
 from memcore import ConfigError, estimate, plan
 from memcore.faces.cli import main
+from memcore.faces.render.cards import plan_cards
 from memcore.faces.render.plans import plans_data, plans_text
 from memcore.hardware import BY_ID
 from memcore.questions.planning.bench import larger
@@ -228,7 +229,10 @@ def test_what_is_offloaded_needs_a_host(capsys):
         kept = sum(part.bytes for part in estimate(each["config"]).rank.host)
         assert each["node_host_bytes"] == kept
     assert main(["plan", *job, "--quality", "same"]) == 0
-    assert capsys.readouterr().out.count(" of each node's RAM.") == sum(map(bool, on_host.values())) > 0
+    offloading = sum(map(bool, on_host.values()))
+    assert capsys.readouterr().out.count(" of each node's RAM.") == offloading > 0
+    found = plan(train("llama-3.1-8b", 2048, gpus(1, "rtx-4090")), quality="same")
+    assert plan_cards(found, done=True).count(" of RAM on each node") == offloading
 
 
 def test_days_and_money_by_hand(capsys):

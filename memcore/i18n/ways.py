@@ -20,6 +20,7 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "ways-plus": (" + ", " + "),
     "ways-needs": ("{need} ({low} to {high}) {unit}", "{need}（{low} 至 {high}）{unit}"),
     "ways-left": ("{size} free", "余 {size}"),
+    "ways-host": ("{size} of RAM on each node", "每个节点占用内存 {size}"),
     "ways-step": ("{seconds} s per step", "每步 {seconds} s"),
     "ways-pace": ("{tokens} tokens/s each", "每个用户每秒 {tokens} 个 token"),
     "ways-tight": ("tight fit", "余量很小"),

@@ -92,6 +92,7 @@ def _card(each: Proposal) -> str:
     also = say("ways-free", moves=say("and-comma").join(free)) if costly and free else ""
     needs = say("ways-needs", **dict(zip(("need", "low", "high", "unit"), _sizes(device), strict=True))).strip()
     left = say("ways-left", size=format_bytes(each.headroom))
+    host = [say("ways-host", size=format_bytes(each.host))] if each.host else []
     gives = [translated(TIERS[each.tier]), *([] if each.safe else [say("ways-tight")])]
     if each.seconds is not None:
         gives.insert(0, say("ways-step", seconds=f"{each.seconds[1]:.3g}"))
@@ -100,7 +101,7 @@ def _card(each: Proposal) -> str:
     notes = "".join(
         f"<p{extra}>{escape(text)}</p>"
         for text, extra in (
-            (say("and-comma").join([needs, left]), ' class="needs"'),
+            (say("and-comma").join([needs, left, *host]), ' class="needs"'),
             (say("and-comma").join(gives), f' class="gives" title="{escape(translated(each.quality))}"'),
             *([(also, f' class="also" title="{escape(also)}"')] if also else []),
         )
