@@ -251,7 +251,7 @@ def test_wrong_fields_are_said_with_a_fix():
         ("model", "Llama 3.1 8B", "llama-3.1-8b"),
         ("model", "llama3-8b", "meta-llama-3-8b"),
         ("model", "https://huggingface.co/Qwen/Qwen3-8B/tree/main", "qwen3-8b"),
-        ("model", "mistral 7b", ["mistral-7b-v0.1", "mistral-7b-v0.3"]),
+        ("model", "deepseek r1 distill", ["deepseek-r1-distill-llama-8b", "deepseek-r1-distill-qwen-32b"]),
         ("hardware.accelerator", "RTX 3090", "rtx-3090"),
         ("hardware.accelerator", "4090", "rtx-4090"),
         ("hardware.accelerator", "GeForce RTX 4090", "rtx-4090"),
@@ -276,6 +276,15 @@ def test_names_as_people_write_them(path, text, taken):
         assert f'data-path="{path}" data-value="{each}"' in visit.fields[path]["error"]
     visit.do("set", path=path, value=taken[-1], entry=2)
     assert visit.html["problems"] == ""
+
+
+def test_a_short_name_is_answered_and_its_other_meanings_are_buttons():
+    """Models that are as large: the usual one is taken, which is said next to the field."""
+    visit = Visit()
+    visit.do("edit", path="model", texts={**visit.texts, "model": "mistral 7b"}, entry=1)
+    assert visit.html["problems"] == ""
+    assert "Taken as Mistral 7B v0.3. Or:" in visit.fields["model"]["note"]
+    assert 'data-value="mistral-7b-v0.1"' in visit.fields["model"]["note"]
 
 
 @pytest.mark.parametrize("path", ["model", "hardware.accelerator"])

@@ -40,6 +40,7 @@ from memcore.faces.render.page import Form
 from memcore.faces.render.social import subject
 from memcore.faces.render.titles import titled, untitled
 from memcore.i18n.page import complaint, say, translated
+from memcore.networks.catalog import identified, nickname
 from memcore.tools import shown_names
 
 TIMES = 12
@@ -208,10 +209,13 @@ def _fix(path: str, value: str, text: str) -> str:
 
 def _taken(config: Config) -> Iterator[tuple[str, str]]:
     """Yield what a short name was taken for, by its setting, with a button for each other meaning."""
-    for path, value in config.values.items():
-        if isinstance(value, ShortName):
-            others = " ".join(_fix(path, each, titled(path, each)) for each in value.others)
-            yield path, f'<span class="note">{escape(say("taken-as", value=titled(path, value)))}</span> {others}'
+    short = {path: (value, value.others) for path, value in config.values.items() if isinstance(value, ShortName)}
+    if isinstance(config.model, str):
+        found = identified(config.model)
+        short |= {"model": (nickname(found.base), map(nickname, found.others))} if found.others else {}
+    for path, (value, others) in short.items():
+        buttons = " ".join(_fix(path, each, titled(path, each)) for each in others)
+        yield path, f'<span class="note">{escape(say("taken-as", value=titled(path, value)))}</span> {buttons}'
 
 
 def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) -> dict[str, Patch]:
