@@ -111,6 +111,7 @@ OF_MODEL: Mapping[str, int] = MappingProxyType(
         "experts": EXPERTS,
         "vocab_size": VOCABULARY,
         "altup_num_inputs": STREAMS,
+        "max_position_embeddings": TOKENS,
     }
 )
 """The largest value of a model's key, by how its canonical name ends; of all others it is INTEGER."""
@@ -119,8 +120,8 @@ OF_MODEL: Mapping[str, int] = MappingProxyType(
 def of_model(name: str) -> int:
     """The largest value of a model's key.
 
-    >>> of_model("num_hidden_layers"), of_model("max_position_embeddings")
-    (2048, 9007199254740992)
+    >>> of_model("num_hidden_layers"), of_model("max_position_embeddings"), of_model("hidden_size")
+    (2048, 1073741824, 9007199254740992)
     """
     return next((most for ending, most in OF_MODEL.items() if name.endswith(ending)), INTEGER)
 
