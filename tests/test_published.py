@@ -19,8 +19,10 @@ from memcore.networks.read import read_model
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
-UNTRAINED = {"albert": "derived-repeated", "kimi_k3": "kimi-k3"}
+UNTRAINED = {"albert": "derived-repeated", "kimi_k3": "kimi-k3", "xlnet": "scores for positions and segments"}
 """Types that are refused for training by the part that lacks."""
+UNSERVED = {"xlnet"}
+"""Types that vLLM does not have."""
 KINDS = {row["config"].get("model_type"): name for name, row in reversed(PUBLISHED.items())}
 """A file of each type."""
 
@@ -33,7 +35,7 @@ def test_parameters_are_the_published_ones(name):
     assert PUBLISHED[name]["parameters"] - model.parameters in further
 
 
-@pytest.mark.parametrize("name", KINDS.values())
+@pytest.mark.parametrize("name", [name for kind, name in KINDS.items() if kind not in UNSERVED])
 def test_vllm_is_answered(name):
     """Weights and cache on as many GPUs as share its heads."""
     ranks = PUBLISHED[name].get("ranks", 4)

@@ -42,6 +42,7 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "output head, tied to the embedding": "与嵌入共享权重的输出头",
     "key and value weights of layers that reuse another layer's cache": "复用其他层缓存的层自带的键值权重",
     "pooling head, which servers do not load": "推理服务不加载的池化头",
+    "buffer of image codes in use": "在用图像码的缓冲区",
     "positions in a row of images": "多图打包时的位置向量",
     "head": "输出头",
     "talker, which servers do not load": "推理服务不加载的语音生成部分",

@@ -111,6 +111,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "{loss} is part of the model": "{loss} 是模型的一部分",
     "the default of transformers 4": "transformers 4 的默认值",
     "the Trainer's choice before transformers 4.54": "transformers 4.54 之前 Trainer 的选择",
+    "{family} computes its loss on logits as they are": "{family} 直接用原精度的 logits 计算损失",
     "{family} did not upcast its logits before transformers 4.49": (
         "transformers 4.49 之前 {family} 不把 logits 转为 fp32"
     ),

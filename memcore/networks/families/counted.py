@@ -208,6 +208,11 @@ def _janus_towers(config: Config) -> Iterator[Weight]:
     yield part("gen_head", matrix(hidden, hidden), matrix(codes, hidden))
 
 
+def _used(config: Config) -> Mapping[str, int]:
+    """What the quantizer counts (`codebook_used`)."""
+    return {"buffer of image codes in use": 65_536}
+
+
 _MOLMO = (
     "embedding_size", "architectures", "auto_map", "attention_layer_norm", "norm_after", "qkv_bias", "weight_tying",
 )  # fmt: skip
@@ -493,7 +498,7 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "deepseek_vl_v2": (Counted(_language, _deepseek_towers, when=lambda config: not clips(config)),),
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
     "NemotronH_Nano_VL_V2": (Counted(_nano_vl, _nano_towers),),
-    "multi_modality": (Counted(_janus, _janus_towers, published=lambda config: {"codes that were seen": 65_536}),),
+    "multi_modality": (Counted(_janus, _janus_towers, published=_used),),
     "molmo": (Counted(_molmo, _molmo_towers),),
     "Keye": (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),),
     "kimi_k3": (Counted(_k3, _k3_towers),),

@@ -76,7 +76,8 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
     split = _split(job, chosen, stage, max(whole, default=0))
     if split is not None:
         found.append(split)
-    if whole and _flashinfer(job) and chosen.facts.server_batches:
+    attends = job.basics.sizes.keys() >= {"a", "d"}
+    if whole and attends and _flashinfer(job) and chosen.facts.server_batches:
         found.append(_workspace(job, chosen))
     return Graphs(entries=tuple(found), shared=min(found[1].bytes, split.bytes if split else 0))
 

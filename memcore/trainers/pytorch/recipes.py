@@ -48,6 +48,7 @@ from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipel
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.transformers_releases import (
     COPIES_FREQUENCIES,
+    OWN_LOSS,
     STARTS_NEW,
     before,
     causal_loss,
@@ -162,6 +163,8 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
     elif code.title == "transformers" and fuses_head(read) and not pipelined(read):
         usual, own = "fused-head", "TRL's trainer never creates logits"
+    elif code.title == "transformers" and family in OWN_LOSS:
+        usual, own = "cross-entropy", Message("{} computes its loss on logits as they are", family)
     else:
         usual, own = code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
     kind = read.take(Training.loss, usual, own)

@@ -42,6 +42,19 @@ _NEVER_UPCAST = frozenset(
     ("bloom", "dbrx", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "mpt", "opt", "persimmon", "stablelm", "xglm")
 )
 """Families whose loss was computed in the dtype of the logits, until they took `ForCausalLMLoss` in 4.49."""
+OWN_LOSS = frozenset((
+    *("albert", "bart", "bert", "big_bird", "bigbird_pegasus", "blenderbot", "blenderbot-small", "camembert"),
+    *("convbert", "cpmant", "data2vec-text", "deberta", "deberta-v2", "distilbert", "electra", "ernie", "esm", "fnet"),
+    *("fsmt", "funnel", "gte", "ibert", "jina_embeddings_v3", "layoutlm", "led", "longformer", "longt5", "luke"),
+    *("m2m_100", "marian", "mbart", "megatron-bert", "mobilebert", "modernvbert", "mpnet", "mra", "mt5", "mvp"),
+    *("nllb-moe", "nomic_bert", "nystromformer", "pegasus", "pegasus_x", "perceiver", "plbart", "pop2piano"),
+    *("reformer", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer", "seamless_m4t"),
+    *("seamless_m4t_v2", "speech_to_text", "speecht5", "squeezebert", "switch_transformers", "t5", "tapas", "udop"),
+    *("umt5", "whisper", "xlm-roberta", "xlm-roberta-xl", "xmod", "yoso"),
+))  # fmt: skip
+"""Types whose class computes its loss itself, on logits as they are (transformers 5.23: `CrossEntropyLoss` in the
+`forward` of their `ForMaskedLM` or `ForConditionalGeneration`); the others call `ForCausalLMLoss` or `ForMaskedLMLoss`,
+which upcast."""
 _UPCAST_LONGER: Mapping[str, Release] = {
     "granite": (4, 48),
     "mistral": (4, 48),
