@@ -491,7 +491,7 @@ def test_layers_that_read_anothers_keys(engine, layers):
 def test_nothing_in_a_ledger_is_negative():
     """Weights on the host are not in it."""
     found = serve("qwen3-8b", inference={"quantization": "awq"}, cpu_offload_gb=2)
-    assert all(entry.bytes >= 0 for entry in found.ledger.entries)
+    assert min(entry.bytes for entry in found.ledger.entries) >= 0
 
 
 def test_latent_attention_kept_products_of_its_matrices():
