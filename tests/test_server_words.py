@@ -45,6 +45,8 @@ READ = {
     VLLM + "-ep -dp 8 --all2all-backend deepep_low_latency": {"engine.all2all_backend": "deepep_low_latency"},
     SGLANG + "--tp 8 --moe-a2a-backend deepep --deepep-mode normal": {
         "engine.moe_a2a_backend": "deepep", "engine.deepep_mode": "normal", "engine.enable_expert_parallel": True},
+    SGLANG + "--tp 8 --moe-a2a-backend flashinfer": {
+        "engine.moe_a2a_backend": "flashinfer", "engine.enable_expert_parallel": True},
     SGLANG + "--tp 8 --enable-deepep-moe": {"engine.moe_a2a_backend": "deepep"},
     LLAMA + "-md Qwen3-0.6B-Q4_K_M.gguf -ngld 20 --draft-max 8 -ctkd q8_0 -ctvd q4_0": {
         DRAFT: "Qwen/Qwen3-0.6B", "engine.draft_quantization": "q4_k_m", "engine.n_gpu_layers_draft": 20, TOKENS: 8,

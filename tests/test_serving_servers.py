@@ -254,6 +254,21 @@ def test_buffers_of_deep_ep_in_sglang(mode, size):
         estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
 
 
+@pytest.mark.parametrize(("drafted", "sent"), [({}, 2048 // 2 + 2048 // 16), ({"speculative_method": "eagle3"}, 4096)])
+def test_slots_of_flashinfer_in_sglang(drafted, sent):
+    """1,024 tokens of each of four ranks, on each of four, there in NVFP4 and back; EAGLE's layer sends 16 bits."""
+    config = {
+        "model": "qwen3-30b-a3b",
+        "engine": {"type": "sglang", "enable_expert_parallel": True, "moe_a2a_backend": "flashinfer"},
+        "parallelism": {"tensor_parallel_size": 4},
+        "inference": drafted,
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 4},
+    }
+    entries = estimate(Config.from_dict(config)).ledger.entries
+    [found] = [entry for entry in entries if entry.title == "FlashInfer's all-to-all workspace"]
+    assert found.bytes == 4 * 4 * 1024 * (sent + 8 * 8 + 4096)
+
+
 @pytest.mark.parametrize(
     ("backend", "size", "unknown"),
     [
@@ -476,7 +491,7 @@ def test_layers_that_read_anothers_keys(engine, layers):
 def test_nothing_in_a_ledger_is_negative():
     """Weights on the host are not in it."""
     found = serve("qwen3-8b", inference={"quantization": "awq"}, cpu_offload_gb=2)
-    assert all(entry.bytes >= 0 for entry in found.ledger.entries)
+    assert min(entry.bytes for entry in found.ledger.entries) >= 0
 
 
 def test_latent_attention_kept_products_of_its_matrices():

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.machine
 CASES = json.loads((Path(__file__).parent / "truth" / "serving_speed.json").read_text(encoding="utf-8"))
 ERRORS = {
     "GPU-Benchmarks, llama.cpp of May 2024": 0.17,
+    "InferenceX, DeepSeek-R1": 0.08,
     "Qwen2.5, vLLM on A100": 0.06,
     "Qwen3, SGLang on H20": 0.11,
     "club-3090": 0.03,
@@ -33,7 +34,7 @@ llama.cpp has become faster since May 2024, above all with long caches. Rates wi
 while prompts are read in between, which brings six of vLLM-benchmarking from 19 to 3 %. tt-inference-server's times to first tokens scatter by half.
 """
 REFUSED = "ttb-r1-awq"
-"""Latent attention: the one source takes 2.2 times as long as the formula says."""
+"""Latent attention in vLLM: the one source takes 2.2 times as long as the formula says."""
 
 
 @cache
@@ -84,6 +85,8 @@ def test_published_rates():
     ("model", "engine", "hardware", "more"),
     [
         ("deepseek-ai/DeepSeek-R1-0528", {"type": "vllm"}, {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {}),
+        ("deepseek-ai/DeepSeek-V3.2", {"type": "sglang"}, {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {}),
+        ("deepseek-ai/DeepSeek-V2-Lite", {"type": "sglang"}, {"accelerator": "a100-sxm-80gb"}, {}),
         ("Qwen/Qwen3-8B", {"type": "vllm"}, {"accelerator": "mi300x"}, {}),
         ("Qwen/Qwen3-8B", {"type": "tgi"}, {"accelerator": "h100-sxm-80gb"}, {}),
         ("Qwen/Qwen3-8B", {"type": "vllm", "enforce_eager": True}, {"accelerator": "h100-sxm-80gb"}, {}),
@@ -100,6 +103,16 @@ def test_no_source_tells(model, engine, hardware, more):
     found = estimate({"model": model, "inference": inference, "engine": engine, "hardware": hardware})
     assert serving_speed(found) is None
     assert "tokens_per_second" not in {each.key for each in answers(found)}
+
+
+def test_steps_of_latent_attention():
+    """SGLang's are known, but not how long its first tokens take."""
+    inference = {"max_model_len": 4096}
+    hardware = {"accelerator": "h100-sxm-80gb"}
+    config = {"model": "deepseek-ai/DeepSeek-V2-Lite", "inference": inference, "hardware": hardware}
+    found = serving_speed(estimate({**config, "engine": {"type": "sglang"}}))
+    assert found.step[1] > 27 * 75e-6
+    assert found.first is None
 
 
 CONFIG = {

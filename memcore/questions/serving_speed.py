@@ -14,8 +14,9 @@
 - `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.pacing`).
 
 tests/test_serving_speed.py says how far each published source is off. Nothing is said where no source tells: of AMD's
-GPUs and those before Ampere, pipelines, speculation, recurrent states, or servers that do not fit; nor of latent
-attention, whose one source, DeepSeek-R1 in four bits on eight H100s, takes 2.2 times as long as this would say.
+GPUs and those before Ampere, pipelines, speculation, recurrent states, or servers that do not fit. Of latent attention
+only SGLang's steps are told, from Hopper on, and not with sparse attention: vLLM's one source, DeepSeek-R1 in four bits
+on eight H100s, takes 2.2 times as long as this would say.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 
 from memcore import registry
 from memcore.hardware import Accelerator
-from memcore.networks.parts import Attention
+from memcore.networks.parts import Attention, LatentAttention
 from memcore.questions.costs import Range, Roofline, roofline_for
 from memcore.questions.work import work_of
 from memcore.serving.estimate import ServingEstimate
@@ -45,6 +46,8 @@ of both)."""
 _UNREAD = ("cos_sin", "visual", "vision", "audio_tower", "embed_positions")
 _OLDEST = 8
 """Compute capability from which published rates are known."""
+_LATENT = 9
+"""The same of latent attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def _inverse(seconds: Range) -> Range:
 def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     """Return how fast a server is with the users and the length that are asked for; None where no source tells."""
     pace = getattr(registry.engine_module(found.job.server.name, "speed"), "SPEED", None)
-    if not isinstance(pace, Pace) or not found.fits or not _known(found) or not pace.covers(found.job):
+    if not isinstance(pace, Pace) or not found.fits or not _known(found, pace) or not pace.covers(found.job):
         return None
     replicas = found.pool.replicas if found.pool else 1
     users, length = -(-found.users // replicas), found.asked_length
@@ -89,7 +92,7 @@ def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     prompt, answer = (found.job.config[key] for key in (Inference.prompt_length, Inference.output_length))
     if pace.prompts and users > 1 and prompt and answer:
         mixed = _spread(step + (users - 1) * _prompt(found, prompt) / answer, STEP_SPREAD)
-    if pace.prompts:
+    if pace.prompts and not _is_latent(found):
         first = _spread(max(_prompt(found, length), _step(found, pace, 1, length)) + _HANDLING, FIRST_SPREAD)
     return ServingSpeed(found.users, length, _spread(step, STEP_SPREAD), mixed, first)
 
@@ -98,7 +101,12 @@ def _spread(seconds: float, factors: tuple[float, float]) -> Range:
     return seconds * factors[0], seconds, seconds * factors[1]
 
 
-def _known(found: ServingEstimate) -> bool:
+def _is_latent(found: ServingEstimate) -> bool:
+    """Return whether a layer attends to latent vectors."""
+    return "lk" in found.job.basics.sizes
+
+
+def _known(found: ServingEstimate, pace: Pace) -> bool:
     """Return whether published rates cover the GPU, the layout and the network."""
     job, basics = found.job, found.job.basics
     row, layout = job.accelerator, basics.layout
@@ -109,7 +117,12 @@ def _known(found: ServingEstimate) -> bool:
     mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
     if layout.data > 1 and job.model.has_experts:
         return False
-    return bool(mixers) and all(isinstance(each, Attention) for each in mixers)
+    latent = pace.latent and (row.major or 0) >= _LATENT
+    return bool(mixers) and all(
+        isinstance(each, Attention)
+        or (latent and isinstance(each, LatentAttention) and not each.indexer and not each.reuses)
+        for each in mixers
+    )
 
 
 def _narrow(found: ServingEstimate) -> int:

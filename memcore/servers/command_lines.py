@@ -253,7 +253,7 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         normalized["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
     if normalized.pop("--enable-deepep-moe", False) is True:  # before 0.4.10
         normalized.setdefault(_ALL_TO_ALL, "deepep")
-    if normalized.get(_ALL_TO_ALL) == "deepep":
+    if normalized.get(_ALL_TO_ALL) in ("deepep", "flashinfer"):
         normalized[_EXPERTS] = True
     algorithm = str(normalized.get("--speculative-algorithm", "")).upper()
     draft = next((normalized.pop(name) for name in _DRAFTS if name in normalized and algorithm != "STANDALONE"), None)
@@ -274,7 +274,7 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
 
 
 _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
-"""DeepEP shares whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
+"""Both share whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 """Two words for one type (server_args.py, `--kv-cache-dtype`)."""
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")

@@ -29,6 +29,8 @@ class Pace:
     """Products of few tokens take what a tile of 64 rows takes, where a GPU's products are slow for its memory."""
     prompts: bool = False
     """Published rates cover prompts, too."""
+    latent: bool = False
+    """They cover steps of latent attention, from Hopper on; not first tokens, which took 2 to 10 times as long."""
     covers: Callable[[ServingJob], bool] = lambda _job: True
     """Return whether published rates say anything of a job."""
 

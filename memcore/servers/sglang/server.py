@@ -18,7 +18,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.servers.sglang.settings import SglangSettings
-from memcore.serving.all_to_all import deep_ep, far_bytes, low_latency_bytes, near_bytes
+from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, count, pool, summed_by_nccl
@@ -89,6 +89,8 @@ class Options:
     """Graphs of prompts are captured, too."""
     deepep: str | None = None
     """The mode of DeepEP, where it sends tokens to experts."""
+    slots: bool = False
+    """FlashInfer sends them."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -118,7 +120,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
-        deepep=_deepep(read, basics),
+        deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
+        slots=_sends(read, basics) == "flashinfer",
     )
 
 
@@ -141,24 +144,43 @@ _DISPATCHED = 128
 _DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
 
 
-def _deepep(read: Defaults, basics: Basics) -> str | None:
-    """The mode of DeepEP, which shares whole experts out over all tensor-parallel ranks (server_args.py)."""
-    if read.given(SglangSettings.moe_a2a_backend) != "deepep":
+_SLOTS = "sglang, srt/layers/moe/token_dispatcher/flashinfer.py; flashinfer, comm/trtllm_moe_alltoall.py"
+_HELD = 1024
+"""SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK; the dispatcher multiplies it by the ranks, as FlashInfer does."""
+_UNQUANTIZED = ("mtp", "eagle", "eagle3")
+"""Methods whose own layer sends its tokens in 16 bits (`is_eagle`)."""
+
+
+def _sends(read: Defaults, basics: Basics) -> str | None:
+    """What sends tokens to experts, which are then whole and shared out over all tensor-parallel ranks.
+
+    Source: sglang, srt/server_args.py (`_handle_a2a_moe`).
+    """
+    found = read.given(SglangSettings.moe_a2a_backend)
+    if found not in ("deepep", "flashinfer"):
         return None
     if not basics.layout.expert_parallel or basics.layout.data > 1:
         said = "found {!r}, which needs {} true and {} 1"
         data = Parallelism.data_parallel_size
-        read.refuse(SglangSettings.moe_a2a_backend, said, "deepep", ServerSettings.enable_expert_parallel, data)
-    return read.take(SglangSettings.deepep_mode, "auto")
+        read.refuse(SglangSettings.moe_a2a_backend, said, found, ServerSettings.enable_expert_parallel, data)
+    return found
 
 
 def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
-    """DeepEP's buffers, which the first step makes outside the static share; normal and low latency share the second.
+    """Buffers of all-to-all outside the static share: DeepEP's of the first step, or FlashInfer's slots.
 
-    Source: sglang, srt/layers/moe/token_dispatcher/deepep.py (`get_deepep_buffer`).
+    DeepEP's normal and low-latency kernels share the second buffer; FlashInfer gets tokens in NVFP4.
+    Source: sglang, srt/layers/moe/token_dispatcher/deepep.py (`get_deepep_buffer`) and flashinfer.py.
     """
-    sizes = job.basics.sizes
-    if chosen.deepep is None or "E" not in sizes or sizes["EP"] == 1:
+    sizes, basics = job.basics.sizes, job.basics
+    if "E" not in sizes or sizes["EP"] == 1:
+        return []
+    if chosen.slots:
+        drafts = basics.speculation is not None and basics.speculation.method in _UNQUANTIZED
+        sent = 2 * sizes["h"] if drafts else sizes["h"] // 2 + sizes["h"] // 16
+        size = one_sided_bytes(_HELD * sizes["EP"], sizes["h"], sizes["e"], sizes["EP"], sent=sent)
+        return flashinfer(size, _SLOTS)
+    if chosen.deepep is None:
         return []
     normal, late = chosen.deepep != "low_latency", chosen.deepep != "normal"
     near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0

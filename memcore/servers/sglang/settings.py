@@ -61,7 +61,13 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         advanced=True,
     )
     moe_a2a_backend = setting(
-        Choice(("none", "deepep"), {"deepep": "DeepEP: whole experts on each rank, fixed buffers"}),
+        Choice(
+            ("none", "deepep", "flashinfer"),
+            {
+                "deepep": "DeepEP: whole experts on each rank, fixed buffers",
+                "flashinfer": "FlashInfer's kernels over NVLink: whole experts on each rank, a slot for every token",
+            },
+        ),
         "All-to-all",
         "How tokens reach experts on other ranks.",
         flag="moe-a2a-backend",
@@ -105,6 +111,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "All-to-all",
         "",
         "DeepEP：每个 rank 放完整的专家，缓冲区大小固定",
+        "FlashInfer 经 NVLink 的 kernel：每个 rank 放完整的专家，每个 token 一个位置",
     ),
     SglangSettings.deepep_mode: (
         "为 DeepEP 的哪些 kernel 准备缓冲区。",
