@@ -1,10 +1,11 @@
 """The caching allocator's rules, one at a time."""
 
 import pytest
+from conftest import truth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore import estimate
+from memcore import Config, estimate
 from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, DeviceMemory, Knobs, Pool, comes, end_step, goes
 from memcore.tensors.tape import ALIGNMENT
 from memcore.units import MiB
@@ -251,3 +252,12 @@ def test_knobs(knobs, expected):
     come = [comes(block, size * MiB, knobs) for block, size in enumerate((100, 30, 60, 30))]
     pool.serve([come[0], goes(0), *come[1:]], live)
     assert pool.reserved == expected * MiB
+
+
+def test_a_cache_that_is_emptied_between_passes():
+    """Of a loop on an H100 that does so in every step: what is reserved within 0.2 %, and less than without."""
+    case = next(each for each in truth("h100") if each["id"] == "h100-l1-autocast-emptycache-b2s1024-reserved")
+    found = estimate(Config.from_dict(case["config"])).reserved.expected
+    assert found == pytest.approx(case["measured"]["bytes"], rel=0.002)
+    kept = {key: value for key, value in case["config"]["engine"].items() if key != "torch_empty_cache_steps"}
+    assert found < estimate(Config.from_dict({**case["config"], "engine": kept})).reserved.expected

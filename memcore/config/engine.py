@@ -63,6 +63,16 @@ class EngineSettings(Section, path="engine"):
         default="none",
         advanced=True,
     )
+    torch_empty_cache_steps = setting(
+        Integer(),
+        "Steps between emptied caches",
+        "The Trainer empties the allocator's cache between forward and backward pass, in the first step and in each "
+        "N-th after it.",
+        flag="torch-empty-cache-steps",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="never",
+        advanced=True,
+    )
     framework = setting(
         Text(),
         "Framework",

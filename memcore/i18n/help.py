@@ -148,6 +148,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:X：占用超过这一显存比例后，先释放未用的段再分配新段，"
         "前提是 set_per_process_memory_fraction 设了上限。"
     ),
+    "engine.torch_empty_cache_steps": "Trainer 在前向与反向传播之间清空分配器缓存：第一步，以及此后每 N 步一次。",
     "engine.framework": (
         "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
         "tune 不以 32 位保存嵌入的矩；TRL 以 fp32 加载。"

@@ -74,6 +74,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Largest split block": "可拆分块的上限",
     "Steps between powers of two": "2 的幂之间的级数",
     "Collection threshold": "回收阈值",
+    "Steps between emptied caches": "清空缓存的间隔步数",
     "Memory outside": "分配器之外的显存",
     "Framework": "框架",
     "Framework version": "框架版本",

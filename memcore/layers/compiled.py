@@ -15,7 +15,7 @@ from memcore.messages import Message
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.tensors.autograd import attach, save, tracked
-from memcore.tensors.basics import like, only
+from memcore.tensors.basics import like, new, only
 from memcore.tensors.operations import add
 from memcore.tensors.selection import selectable
 from memcore.tensors.tensor import Tape, Tensor
@@ -32,6 +32,15 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
     return out
 
 
+def activated(x: Tensor) -> Tensor:
+    """act(x) in one kernel, however many operations it is written in."""
+    saved = save(x.tape, x) if tracked(x) else []
+    out = like(x, "fused_product")
+    if saved:
+        attach([out], [x], saved, lambda g, s: [like(only(g), "fused_product_backward")])
+    return out
+
+
 def rotated(x: Tensor) -> Tensor:
     """A rotation in one kernel: its table is there anyway."""
     (out,) = selectable(x.tape, "rotary", lambda: [like(x, "fused_product")])
@@ -40,11 +49,25 @@ def rotated(x: Tensor) -> Tensor:
     return out
 
 
-def residual(x: Tensor, y: Tensor) -> Tensor:
-    """A sum that kernels add up again from its terms: under autocast the second is half as large as the sum."""
+def gated_halves(both: Tensor) -> Tensor:
+    """act(gate) · up in one kernel, where one matrix yields both: their gradients are one tensor, too."""
+    needs = tracked(both)
+    saved = save(both.tape, both) if needs else []
+    out = new(both.tape, (*both.shape[:2], both.shape[-1]), both.dtype, "fused_product")
+    out.fused = True
+    if needs:
+        attach([out], [both], saved, lambda g, s: [like(s[0], "fused_product_backward")])
+    return out
+
+
+def residual(x: Tensor, y: Tensor, normed: Tensor | None = None) -> Tensor:
+    """A sum that kernels add up again from its terms: under autocast the second is half as large as the sum.
+
+    Where `y` is the norm of something, that is there anyway for the norm's backward pass.
+    """
     out = add(x, y)
-    if x.tape.compiled and x.tape.autocast and tracked(out):
-        out.terms = (x, y)
+    if x.tape.compiled and tracked(out) and (normed is not None or x.tape.autocast):
+        out.terms = (x, normed or y)
     return out
 
 
@@ -55,16 +78,23 @@ def obstacles(network: Network) -> list[str]:
 
 def _of_layer(layer: Layer) -> Iterator[str]:
     mixer, ffn = layer.mixer, layer.feed_forward
-    plain = isinstance(mixer, Attention) and mixer.variant == "attention" and len(mixer.inputs) == 3
-    if not plain or not isinstance(mixer, Attention) or mixer.rotary != "full" or mixer.gated or mixer.softcap:
-        yield "mixers other than attention with rotary embeddings"
-    elif mixer.sinks is not None or mixer.biased or mixer.norm_place not in ("head", "after"):
+    plain = isinstance(mixer, Attention) and mixer.variant == "attention" and len(mixer.inputs) in (1, 3)
+    if not plain or not isinstance(mixer, Attention) or mixer.rotary not in _ROTATIONS or mixer.gated or mixer.softcap:
+        yield "mixers other than attention over heads"
+    elif mixer.sinks is not None or mixer.biased or mixer.norm_place not in _NORM_PLACES:
         yield "attention with sinks, distance biases or its own norms"
-    if not isinstance(ffn, FeedForward) or ffn.gate is None or ffn.fused or ffn.gating != "plain":
-        yield "feed-forward layers other than gated ones with three matrices"
-    if layer.residual != "sequential" or layer.second_mixer or layer.second_feed_forward or layer.extra:
+    if not isinstance(ffn, FeedForward) or ffn.activation_weights or ffn.gating != "plain":
+        yield "feed-forward layers other than dense ones"
+    if layer.residual not in _RESIDUALS or layer.second_mixer or layer.second_feed_forward or layer.extra:
         yield Message("layers connected as {!r}", layer.residual)
-    yield from (Message("{!r} norms", norm.kind) for norm in layer.norms if norm.kind != "rms")
+    yield from (Message("{!r} norms", norm.kind) for norm in layer.norms if norm.kind not in NORMS | {"layer"})
+
+
+NORMS = frozenset({"rms", "rms-offset", "rms-after"})
+"""Norms that become one kernel, which keeps its input and a statistic of each row."""
+_ROTATIONS = frozenset({"none", "full", "full-fp32", "partial-each"})
+_NORM_PLACES = frozenset({"head", "after", "projected", "row"})
+_RESIDUALS = frozenset({"sequential", "sequential-dropped", "sequential-kept", "sandwich", "norms-after"})
 
 
 @contextmanager

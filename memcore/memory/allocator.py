@@ -53,8 +53,14 @@ class Knobs:
         step = (1 << (size.bit_length() - 1)) // self.divisions
         return -(-size // step) * step if step else size
 
+    emptied: int = 0
+    """Steps between two in which the loop empties the cache when the loss is there (`torch.cuda.empty_cache`); 0: none
+    (transformers/trainer.py, `torch_empty_cache_steps`)."""
+
 
 USUAL = Knobs()
+BEGINS = "gradient of the loss"
+"""The place at which a backward pass begins."""
 
 
 class DeviceMemory:
@@ -75,6 +81,10 @@ class DeviceMemory:
     def enter(self, pool: Pool) -> None:
         """A pool takes from here."""
         self._pools.append(pool)
+
+    def empty(self) -> None:
+        """Unused segments of all pools go back."""
+        self.reserved -= sum(pool.trim() for pool in self._pools)
 
     def has(self, size: int) -> bool:
         """The bytes that are left."""
@@ -342,9 +352,11 @@ def reserved(
     replay = _Replay(program, values, pools, knobs)
     default = pools["default"]
     default.allocate_all(large(around.resident))
-    for step, states in enumerate((around.states, ())):
-        replay.run(step if around.keeps_gradients else 0)
-        end_step(default, states, around.temporaries)
+    # A cache is emptied in the first step, perhaps not in the second, and again in a third.
+    empties = {0: (False, False), 1: (True, True)}.get(knobs.emptied, (True, False, True))
+    for step, emptied in enumerate(empties):
+        replay.run(min(step, 1) if around.keeps_gradients else 0, room if emptied else None)
+        end_step(default, () if step else around.states, around.temporaries)
         if not around.keeps_gradients:
             replay.release_rest()
     small = sum([size for each in (around.resident, around.states) for size in each if size <= SMALL])
@@ -397,6 +409,7 @@ class _Replay:
             (
                 1 if span.repeats is None else values[span.repeats],
                 program.segments[span.segments[0]].turn[0],
+                program.segments[span.segments[0]].place == BEGINS,
                 self._by_pool([move for event in program.events[span.start : span.end] if (move := moves[event])]),
             )
             for span in program.spans
@@ -412,9 +425,11 @@ class _Replay:
             found.setdefault(self._pools[block if block >= 0 else ~block], []).append(move)
         return found
 
-    def run(self, step: int) -> None:
-        """The micro-batches of a step."""
-        for repeats, recorded, by_pool in self._stretches:
+    def run(self, step: int, emptied: DeviceMemory | None = None) -> None:
+        """The micro-batches of a step; `emptied`: whose unused segments go back when the backward pass begins."""
+        for repeats, recorded, begins, by_pool in self._stretches:
+            if begins and emptied is not None and recorded == step:
+                emptied.empty()
             for _ in range(repeats if recorded == step else 0):
                 for pool, moves in by_pool.items():
                     pool.serve(moves, self._live, self._handed_on)

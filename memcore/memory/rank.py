@@ -340,6 +340,7 @@ def knobs_of(job: Job) -> Knobs:
         unsplit=(given[EngineSettings.max_split_size_mb] or 0) * MiB,
         divisions=given[EngineSettings.roundup_power2_divisions] or 0,
         collects=given[EngineSettings.garbage_collection_threshold] or 0.0,
+        emptied=given[EngineSettings.torch_empty_cache_steps] or 0,
     )
 
 

@@ -30,7 +30,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "it leaves some layers in 16 bits": "其中部分层保留 16 位",
     # Parts of a model
     "mixers other than attention": "注意力以外的混合层",
-    "mixers other than attention with rotary embeddings": "带旋转位置编码的注意力以外的混合层",
+    "mixers other than attention over heads": "多头注意力以外的混合层",
+    "feed-forward layers other than dense ones": "稠密前馈层以外的前馈层",
     "feed-forward layers other than gated ones with three matrices": "三个矩阵的门控前馈层以外的前馈层",
     "embeddings other than token embeddings": "token 嵌入以外的嵌入",
     "output heads other than a single matrix": "单个矩阵以外的输出头",

@@ -61,8 +61,9 @@ def _sandwich(hidden_states: Tensor, weights: Weights, layer: Layer, context: Co
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[0])
     hidden_states, _scores = mix(hidden_states, weights, layer, context)
+    mixed = hidden_states if hidden_states.tape.compiled else None
     hidden_states = norm(hidden_states, weights, layer.norms[1])
-    hidden_states = add(residual, hidden_states)
+    hidden_states = compiled.residual(residual, hidden_states, mixed)
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[2])
     hidden_states = ffn(hidden_states, weights, layer, context)

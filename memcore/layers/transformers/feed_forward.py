@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from memcore.layers.compiled import gated, unread
+from memcore.layers.compiled import activated, gated, gated_halves, unread
 from memcore.layers.transformers.context import Context, Weights, adapted, fusable, project
 from memcore.layers.transformers.xielu import xielu
 from memcore.networks.parts import FeedForward
@@ -31,7 +31,8 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
                 return tiled(run, x, learned, written=x.tape.fuses_lora)
             return _gated(x, weights, part, part.gate)
         hidden_states = project(x, weights, part.up)
-        hidden_states = activate(hidden_states, weights, part)
+        compiled = hidden_states.tape.compiled
+        hidden_states = activated(hidden_states) if compiled else activate(hidden_states, weights, part)
         return project(hidden_states, weights, part.down)
 
 
@@ -72,6 +73,8 @@ def _gaussian_topk(inputs: Tensor) -> Tensor:
 def _fused(hidden_states: Tensor, weights: Weights, part: FeedForward) -> Tensor:
     """Gate and up projection are one matrix (Phi-3, GLM)."""
     up_states = project(hidden_states, weights, part.up)
+    if up_states.tape.compiled:
+        return project(gated_halves(up_states), weights, part.down)
     batch, length, _, width = up_states.shape
     gate, up_states = split(up_states, (batch, length, width), 2, cut=2)
     up_states = mul(up_states, ACTIVATIONS[part.activation](gate))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
+from memcore.layers import compiled
 from memcore.layers.tensor_parallel import normalized
 from memcore.layers.transformers.context import Weights, leaf
 from memcore.networks.weights import Norm
@@ -25,7 +26,7 @@ def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
             return _per_head(x, weights, part, part.listed)
         if "rms_norm" in x.tape.liger and part.kind in LIGER_NORMS:
             return liger.rms_norm(x, weights[f"{part.name}.weight"])
-        run = _compiled_rms_norm if x.tape.compiled and part.kind == "rms" else NORMS[part.kind]
+        run = _compiled_rms_norm if x.tape.compiled and part.kind in compiled.NORMS else NORMS[part.kind]
         return normalized(run, x, weights, part)
 
 

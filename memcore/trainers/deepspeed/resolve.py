@@ -136,9 +136,8 @@ def _partitioned(
 ) -> tuple[Recipe, dict[str, int]]:
     """The recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
     path, checkpoints = DeepSpeedSettings.cpu_checkpointing, recipe.checkpoints
-    if read.take(path, False) or (
-        framework_of(read).hosts_checkpoints and read.given(Training.offload.activations) is not None
-    ):
+    hosts = framework_of(read).hosts_checkpoints and read.given(Training.offload.activations) is not None
+    if read.take(path, False) or hosts:
         if checkpoints is None:
             read.refuse(path, "found {}; needs training.activation_checkpointing 'full'", "true")
         else:
@@ -188,7 +187,7 @@ def _opened(
     ranks = sizes["cp"]
     beside = min(ranks, near) - 1
     groups = (
-        Communicator("data and sequence", sizes["z"], rings=True, trees=True),
+        Communicator("data", sizes["z"], rings=True, trees=True),
         Communicator("sequence", ranks, peers=beside, remote=ranks - 1 - beside),
     )
     return opened(groups, accelerator)

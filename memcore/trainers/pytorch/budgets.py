@@ -93,6 +93,8 @@ def _of_layer(layer: Layer) -> Iterator[str]:
         yield "routed experts"
     if layer.dropout:
         yield "dropout"
+    if layer.residual != "sequential":
+        yield Message("layers connected as {!r}", layer.residual)
 
 
 def _kernel(recipe: Recipe) -> str:

@@ -36,6 +36,7 @@ TORCH: Mapping[str, str] = {
     Training.compute_dtype: "torch.autocast(dtype=)",
     Training.trainable: "requires_grad_()",
     Training.gradient_clipping: "max_grad_norm",
+    EngineSettings.torch_empty_cache_steps: "torch_empty_cache_steps",
     Training.zero_grad: "zero_grad(set_to_none=)",
     Training.attention_mask: "attention_mask",
     Training.loss: "F.cross_entropy",
