@@ -77,6 +77,8 @@ class Bench:
     def safe(self, found: Found) -> bool:
         """Whether all of the range fits; of training also the expected value with headroom."""
         capacity = found.capacity or 0
+        if isinstance(found, Estimate) and found.allocated.expected > (1 - self.headroom) * capacity:
+            return False  # without a look at the allocator, which takes longest
         if not self.holds(found) or found.device.high > capacity:
             return False
         if isinstance(found, Estimate):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import log
 
 from memcore import registry
@@ -155,7 +156,7 @@ class Trainings:
         found: list[Candidate] = []
         last, free = self.bench.count + _EACH_FRAME, None
         failed: list[tuple[float, Division]] = []
-        tight: list[Candidate] = []
+        close: list[tuple[Division, Estimate]] = []
         for division in divisions(frame.asked, frame.way):
             if self.bench.count > last or any(need > other.gain(division) for need, other in failed):
                 continue
@@ -170,14 +171,17 @@ class Trainings:
             if need > 1 or not self.bench.safe(lean):
                 self._remember(lean, frame.method.tier)
                 failed.append((need, division))
-                if need <= 1 and self.bench.holds(lean) and len(tight) < _FITTING:
-                    tight.append(self._candidate(frame, division, (*free, frame.way.degrees[-1]), lean))
+                close += [(division, lean)] if need <= 1 else []
                 continue
             best = yield from self._fastest(frame, division, free)
             found += [best] if best else []
             if len(found) >= enough:
                 break
-        return found or tight
+        if found or free is None:
+            return found
+        tight = ((division, lean) for division, lean in close if self.bench.holds(lean))
+        knobs = (*free, frame.way.degrees[-1])
+        return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
     def _remember(self, lean: Estimate, tier: str) -> None:
         self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
