@@ -90,7 +90,7 @@ class Trainings:
     leanest: Estimate | None = None
     """Of what was tried, the estimate that needs least."""
     least: dict[str, int] = field(default_factory=dict)
-    """The least memory of tensors among the jobs that were tried, by the tier of their method."""
+    """The least memory of tensors among the jobs that were tried, by the tier of their method, or of their transfer."""
     refused: dict[str, str] = field(default_factory=dict)
 
     def candidates(self) -> Iterator[list[Candidate] | None]:
@@ -169,7 +169,7 @@ class Trainings:
                 continue
             need = lean.allocated.expected / max(lean.capacity or 0, 1)
             if need > 1 or not self.bench.safe(lean):
-                self._remember(lean, frame.method.tier)
+                self._remember(lean, frame.method.tier if frame.transfer is None else frame.tier)
                 failed.append((need, division))
                 close += [(division, lean)] if need <= 1 else []
                 continue
