@@ -204,6 +204,8 @@ MEANINGS: Mapping[str, str] = {
     "days": "days of the whole run, without failures and restarts",
     "gpu_hours": "hours of all GPUs together",
     "money": "GPU-hours times `--price`; null without a price",
+    "mfu": "model FLOPS utilization by the cost model; null for a server",
+    "kwh": "kilowatt-hours if every GPU draws what its board may draw at most; null where that is unknown",
     "quality": "what it may cost in model quality",
     "exports": "the file of each tool that runs it",
     "none_because": "the limit that binds if no plan keeps work and hardware; else null",

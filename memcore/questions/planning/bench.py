@@ -14,7 +14,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, cost_of, roofline_for
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
 from memcore.questions.solving import Pieces
 from memcore.serving.estimate import ServingEstimate
 
@@ -68,7 +68,11 @@ class Bench:
 
     def cost(self, found: Estimate) -> Cost:
         """What a step of a training job costs."""
-        return cost_of(found.job, roofline_for(found.job.config).adjusted(**self.rates))
+        return cost_of(found.job, self.roofline(found))
+
+    def roofline(self, found: Estimate) -> Roofline:
+        """The rates of the GPU of a job, with those that are known better."""
+        return roofline_for(found.job.config).adjusted(**self.rates)
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""
