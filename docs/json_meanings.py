@@ -63,11 +63,9 @@ MEANINGS: Mapping[str, str] = {
     "accuracy.summary.cases": "number of cases",
     "accuracy.cases[].reason": "why there is no prediction",
     "accuracy.cases[].status": "ok, or not_expressible if memcore rejects the config",
-    "accuracy.summary.rank_correlation": "for speeds: how well layouts of one model on the same GPUs are told apart",
-    "accuracy.summary.rank_correlation[].layouts_of": "the model, the tokens of a sequence and the GPUs",
-    "accuracy.summary.rank_correlation[].layouts": "number of layouts",
-    "accuracy.summary.rank_correlation[].spearman": "correlation of predicted and measured ranks; null if all are alike",
-    "accuracy.summary.rank_correlation[].regret": "how much longer the predicted fastest takes than the fastest, as a share",
+    "accuracy.summary.rank_correlation": "for speeds, where three layouts of one model ran on the same GPUs or more: "
+    "`layouts_of` (the model, the tokens of a sequence and the GPUs), `layouts` (their number), `spearman` (correlation "
+    "of predicted and measured ranks) and `regret` (how much longer the predicted fastest takes than the fastest)",
     "accuracy.summary.reasons": "rejected cases by reason",
     "accuracy.summary.reasons[].cases": "number of cases",
     "accuracy.cases[].verdict": "for cases of the kind outcome: whether the prediction was right",
