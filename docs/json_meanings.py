@@ -63,6 +63,9 @@ MEANINGS: Mapping[str, str] = {
     "accuracy.summary.cases": "number of cases",
     "accuracy.cases[].reason": "why there is no prediction",
     "accuracy.cases[].status": "ok, or not_expressible if memcore rejects the config",
+    "accuracy.summary.rank_correlation": "for speeds, where three layouts of one model ran on the same GPUs or more: "
+    "`layouts_of` (the model, the tokens of a sequence and the GPUs), `layouts` (their number), `spearman` (correlation "
+    "of predicted and measured ranks) and `regret` (how much longer the predicted fastest takes than the fastest)",
     "accuracy.summary.reasons": "rejected cases by reason",
     "accuracy.summary.reasons[].cases": "number of cases",
     "accuracy.cases[].verdict": "for cases of the kind outcome: whether the prediction was right",
@@ -200,6 +203,8 @@ MEANINGS: Mapping[str, str] = {
     "days": "days of the whole run, without failures and restarts",
     "gpu_hours": "hours of all GPUs together",
     "money": "GPU-hours times `--price`; null without a price",
+    "mfu": "model FLOPS utilization by the cost model; null for a server",
+    "kwh": "kilowatt-hours if every GPU draws what its board may draw at most; null where that is unknown",
     "quality": "what it may cost in model quality",
     "exports": "the file of each tool that runs it",
     "none_because": "the limit that binds if no plan keeps work and hardware; else null",

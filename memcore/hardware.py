@@ -56,6 +56,16 @@ VECTOR_TFLOPS: Mapping[str, float] = {
 (`torch.backends.cuda.matmul.allow_tf32`, False since 1.12): vendors' figures."""
 VECTOR_SHARE = 67 / 989
 """The same of other accelerators, as a share of their peak in 16 bits: an H100's."""
+BOARD_WATTS: Mapping[str, int] = {
+    "t4": 70, "a100-sxm-40gb": 400, "a100-sxm-80gb": 400, "a100-pcie-40gb": 250, "rtx-3090": 350, "rtx-a6000": 300,
+    "h100-sxm-80gb": 700, "h100-pcie-80gb": 350, "h200-sxm-141gb": 700, "l4": 72, "l40": 300, "l40s": 350,
+    "b200": 1000, "mi210": 300, "mi300x": 750, "mi325x": 750,
+}  # fmt: skip
+"""Watts that a board may draw at most, for the energy of a run.
+
+mlco2/impact, data/gpus.csv (A100, T4, RTX 3090, RTX A6000); the model cards of Llama 3 (H100 SXM);
+canncupiscent/dc-liquid-cooling-calculator, Hardware_spec.md (the others)."""
+
 NETWORKS: Mapping[str, float] = {
     **dict.fromkeys(("7.0", "7.5"), 12.5),
     **dict.fromkeys(("8.0", "8.6", "8.9"), 25),

@@ -119,3 +119,40 @@ def test_an_assumed_quantity_is_what_the_engine_logs():
     assert [(each.quantity, each.stated) for each in accuracy(sure).results] == [("max_allocated", "")]
     errors = sorted(abs(each.error) for each in found)
     assert errors[len(errors) // 2] < 0.055
+
+
+def timed_layouts(*tensor_and_seconds):
+    """Cases of one model on eight GPUs, each a layout with the seconds of its step."""
+    return [
+        {
+            "id": f"tp{tensor}",
+            "config": {
+                "model": "llama-3.1-8b",
+                "training": {"sequence_length": 4096, "activation_checkpointing": "full"},
+                "parallelism": {"tensor_parallel_size": tensor},
+                "engine": {"type": "megatron", "distributed_optimizer": True},
+                "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+            },
+            "measured": {"quantity": "step_seconds", "value": seconds},
+        }
+        for tensor, seconds in tensor_and_seconds
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layouts", "spearman", "regret"),
+    [
+        (((1, 1.0), (2, 1.0), (4, 1.0)), 1.0, 0.0),  # as many seconds for fewer sequences a step
+        (((1, 8.0), (2, 2.0), (4, 0.5)), -1.0, 3.0),  # 1, 0.5 and 0.25 seconds for each sequence
+        (((1, 8.0), (2, 4.0), (4, 2.0)), None, 0.0),
+        (((1, 1.0), (2, 1.0)), (), ()),  # two are no order
+    ],
+)
+def test_layouts_are_ranked(layouts, spearman, regret):
+    """Tensor parallelism is expected to be slower for each token: by hand, eight, four and two sequences a step."""
+    summary = accuracy(timed_layouts(*layouts)).to_dict()["summary"]["rank_correlation"]
+    assert [each["spearman"] for each in summary] == (
+        [] if spearman == () else [pytest.approx(spearman) if spearman else None]
+    )
+    assert [each["regret"] for each in summary] == ([] if regret == () else [pytest.approx(regret)])
+    assert all(each["layouts"] == len(layouts) for each in summary)

@@ -248,6 +248,8 @@ def test_days_and_money_by_hand(capsys):
             assert budget["days"][end] == pytest.approx(seconds / 86400)
             assert budget["gpu_hours"][end] == pytest.approx(seconds * gpus_of / 3600)
             assert budget["money"][end] == pytest.approx(2.5 * budget["gpu_hours"][end])
+            if each["config"]["hardware"]["accelerator"] == "h100-sxm-80gb":
+                assert budget["kwh"][end] == pytest.approx(0.7 * budget["gpu_hours"][end])
     assert main(["plan", *job, "--tokens", "1B"]) == 0
     text = capsys.readouterr().out
     assert "1,000,000,000 tokens: " in text

@@ -217,19 +217,24 @@ class Pool:
         This loop is most of the time that an answer takes, so it calls little that it can do itself.
         """
         sizes, of_size, starts, ends = self._sizes, self._of_size, self._starts, self._ends
-        choose = self._choose if self.knobs.expandable or self._bounds else None
+        bounds, top = self._bounds, self._top
+        expandable = self.knobs.expandable and not bounds
         for block, wanted, split in moves:
             if block >= 0:
-                index = bisect_left(sizes, wanted) if choose is None else choose(wanted)
+                index = self._choose(wanted) if bounds else bisect_left(sizes, wanted)
                 if index < len(sizes):
                     size = sizes[index]
                     same = of_size[size]
+                    if expandable and same[0] == size - top and index + 1 < len(sizes) and len(same) == 1:
+                        size = sizes[index := index + 1]  # what is free at the segment's end goes last, as in `_choose`
+                        same = of_size[size]
                     address = -same.pop()
                     if not same:
                         del sizes[index], of_size[size]
                     del starts[address]
                 else:
                     size, address = self._take(wanted)
+                    top = self._top
                 if size < split:  # as asked for, or up to 1 MiB more
                     ends.pop(address + size, None)
                     live[block].append((size, address))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, isfinite
-from statistics import fmean, median
+from statistics import correlation, fmean, median
 from typing import Any
 
 from memcore.columns import table
@@ -20,7 +20,8 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.messages import Message
-from memcore.questions.costs import Cost, Range, Roofline, cost_of, roofline_for, seconds_of
+from memcore.networks.network import Model
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count
@@ -88,6 +89,10 @@ class Result:
     """The least and the most that the reading says, where the quantity is one of the three readings or a speed."""
     confidence: str = ""
     """How far the case is to be trusted, as it says itself."""
+    layouts: str = ""
+    """For speeds: the model, its sequences and GPUs, which layouts that are compared have in common."""
+    pace: tuple[float, float] | None = None
+    """For speeds: predicted and measured seconds for each token of a step."""
 
     @property
     def verdict(self) -> str | None:
@@ -138,6 +143,19 @@ class Group:
     worst: float
     inside: float | None
     """The share of cases whose measured value is in the stated range; None where no reading has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """How well layouts of one model on the same GPUs are told apart."""
+
+    layouts_of: str
+    """The model, the tokens of a sequence and the GPUs."""
+    layouts: int
+    spearman: float | None
+    """The correlation of predicted and measured ranks, from -1 to 1; None where all of either are alike."""
+    regret: float
+    """How much longer the layout that is predicted to be fastest takes than the one that is: 0.1 is 10 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +210,14 @@ class Report:
                     sorted_into.setdefault(key, []).append(result)
         return [_group(*key, results) for key, results in sorted(sorted_into.items())]
 
+    def rankings(self) -> list[Ranking]:
+        """Return how well layouts are told apart, for each model that three of them or more were timed of."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for each in self.results:
+            if each.pace is not None:
+                found.setdefault(each.layouts, []).append(each.pace)
+        return [_ranking(name, paces) for name, paces in sorted(found.items()) if len(paces) >= _RANKED]
+
     def reasons(self) -> list[tuple[str, int]]:
         """Why cases have no prediction, the most frequent reason first."""
         return Counter(result.reason for result in self.results if result.reason is not None).most_common()
@@ -215,6 +241,9 @@ class Report:
                 "phase_named": named,
                 "groups": [{name: getattr(each, name) for name in Group.__slots__} for each in self.groups()],
                 "regimes": [{name: getattr(each, name) for name in Group.__slots__} for each in self.regimes()],
+                "rank_correlation": [
+                    {name: getattr(each, name) for name in Ranking.__slots__} for each in self.rankings()
+                ],
                 "reasons": [{"reason": reason, "cases": count} for reason, count in self.reasons()],
             },
         }
@@ -225,6 +254,7 @@ class Report:
         lines = table(((*row[1:], row[0]) for row in rows), right=(0, 1, 2))
         groups = [_HEAD, *map(_cells, self.groups())]
         lines += ["", *table(((*row[3:], *row[:3]) for row in groups), right=range(7))]
+        lines += _ranked(self.rankings())
         right, named = self.phases()
         if named:
             lines += ["", f"phase of the peak: right in {right} of {named} cases"]
@@ -271,14 +301,65 @@ def _spelled(quantity: str) -> Callable[[float], str]:
     return lambda value: format_count(int(value)) if quantity in NOT_BYTES else format_bytes(int(value))
 
 
-def _speed(found: Estimate | ServingEstimate, quantity: str) -> Range | None:
-    """A speed of a step: low, expected, high; None for servers and for other quantities."""
+def _speed(found: Estimate | ServingEstimate, quantity: str, measured: float | None) -> dict[str, Any] | None:
+    """A speed of a step with its range and its pace, as `Result` has them; None for servers and other quantities."""
     if quantity not in SPEEDS or not isinstance(found, Estimate):
         return None
-    roofline = roofline_for(found.job.config)
-    price = cost_of(found.job, roofline)
-    low, expected, high = (SPEEDS[quantity](price, roofline, seconds) for seconds in seconds_of(price))
-    return min(low, high), expected, max(low, high)
+    roofline, job = roofline_for(found.job.config), found.job
+    price, spelled = cost_of(job, roofline), SPEEDS[quantity]
+    low, expected, high = (spelled(price, roofline, seconds) for seconds in seconds_of(price))
+    gpu = job.accelerator.id if job.accelerator else "GPUs"
+    return {
+        "predicted": expected,
+        "range": (min(low, high), max(low, high)),
+        # Each quantity is its own inverse: what makes it of seconds makes seconds of it.
+        "pace": (price.seconds / price.tokens, spelled(price, roofline, measured) / price.tokens) if measured else None,
+        "layouts": f"{_named(job.model)}, {job.sizes['s'] * job.sizes['cp']} tokens, {job.num_gpus} x {gpu}",
+    }
+
+
+def _named(model: Model) -> str:
+    return f"{model.name} with {model.parameters / 1e9:.3g}B parameters"
+
+
+_RANKED = 3
+"""Layouts of a model whose order says something."""
+
+
+def _ranking(name: str, paces: Sequence[tuple[float, float]]) -> Ranking:
+    """How the order that is predicted compares with the measured one."""
+    predicted_ranks, measured_ranks = (_ranks([each[side] for each in paces]) for side in (0, 1))
+    alike = len(set(predicted_ranks)) == 1 or len(set(measured_ranks)) == 1
+    chosen = min(paces, key=lambda each: each[0])[1]
+    return Ranking(
+        layouts_of=name,
+        layouts=len(paces),
+        spearman=None if alike else correlation(predicted_ranks, measured_ranks),
+        regret=chosen / min(measured for _, measured in paces) - 1,
+    )
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value; equal ones share the mean of theirs."""
+    ordered = sorted(values)
+    return [ordered.index(each) + (ordered.count(each) - 1) / 2 for each in values]
+
+
+def _ranked(rankings: Sequence[Ranking]) -> Iterator[str]:
+    """Lines that say how well layouts are told apart."""
+    if not rankings:
+        return
+    rows = [("layouts", "rank correlation", "regret", "of")]
+    for each in rankings:
+        ranked = "-" if each.spearman is None else f"{each.spearman:.2f}"
+        rows.append((str(each.layouts), ranked, f"{100 * each.regret:.1f}%", each.layouts_of))
+    yield ""
+    yield from table(rows, right=(0, 1, 2))
+    known = [each.spearman for each in rankings if each.spearman is not None]
+    if known:
+        regret = 100 * fmean(each.regret for each in rankings)
+        said = f"rank correlation {median(known):.2f} in the median, regret {regret:.1f}%"
+        yield f"{said} in the mean of {len(rankings)} groups"
 
 
 def _plain(result: Result) -> dict[str, Any]:
@@ -354,9 +435,9 @@ def _result(case: object) -> Result:
         estimated = estimate(config, fake=shared["kind"] in _WITHOUT_LIBRARIES)
         if shared["engine"] == "?":
             shared["engine"] = estimated.job.engine.name
-        speed = _speed(estimated, shared["quantity"])
+        speed = _speed(estimated, shared["quantity"], shared["measured"])
         if speed is not None:
-            return Result(**shared, predicted=speed[1], range=(speed[0], speed[2]))
+            return Result(**shared, **speed)
         known = prediction(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
     except MemcoreError as error:
         return Result(**shared, reason=str(error).replace("\n", "; "))

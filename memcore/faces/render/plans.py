@@ -79,12 +79,14 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
     shortest, seconds, longest = each.seconds
     low, expected, high = (each.tokens / each_one for each_one in (longest, seconds, shortest))
     yield f"  Speed: {expected:,.0f} tokens/s ({low:,.0f} to {high:,.0f}) by the cost model;"
-    yield f"    {seconds:.3g} s a step ({shortest:.3g} to {longest:.3g})."
+    utilized = "" if each.mfu is None else f", MFU {100 * each.mfu:.0f} %"
+    yield f"    {seconds:.3g} s a step ({shortest:.3g} to {longest:.3g}){utilized}."
     budget = None if tokens is None else each.budget(tokens, price)
     if budget is None:
         return
     said = [f"{_spread(budget.days)} days", f"{_spread(budget.gpu_hours)} GPU-hours"]
     said += [f"{_spread(budget.money)} at {price:g} each"] if budget.money else []
+    said += [f"{_spread(budget.energy)} kWh for the GPUs at full power"] if budget.energy else []
     yield f"  {budget.tokens:,} tokens: {', '.join(said)}; failures and restarts not counted."
 
 
@@ -144,7 +146,7 @@ def _range(found: Range | None) -> dict[str, float] | None:
 def _budget(budget: Budget | None) -> dict[str, Any] | None:
     if budget is None:
         return None
-    spans = {"days": budget.days, "gpu_hours": budget.gpu_hours, "money": budget.money}
+    spans = {"days": budget.days, "gpu_hours": budget.gpu_hours, "money": budget.money, "kwh": budget.energy}
     return {"tokens": budget.tokens, **{name: _range(span) for name, span in spans.items()}}
 
 
@@ -165,6 +167,7 @@ def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, A
         "node_host_bytes": each.host,
         "step_seconds": _range(each.seconds),
         "step_tokens": each.tokens,
+        "mfu": each.mfu,
         "tokens_per_second": None if each.speed is None else span_data(each.speed.tokens),
         "first_token_seconds": None if each.speed is None or each.speed.first is None else span_data(each.speed.first),
         "budget": _budget(budget),

@@ -14,7 +14,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, cost_of, roofline_for
+from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
 from memcore.questions.solving import Pieces
 from memcore.serving.estimate import ServingEstimate
 
@@ -68,7 +68,11 @@ class Bench:
 
     def cost(self, found: Estimate) -> Cost:
         """What a step of a training job costs."""
-        return cost_of(found.job, roofline_for(found.job.config).adjusted(**self.rates))
+        return cost_of(found.job, self.roofline(found))
+
+    def roofline(self, found: Estimate) -> Roofline:
+        """The rates of the GPU of a job, with those that are known better."""
+        return roofline_for(found.job.config).adjusted(**self.rates)
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""
@@ -77,6 +81,8 @@ class Bench:
     def safe(self, found: Found) -> bool:
         """Whether all of the range fits; of training also the expected value with headroom."""
         capacity = found.capacity or 0
+        if isinstance(found, Estimate) and found.allocated.expected > (1 - self.headroom) * capacity:
+            return False  # without a look at the allocator, which takes longest
         if not self.holds(found) or found.device.high > capacity:
             return False
         if isinstance(found, Estimate):

@@ -8,6 +8,7 @@ from memcore.questions.costs import Range
 
 HOUR, DAY = 3600, 86400
 """Seconds."""
+KILO = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,22 @@ class Budget:
     """Hours of all GPUs together."""
     money: Range | None
     """GPU-hours times the price, in the price's currency; None without a price."""
+    energy: Range | None = None
+    """Kilowatt-hours if every GPU draws what its board may draw at most; None where that is unknown.
+
+    The model cards of Llama 3 state energy so; hosts, networks and cooling are not counted.
+    """
 
 
-def budget_of(seconds: Range, step: int, gpus: int, tokens: int, price: float | None) -> Budget:
-    """Return the budget of a run: `step` tokens in each step of `seconds`, on `gpus` at `price` for a GPU-hour."""
+def budget_of(
+    seconds: Range, step: int, gpus: int, tokens: int, price: float | None, watts: int | None = None
+) -> Budget:
+    """Return the budget of a run: `step` tokens in each step of `seconds`, on `gpus` of `watts` each.
+
+    A GPU-hour costs `price`.
+    """
     low, expected, high = (each * tokens / step for each in seconds)
     hours = (low * gpus / HOUR, expected * gpus / HOUR, high * gpus / HOUR)
     money = None if price is None else (hours[0] * price, hours[1] * price, hours[2] * price)
-    return Budget(tokens, (low / DAY, expected / DAY, high / DAY), hours, money)
+    energy = None if watts is None else (hours[0] * watts / KILO, hours[1] * watts / KILO, hours[2] * watts / KILO)
+    return Budget(tokens, (low / DAY, expected / DAY, high / DAY), hours, money, energy)

@@ -13,6 +13,7 @@ from memcore.config.knobs import TIERS, Knob
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
+from memcore.hardware import BOARD_WATTS
 from memcore.memory.host_phases import processes
 from memcore.messages import Message, joined
 from memcore.questions.costs import Range, roofline_for, seconds_of
@@ -65,6 +66,8 @@ class Proposal:
     """The tokens of a step of the whole job; None for a server."""
     safe: bool
     """True if the whole range fits with headroom, False if only the expected value fits."""
+    mfu: float | None = None
+    """Model FLOPS utilization: operations that the model needs over what the GPU could do; None for a server."""
 
     @property
     def title(self) -> str:
@@ -100,7 +103,10 @@ class Proposal:
         """Return what training on a number of tokens takes, at a price for each GPU-hour; None for a server."""
         if self.seconds is None or self.tokens is None:
             return None
-        return budget_of(self.seconds, self.tokens, self.found.job.num_gpus, tokens, price)
+        job = self.found.job
+        known = job.accelerator if job.config[Hardware.mig] is None else None
+        watts = BOARD_WATTS.get(known.id) if known else None
+        return budget_of(self.seconds, self.tokens, job.num_gpus, tokens, price, watts)
 
     @cached_property
     def speed(self) -> ServingSpeed | None:
@@ -280,10 +286,10 @@ def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
         return Proposal(
             server, each.division, each.tier, first, each.found, each.knobs, None, None, bench.safe(each.found)
         )  # fmt: skip
-    price = bench.cost(each.found)
+    price, roofline = bench.cost(each.found), bench.roofline(each.found)
     return Proposal(
         each.way.title, each.division.title, each.tier, first, each.found, each.knobs,
-        seconds_of(price), price.tokens, each.safe,
+        seconds_of(price), price.tokens, each.safe, (price.flops - price.again) / roofline.flops / price.seconds,
     )  # fmt: skip
 
 

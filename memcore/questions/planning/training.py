@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import log
 
 from memcore import registry
@@ -89,7 +90,7 @@ class Trainings:
     leanest: Estimate | None = None
     """Of what was tried, the estimate that needs least."""
     least: dict[str, int] = field(default_factory=dict)
-    """The least memory of tensors among the jobs that were tried, by the tier of their method."""
+    """The least memory of tensors among the jobs that were tried, by the tier of their method, or of their transfer."""
     refused: dict[str, str] = field(default_factory=dict)
 
     def candidates(self) -> Iterator[list[Candidate] | None]:
@@ -155,7 +156,7 @@ class Trainings:
         found: list[Candidate] = []
         last, free = self.bench.count + _EACH_FRAME, None
         failed: list[tuple[float, Division]] = []
-        tight: list[Candidate] = []
+        close: list[tuple[Division, Estimate]] = []
         for division in divisions(frame.asked, frame.way):
             if self.bench.count > last or any(need > other.gain(division) for need, other in failed):
                 continue
@@ -168,16 +169,19 @@ class Trainings:
                 continue
             need = lean.allocated.expected / max(lean.capacity or 0, 1)
             if need > 1 or not self.bench.safe(lean):
-                self._remember(lean, frame.method.tier)
+                self._remember(lean, frame.method.tier if frame.transfer is None else frame.tier)
                 failed.append((need, division))
-                if need <= 1 and self.bench.holds(lean) and len(tight) < _FITTING:
-                    tight.append(self._candidate(frame, division, (*free, frame.way.degrees[-1]), lean))
+                close += [(division, lean)] if need <= 1 else []
                 continue
             best = yield from self._fastest(frame, division, free)
             found += [best] if best else []
             if len(found) >= enough:
                 break
-        return found or tight
+        if found or free is None:
+            return found
+        tight = ((division, lean) for division, lean in close if self.bench.holds(lean))
+        knobs = (*free, frame.way.degrees[-1])
+        return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
     def _remember(self, lean: Estimate, tier: str) -> None:
         self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
