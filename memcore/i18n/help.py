@@ -45,7 +45,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.adapter.u": "TinyLoRA：每层可训练的数值个数。",
     "training.adapter.init_r": "AdaLoRA 的初始秩。",
     "training.adapter.num_virtual_tokens": "适配器增加的虚拟 token 数。",
-    "training.adapter.dtype": "适配器的 dtype。基座为半精度时 PEFT 用 fp32；TRL 把量化模型的适配器转为 bf16。",
+    "training.adapter.dtype": "适配器的 dtype。基础模型为半精度时，PEFT 用 fp32；TRL 把量化模型的适配器转为 bf16。",
     "training.adapter.dropout": "适配器的 dropout。大于零时，每个目标层都保存经 dropout 的输入和一个掩码。",
     "training.method.name": ("训练目标。成对比较的方法会同时运行一对中的两个序列，因此微批次大小按对计数。"),
     "training.method.reference": "参考模型的对数概率来自何处。",

@@ -195,8 +195,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "numbers": ("As numbers", "数值"),
     "ranks": ("By rank", "按 rank"),
     "ranks-same": (
-        "{name}: the same on each GPU, as the bar above shows.",
-        "{name}：各 GPU 占用相同，见上方条形图。",
+        "All GPUs hold the same: the bar above shows one of them.",
+        "所有 GPU 占用相同：上方条形图即其中之一。",
     ),
     "ranks-one": ("There is one GPU: the bar above shows all of it.", "只有一个 GPU：上方条形图即为全部。"),
     "rank": ("Rank", "Rank"),

@@ -29,6 +29,10 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "Weights take {weights}. The cache gets {cache}{tokens}: room for {sequences}.",
         "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳{sequences}。",
     ),
+    "serves-pool-short": (
+        "Weights take {weights}. The cache gets {cache}{tokens}: too little for {sequences}.",
+        "权重占 {weights}，缓存得到 {cache}{tokens}，容不下{sequences}。",
+    ),
     "serves-pool-none": (
         "Weights take {weights}, which leaves nothing for the cache.",
         "权重占 {weights}，没有为缓存留下空间。",

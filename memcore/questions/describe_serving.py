@@ -72,12 +72,13 @@ def _reason(found: ServingEstimate) -> str:
         return say("serves-caches", weights=weights, cache=cache)
     if not pool.capacity:
         return say("serves-pool-none", weights=weights)
+    room = pool.users(length) or 0
     return say(
-        "serves-pool",
+        "serves-pool" if room else "serves-pool-short",
         weights=weights,
         cache=format_bytes(pool.capacity * pool.bytes_each),
         tokens="" if pool.tokens is None else say("serves-pool-tokens", count=format_count(pool.tokens)),
-        sequences=_sequences(pool.users(length) or 0, length),
+        sequences=_sequences(room or 1, length),
     )
 
 

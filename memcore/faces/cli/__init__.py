@@ -29,26 +29,26 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Mapping[str, Listed] = {
-    "estimate": Listed("answers", "what each GPU holds, and whether the job fits"),
-    "quick": Listed("answers", "an answer from a model's size alone, saying what it assumes"),
-    "explain": Listed("answers", "every tensor at a moment, with its formula, its numbers and its source"),
-    "plan": Listed("planning", "complete configs that fit your GPUs, best first"),
-    "advise": Listed("advising", "every change that applies: what it saves, what it costs, and how to make it"),
+    "estimate": Listed("answers", "show what each GPU holds, and whether the job fits"),
+    "quick": Listed("answers", "estimate from a model's size alone, and say what is assumed"),
+    "explain": Listed("answers", "list every tensor at a moment, with its formula, numbers and source"),
+    "plan": Listed("planning", "find complete configs that fit your GPUs, best first"),
+    "advise": Listed("advising", "list every change that saves memory, what it costs and how to make it"),
     "solve": Listed("solving", "find the largest or smallest value of a setting that fits"),
-    "search": Listed("searching", "the layouts of a cluster that fit, cheapest first"),
-    "calibrate": Listed("calibrating", "the rates of your machine, from the step times in a run's log"),
+    "search": Listed("searching", "find the layouts of a cluster that fit, cheapest first"),
+    "calibrate": Listed("calibrating", "derive the rates of your machine from the step times in a run's log"),
     "reconcile": Listed("reconciling", "compare a run's log with the prediction"),
-    "check": Listed("checking", "whether configs fit, one line each: a gate for pull requests"),
+    "check": Listed("checking", "check whether configs fit, one line each: a gate for pull requests"),
     "validate": Listed("answers", "check a config without estimating it"),
-    "url": Listed("files", "the part of the page's URL that holds a config"),
+    "url": Listed("files", "print the part of the page's URL that holds a config"),
     "convert": Listed("files", "write a config as your tool's file or command; --json prints the config itself too"),
     "accuracy": Listed("comparing", "compare predictions with measured cases"),
     "formulas": Listed(
-        "comparing", "what published formulas say about a training job, next to memcore, and why they differ"
+        "comparing", "compare published formulas for a training job with memcore, and say why they differ"
     ),
-    "model": Listed("models", "what a model is made of: layers, parameters by kind, cache per token"),
+    "model": Listed("models", "show what a model is made of: layers, parameters by kind, cache per token"),
     "models": Listed("models", "list the models of the catalog, or those that match a query"),
-    "gpus": Listed("answers", "how many GPUs of each model a server needs"),
+    "gpus": Listed("answers", "find how many GPUs of each kind a server needs"),
     "hardware": Listed("hardware", "list the accelerators of the catalog"),
     "completion": Listed("completing", "print a completion script for bash, zsh or fish"),
 }
@@ -154,7 +154,7 @@ def _command(name: str) -> Command:
 
 def _overview() -> Parser:
     """Return what is asked without a command: help, the version; and what refuses everything else."""
-    parser = Parser(prog="memcore", description=_FIRST.partition(" To begin")[0].replace("\n", " "))
+    parser = Parser(prog="memcore", description=_FIRST.partition(" Start with")[0].replace("\n", " "))
     parser.add_argument("--version", action="version", version=f"memcore {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, listed in COMMANDS.items():

@@ -33,7 +33,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "config",
         nargs="*",
         metavar="CONFIG",
-        help="your tool's files, - for standard input, a link of the page, a model, or one of "
+        help="your tool's files, - for standard input, a link to the page, a model, or an example: "
         f"{', '.join(PRESETS)}; flags override them",
     )
     parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")

@@ -66,12 +66,12 @@ def _pieces(config: Config, found: Found, level: str) -> Iterator[dict[str, str]
 
 
 def _concurrencies(config: Config, found: ServingEstimate) -> Iterator[dict[str, str]]:
-    """Users against their length; nothing after every estimate before it."""
+    """Users against their length, if one fits at any; nothing after every estimate before it."""
     every: list[Concurrency] = []
     for each in concurrencies(config, found):
         every.append(each)
         yield {}
-    yield {"crowd": concurrency_map(every, found) if every else ""}
+    yield {"crowd": concurrency_map(every, found) if any(each.usual for each in every) else ""}
 
 
 def _shown(session: Session, parts: dict[str, str]) -> Patch:

@@ -48,12 +48,12 @@ def rows(found: Estimate | ServingEstimate) -> list[Row]:
 
 
 def ranks(found: Estimate | ServingEstimate) -> str:
-    """The grid and the table; one class is said in a sentence."""
+    """The grid and the table; one class is said in a sentence, for which the page has no card."""
     every = rows(found)
     if len(every) == 1:
         if every[0].count == 1:
             return f'<p class="alone">{escape(say("ranks-one"))}</p>'
-        return f"<p>{escape(say('ranks-same', name=every[0].name))}</p>"
+        return f'<p class="alone">{escape(say("ranks-same"))}</p>'
     classes = CLASSES if isinstance(found, ServingEstimate) else {}
     table = f'<details id="ranks-details"><summary>{escape(say("numbers"))}</summary>{_table(every)}</details>'
     return grid(every, found.capacity, classes) + table

@@ -119,9 +119,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "with this connector vLLM caches the full context in all layers": (
         "使用此 connector 时，vLLM 在所有层缓存完整上下文"
     ),
-    "what the buffers of {backend:s} take is not known, and not counted": "{backend} 的缓冲区占用未知，未计入",
-    "what this model's tower takes while an image is profiled is not known: up to {size} less for the cache": (
-        "显存探测时该模型的视觉塔编码图像占用多少未知：KV 缓存最多少 {size}"
+    "the size of {backend:s}'s buffers is unknown, so they are not counted": "{backend} 的缓冲区大小未知，未计入",
+    "how much this model's tower needs to profile an image is unknown: up to {size} less for the cache": (
+        "显存探测时，该模型的视觉塔编码图像所需的显存未知：KV 缓存最多减少 {size}"
     ),
     "all2all_backend needs no memory without data and expert parallelism": (
         "没有数据并行加专家并行时，all2all_backend 不占显存"

@@ -192,7 +192,7 @@ def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
     if chosen.backend is not None and not _shares(job):
         yield "all2all_backend needs no memory without data and expert parallelism"
     elif chosen.backend in _UNKNOWN:
-        yield Message("what the buffers of {} take is not known, and not counted", chosen.backend)
+        yield Message("the size of {}'s buffers is unknown, so they are not counted", chosen.backend)
     if unseen_tower(job, chosen):
-        said = "what this model's tower takes while an image is profiled is not known: up to {} less for the cache"
+        said = "how much this model's tower needs to profile an image is unknown: up to {} less for the cache"
         yield Message(said, format_bytes(UNSEEN))
