@@ -335,14 +335,15 @@ def read_command(text: str) -> dict[str, Any]:
 _PINNED = re.compile(r"\b(vllm|sglang|lmdeploy|tensorrt[-_]llm)(?:\[[\w,]{1,40}\])?==v?(\d{1,3}(?:\.\w{1,8}){1,3})")
 
 
+_OF_PACKAGES: Mapping[str, str] = dict.fromkeys(("tensorrt-llm", "tensorrt_llm"), "trtllm")
+"""Programs that are not called like their package."""
+
+
 def _with_release(found: dict[str, Any], text: str) -> dict[str, Any]:
     """A server's flags with the release that the script installs, if it installs one."""
-    said = {name.replace("_", "-"): release for name, release in _PINNED.findall(text)}
-    several = len({name for name, _ in _PINNED.findall(text)}) < len({*_PINNED.findall(text)})
-    program = str(found.get("", ""))
-    name = next((each for each in said if each in program or (each == "tensorrt-llm" and "trtllm" in program)), None)
-    key = f"{ENVIRONMENT}{RELEASE}"
-    return found if name is None or several or key in found else {**found, key: f"v{said[name]}"}
+    program, key = str(found.get("", "")), f"{ENVIRONMENT}{RELEASE}"
+    said = {release for name, release in _PINNED.findall(text) if _OF_PACKAGES.get(name, name) in program}
+    return {key: f"v{said.pop()}", **found} if len(said) == 1 else found
 
 
 class SeveralJobs(ConfigError):
