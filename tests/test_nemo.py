@@ -1,5 +1,10 @@
 """NeMo 2's recipes: what scripts and commands make of them, and what is refused."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from memcore import Config, estimate
@@ -193,3 +198,70 @@ def test_every_key_of_the_recipes_is_accounted_for():
     known = {*KEYS_READ, *KEYS_OF_NO_ACCOUNT, *(f"model.config.{name}" for name in KEYS_REFUSED)}
     assert {name for row in rows for name in row} == known
     assert len(known) == 67
+
+
+RECIPE = """\
+import nemo_run as run
+import torch
+from lightning.pytorch.callbacks.callback import Callback
+from nemo import lightning as nl
+from nemo.collections.llm.gpt.model.llama import Llama3Config8B, LlamaModel
+from nemo.collections.llm.peft import PEFT_STR2CLS
+
+
+@run.cli.factory(name="tiny")
+def model() -> run.Config[object]:
+    return run.Config(LlamaModel, config=run.Config(Llama3Config8B))
+
+
+def trainer(tensor_parallelism: int = 2, num_gpus_per_node: int = 8) -> run.Config:
+    strategy = run.Config(nl.MegatronStrategy, tensor_model_parallel_size=tensor_parallelism, ckpt_async_save=True)
+    return run.Config(nl.Trainer, devices=num_gpus_per_node, strategy=strategy, log_every_n_steps=10, callbacks=[])
+
+
+def pretrain_recipe(name: str = "default", performance_mode: bool = False) -> run.Partial:
+    recipe = run.Partial(pretrain, model=model(), trainer=trainer(), data=run.Config(MockDataModule, seq_length=8192))
+    if performance_mode:
+        recipe.trainer.strategy.tensor_model_parallel_size = 4
+    return recipe
+
+
+def finetune_recipe(peft_scheme: str = "lora", packed_sequence: bool = False) -> run.Partial:
+    recipe = run.Partial(pretrain, model=model(), trainer=trainer(), data=run.Config(MockDataModule, seq_length=2048))
+    recipe.resume = run.Config(object, restore_config=run.Config(object, path="nemo://org/tiny"))
+    if peft_scheme == "lora":
+        recipe.peft = run.Config(PEFT_STR2CLS["lora"], dim=8)
+    if packed_sequence:
+        recipe.data.packed = True
+    return recipe
+
+
+pretrain = MockDataModule = type("MockDataModule", (), {})
+"""
+HARVEST = """\
+import json, sys
+sys.path.insert(0, sys.argv[2])
+import harvest.nemo as harvest
+sys.meta_path.insert(0, harvest._Finder())
+print(json.dumps(harvest.harvested()))
+"""
+
+
+def test_recipes_are_harvested(tmp_path):
+    """What a recipe's functions make, by kind; what is shared stands once, and what is silent nowhere."""
+    folder = tmp_path / "nemo" / "collections" / "llm" / "recipes"
+    folder.mkdir(parents=True)
+    (folder / "tiny.py").write_text(RECIPE)
+    root = Path(__file__).parent.parent
+    ran = subprocess.run(
+        [sys.executable, "-c", HARVEST, str(tmp_path), str(root)], capture_output=True, text=True, check=True, cwd=root
+    )
+    found = json.loads(ran.stdout)
+    row = {kind: {**found[""][kind], **found["tiny"][kind]} for kind in ("pretrain", "lora", "none")}
+    strategy, length = "trainer.strategy.tensor_model_parallel_size", "data.seq_length"
+    assert found["tiny"]["hub"] == "org/tiny"
+    assert found["tiny"]["pretrain+performance_mode"] == {strategy: 4}
+    assert found["tiny"]["lora+packed_sequence"] == {"data.packed": True}
+    assert (row["pretrain"][length], row["lora"][length], row["lora"]["peft.dim"]) == (8192, 2048, 8)
+    assert {row[kind][strategy] for kind in row} == {2}
+    assert row["none"].keys().isdisjoint({"peft.dim", "trainer.log_every_n_steps", "trainer.strategy.ckpt_async_save"})

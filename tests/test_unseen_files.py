@@ -691,3 +691,38 @@ def test_what_is_refused_by_reason(text, words):
 def test_series_of_the_same_shapes(name, model):
     """What continues another series is as large as that."""
     assert find_model(name).parameters == find_model(model).parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("docker run --gpus all vllm/vllm-openai:v0.4.2 --model Qwen/Qwen2.5-1.5B-Instruct --api-key k", "v0.4.2"),
+        ("docker run --gpus all vllm/vllm-openai:latest --model Qwen/Qwen2.5-1.5B-Instruct --port 80", None),
+        ("pip install vllm==0.8.5\nvllm serve Qwen/Qwen3-8B --max-model-len 8", "v0.8.5"),
+        ("pip install vllm==0.8.5\npip install vllm==0.9.0\nvllm serve Qwen/Qwen3-8B --max-model-len 8", None),
+        ("pip install sglang==0.5.2\nvllm serve Qwen/Qwen3-8B --max-model-len 8", None),
+        (
+            "apiVersion: apps/v1\nspec:\n  containers:\n  - image: docker.io/vllm/vllm-openai:v0.10.0\n"
+            "    command: [python3, -m, vllm.entrypoints.openai.api_server]\n    args: [--model=Qwen/Qwen3-8B]\n",
+            "v0.10.0",
+        ),
+        (
+            "services:\n  a:\n    image: lmsysorg/sglang:v0.5.2-cu126\n"
+            "    command: python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --tp 2\n",
+            "v0.5.2",
+        ),
+        (
+            "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server-cuda-b5200\n"
+            "    command: -m Qwen3-8B-Q8_0.gguf -c 4096\n",
+            "5200",
+        ),
+        (
+            "services:\n  a:\n    image: ghcr.io/huggingface/text-generation-inference:3.3.4\n"
+            "    command: --model-id Qwen/Qwen3-8B --num-shard 1\n",
+            "v3.3.4",
+        ),
+    ],
+)
+def test_releases_of_servers(text, version):
+    """What an image's tag or a pinned package says; several say nothing."""
+    assert flat({**imported(text).config, "model": ""}).get("engine.version") == version

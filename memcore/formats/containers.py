@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import UnsupportedError
+from memcore.formats.shell import END, ENVIRONMENT
 
 _TOLD = (
     "services", "commands", "apiVersion", "kind", "containers", "models", "spec", "cmd", "servingEngineSpec", "run",
@@ -73,6 +74,24 @@ def _without_macros(content: object, macros: Mapping[Any, Any], deep: int) -> An
 
 _LONGEST = 2**16
 """Characters of a command to which macros are still added."""
+
+
+RELEASE = "SERVER_RELEASE"
+"""The variable that says which release of a server a container's image has."""
+_RELEASES = re.compile(
+    r"(?:^|/)(?:vllm-openai|sglang|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
+    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?![\d.])|\bb(\d{3,6})\b)"
+)
+
+
+def release_of(image: str) -> str:
+    """The release that the tag of a server's own image names, as text; empty where it names none.
+
+    >>> release_of("vllm/vllm-openai:v0.10.0"), release_of("lmsysorg/sglang:v0.5.2-cu126"), release_of("vllm:v1.0")
+    ('v0.10.0', 'v0.5.2', '')
+    """
+    found = _RELEASES.search(image)
+    return "" if found is None else f"v{found[1]}" if found[1] else found[2]
 
 
 def program_of(image: str) -> str:
@@ -240,13 +259,14 @@ def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
         for each in _REST:
             script = script.replace(each, rest)
         return script.replace("$$", "$")
+    release = release_of(str(content.get("image", "")))
     script = next((word for word in words if "\n" in word.strip() or word.count(" --") > 1), None)
     if script is not None:
-        return script
+        return f"export {RELEASE}={release}\n{script}" if release else script
     named = _PROGRAM.search(" ".join(entry))
     program = named[0] if named else program_of(str(content.get("image", "")))
     start = f"{program} " if (words and words[0].startswith("-")) or not words else ""
-    return start + " ".join(_quoted(word) for word in words)
+    return (f"{RELEASE}={release} " if release else "") + start + " ".join(_quoted(word) for word in words)
 
 
 def _words(value: object) -> list[str]:
@@ -310,7 +330,7 @@ def contained(command: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | N
     """What `docker run` runs, and the environment that it is given; None for another command.
 
     >>> contained("docker run --rm -e A=1 -p 1:2 vllm/vllm-openai:v0.9 --model m".split())
-    (['vllm', 'serve', '--model', 'm'], {'A': '1'})
+    (['vllm', 'serve', '--model', 'm', '*env.SERVER_RELEASE=v0.9'], {'A': '1'})
     """
     words = list(command)
     at = next((number for number, word in enumerate(words[:3]) if word in ("docker", "podman", "nerdctl")), None)
@@ -333,6 +353,9 @@ def contained(command: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | N
         elif name == "--entrypoint":
             entry = value.split()
     image, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+    release = release_of(image)
+    told = [f"{ENVIRONMENT}{RELEASE}={release}"] if release else []
+    rest = [*rest[:-1], *told, END] if rest[-1:] == [END] else [*rest, *told]
     if entry:
         return [*entry, *rest], environment
     started = [each for each in rest if each != ";"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
-from memcore.formats.containers import commands, contained, within
+from memcore.formats.containers import RELEASE, commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
 from memcore.formats.normalized import GPUS, interpolated
@@ -324,12 +324,26 @@ def read_command(text: str) -> dict[str, Any]:
     """
     try:
         jobs = _jobs(words(text))
-        found = [dict(_flags(job)) for job in jobs]
+        found = [_with_release(dict(_flags(job)), text) for job in jobs]
     except (ValueError, RecursionError) as error:
         raise ConfigError.at("the command", "cannot be read: {}", str(error)) from None
     if len(found) > 1:
         raise SeveralJobs(found, [" ".join(word for word in job if not word.startswith("*")) for job in jobs])
     return found[0]
+
+
+_PINNED = re.compile(r"\b(vllm|sglang|lmdeploy|tensorrt[-_]llm)(?:\[[\w,]{1,40}\])?==v?(\d{1,3}(?:\.\w{1,8}){1,3})")
+
+
+_OF_PACKAGES: Mapping[str, str] = dict.fromkeys(("tensorrt-llm", "tensorrt_llm"), "trtllm")
+"""Programs that are not called like their package."""
+
+
+def _with_release(found: dict[str, Any], text: str) -> dict[str, Any]:
+    """A server's flags with the release that the script installs, if it installs one."""
+    program, key = str(found.get("", "")), f"{ENVIRONMENT}{RELEASE}"
+    said = {release for name, release in _PINNED.findall(text) if _OF_PACKAGES.get(name, name) in program}
+    return {key: f"v{said.pop()}", **found} if len(said) == 1 else found
 
 
 class SeveralJobs(ConfigError):

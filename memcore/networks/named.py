@@ -30,13 +30,13 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
     (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf", "gguf"),
-    (r"-bf16|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
+    (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, and which format that is."""
 _FROZEN: tuple[tuple[str, str], ...] = (
     (r"-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4-double"),
     (r"-bnb-8bit", "int8"),
-    (r"-bf16|-unquantized", ""),
+    (r"-bf16|-dequantized|-unquantized", ""),
     (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g|-awq(?:-int4|-4bit|-w4a16|-marlin)?", "gptq"),
 )
 """The same where a training library loads it: `training.quantization`.

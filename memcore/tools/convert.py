@@ -17,12 +17,13 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
+from memcore.formats.containers import RELEASE
 from memcore.formats.modelfile import as_modelfile, of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
-from memcore.formats.shell import OUTSIDE
+from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
@@ -201,6 +202,10 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         flat[path] = value
         read[name] = path
     notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
+    release = keys.get(f"{ENVIRONMENT}{RELEASE}")
+    if release is not None and tool.engines[0] in registry.SERVERS and EngineSettings.version not in flat:
+        flat[EngineSettings.version] = str(release)
+        read[f"{ENVIRONMENT}{RELEASE}"] = EngineSettings.version
     memory = allocator(keys, str(flat.get(EngineSettings.type, tool.engines[0])))
     flat |= memory.settings
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
@@ -324,9 +329,8 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 _COMPOSED: Mapping[str, str] = {
     "exp_manager": "configs of NeMo 1 are not read yet; describe the job with flags and --engine megatron",
-    "defaults": (
-        "Hydra composes these files into one; pass them as well, or the composed config (`python SCRIPT --cfg job`)"
-    ),
+    "defaults": "Hydra composes these files into one; "
+    "pass them as well, or the composed config (`python SCRIPT --cfg job`)",
     "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",
     "trainer.devices": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",
     "trainer.strategy": "Lightning's Trainer does not describe the network; describe the job with --model and --seq",

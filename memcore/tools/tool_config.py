@@ -64,7 +64,7 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
         if path != "model" and config.get(path) is not None and (adapts or not path.startswith(_ADAPTER)):
             keys |= dict(keys_of(tool, config, path, known))
     for path, absent in tool.without.items():
-        keys |= absent if config.get(path) is None else {}
+        keys |= absent if config.get(path) is None or (path.startswith(_ADAPTER) and not adapts) else {}
     keys |= dict(needed for name, needed in tool.alongside.items() if name in keys)
     keys |= _in_all(tool, config, keys)
     keys |= tool.written(config) if tool.written is not None else {}

@@ -147,16 +147,17 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
             )
 
 
-_PROGRAMS = re.compile(r"\S*(?:text_generation|inference|/export|/convert|/quantize|/prune|/generate)\w*\S*\.py\b")
+_PROGRAMS = re.compile(r"text_generation|inference|/(?:export|convert|quantize|prune|generate)")
 """Programs around Megatron's models that do not train them (tools/, examples/inference, examples/post_training)."""
 
 
 def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the names of today's Megatron-LM."""
     normalized = dict(found)
-    other = _PROGRAMS.search(str(found.get("", "")))
+    scripts = [word for word in str(found.get("", "")).split() if word.endswith(".py")]
+    other = next((word for word in scripts if _PROGRAMS.search(word)), None)
     if other is not None:
-        raise ConfigError.at("the command", "found {:.60}, which does not train", other[0])
+        raise ConfigError.at("the command", "found {:.60}, which does not train", other)
     generates = next((name for name in _GENERATING if name in found), None)
     if generates is not None:
         raise UnsupportedError(
