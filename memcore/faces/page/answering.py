@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -209,10 +209,11 @@ def _fix(path: str, value: str, text: str) -> str:
 
 def _taken(config: Config) -> Iterator[tuple[str, str]]:
     """Yield what a short name was taken for, by its setting, with a button for each other meaning."""
-    short = {path: (value, value.others) for path, value in config.values.items() if isinstance(value, ShortName)}
-    if isinstance(config.model, str):
-        found = identified(config.model)
-        short |= {"model": (nickname(found.base), map(nickname, found.others))} if found.others else {}
+    short: dict[str, tuple[str, Iterable[str]]] = {
+        path: (value, value.others) for path, value in config.values.items() if isinstance(value, ShortName)
+    }
+    if isinstance(config.model, str) and (found := identified(config.model)).others:
+        short["model"] = nickname(found.base), map(nickname, found.others)
     for path, (value, others) in short.items():
         buttons = " ".join(_fix(path, each, titled(path, each)) for each in others)
         yield path, f'<span class="note">{escape(say("taken-as", value=titled(path, value)))}</span> {buttons}'
