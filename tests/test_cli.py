@@ -217,6 +217,13 @@ def test_catalogs(listing):
     assert all(row["id"] in listed.lower() for row in rows)
 
 
+def test_accelerators_that_match_every_word():
+    """As `memcore models` does it."""
+    found = [row["id"] for row in json.loads(memcore("hardware", "A100", "sxm", "--json")[1])]
+    assert found == ["a100-sxm-40gb", "a100-sxm-80gb"]
+    assert memcore("hardware", "3090")[1].splitlines()[1].startswith("rtx-3090 ")
+
+
 def test_a_model():
     """What a model is made of, from the catalog or a config.json, as tables and as JSON."""
     status, out, _ = memcore("model", "deepseek-v3")

@@ -131,10 +131,6 @@ def width() -> int:
     return max(get_terminal_size((WIDTH, 24)).columns, 40)
 
 
-def no_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """A command without options of its own."""
-
-
 def count(text: str) -> int:
     """A whole number of at least 1, for an option."""
     from memcore.config.kinds import Integer  # noqa: PLC0415 - few commands count

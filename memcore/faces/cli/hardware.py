@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from memcore.columns import table
-from memcore.faces.cli.command import FITS, Command, no_options, print_json
+from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.hardware import ACCELERATORS
 from memcore.units import GiB
 
 
+def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="words of an id or a name, which must all match")
+
+
 def _hardware(options: argparse.Namespace) -> int:
+    words = [word.lower() for word in options.query]
+    shown = [each for each in ACCELERATORS if all(word in f"{each.id} {each.name}".lower() for word in words)]
     rows = [
         {
             "id": each.id,
@@ -20,19 +26,18 @@ def _hardware(options: argparse.Namespace) -> int:
             "usable_bytes": each.usable,
             "source": each.source,
         }
-        for each in ACCELERATORS
+        for each in shown
     ]
     if options.json:
         print_json(rows)
     else:
-        sources = list(dict.fromkeys(each.source for each in ACCELERATORS))
+        sources = list(dict.fromkeys(each.source for each in shown))
         cells = [
-            (each.id, each.name, f"{each.usable / GiB:.2f}", str(sources.index(each.source) + 1))
-            for each in ACCELERATORS
+            (each.id, each.name, f"{each.usable / GiB:.2f}", str(sources.index(each.source) + 1)) for each in shown
         ]
         print("\n".join(table([("id", "name", "usable GiB", "source"), *cells], right=(2, 3))))
         print("\nSources of the capacity", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n")
     return FITS
 
 
-COMMANDS: Mapping[str, Command] = {"hardware": Command(no_options, _hardware)}
+COMMANDS: Mapping[str, Command] = {"hardware": Command(_options, _hardware)}
