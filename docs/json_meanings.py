@@ -295,6 +295,7 @@ MEANINGS: Mapping[str, str] = {
     "expert_parallel_axis": "axis that expert parallelism splits; null if none",
     "pipeline_stage": "stage that has it: first, last or its layer's",
     "hub_id": "id on the Hub",
+    "licence": "its licence, where a source is known; else null",
     "nominal_gb": "nominal size in GB",
     "usable_bytes": "bytes that a job can use",
     "hidden_size": "hidden size",
