@@ -123,10 +123,11 @@ def shown(value: object) -> str:
 def format_parameters(value: int) -> str:
     """A number of parameters for reading: `8.03 B`, `124 M`.
 
-    >>> format_parameters(8_030_261_248), format_parameters(124_439_808), format_parameters(70_553_706_496)
-    ('8.03 B', '124 M', '70.6 B')
+    >>> format_parameters(8_030_261_248), format_parameters(124_439_808), format_parameters(999_885_952)
+    ('8.03 B', '124 M', '1.00 B')
     """
-    factor, unit = next((each for each in ((10**12, "T"), (10**9, "B")) if value >= each[0]), (10**6, "M"))
+    # What three digits round up to the next unit has that unit.
+    factor, unit = next((each for each in ((10**12, "T"), (10**9, "B")) if value >= 0.9995 * each[0]), (10**6, "M"))
     return f"{value / factor:#.3g}".rstrip(".") + f" {unit}"
 
 

@@ -12,7 +12,7 @@ from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, sea
 from memcore.networks.read import known_families
 from memcore.units import format_parameters
 
-_WIDEST = 47
+_WIDEST = 46
 """Characters of the first column, so that all fit into 80; a longer name moves its own row only."""
 
 
