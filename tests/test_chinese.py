@@ -44,6 +44,7 @@ SILENT = (
         "faces/render/formulas",
         "faces/render/plans",
         "faces/render/search",
+        "faces/render/sharing",
         "faces/render/serving_text",
         "faces/render/solution",
         "faces/render/text",

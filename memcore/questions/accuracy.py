@@ -20,7 +20,6 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.messages import Message
-from memcore.networks.network import Model
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
@@ -150,7 +149,7 @@ class Ranking:
     """How well layouts of one model on the same GPUs are told apart."""
 
     layouts_of: str
-    """The model, the tokens of a sequence and the GPUs."""
+    """The model with its parameters, the tokens of a sequence, and the GPUs."""
     layouts: int
     spearman: float | None
     """The correlation of predicted and measured ranks, from -1 to 1; None where all of either are alike."""
@@ -308,18 +307,15 @@ def _speed(found: Estimate | ServingEstimate, quantity: str, measured: float | N
     roofline, job = roofline_for(found.job.config), found.job
     price, spelled = cost_of(job, roofline), SPEEDS[quantity]
     low, expected, high = (spelled(price, roofline, seconds) for seconds in seconds_of(price))
-    gpu = job.accelerator.id if job.accelerator else "GPUs"
+    gpu = job.accelerator.id if job.accelerator else "GPU"
+    of = job.model.name, f"{job.model.parameters:,}", f"{job.sizes['s'] * job.sizes['cp']:,}", f"{job.num_gpus} × {gpu}"
     return {
         "predicted": expected,
         "range": (min(low, high), max(low, high)),
         # Each quantity is its own inverse: what makes it of seconds makes seconds of it.
         "pace": (price.seconds / price.tokens, spelled(price, roofline, measured) / price.tokens) if measured else None,
-        "layouts": f"{_named(job.model)}, {job.sizes['s'] * job.sizes['cp']} tokens, {job.num_gpus} x {gpu}",
+        "layouts": ", ".join(of),
     }
-
-
-def _named(model: Model) -> str:
-    return f"{model.name} with {model.parameters / 1e9:.3g}B parameters"
 
 
 _RANKED = 3
@@ -345,21 +341,13 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [ordered.index(each) + (ordered.count(each) - 1) / 2 for each in values]
 
 
-def _ranked(rankings: Sequence[Ranking]) -> Iterator[str]:
+def _ranked(rankings: Sequence[Ranking]) -> list[str]:
     """Lines that say how well layouts are told apart."""
-    if not rankings:
-        return
-    rows = [("layouts", "rank correlation", "regret", "of")]
+    rows = [("layouts", "spearman", "regret", "of")]
     for each in rankings:
         ranked = "-" if each.spearman is None else f"{each.spearman:.2f}"
         rows.append((str(each.layouts), ranked, f"{100 * each.regret:.1f}%", each.layouts_of))
-    yield ""
-    yield from table(rows, right=(0, 1, 2))
-    known = [each.spearman for each in rankings if each.spearman is not None]
-    if known:
-        regret = 100 * fmean(each.regret for each in rankings)
-        said = f"rank correlation {median(known):.2f} in the median, regret {regret:.1f}%"
-        yield f"{said} in the mean of {len(rankings)} groups"
+    return ["", *table(rows, right=(0, 1, 2))] if rankings else []
 
 
 def _plain(result: Result) -> dict[str, Any]:

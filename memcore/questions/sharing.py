@@ -93,8 +93,11 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
         read = [each if _gpu_of(each) else each.changed(gpu) for each in read]
         other = next((each for each in read if _gpu_of(each) != gpu), None)
         if other is not None:
-            message = "jobs that share a GPU name different ones, {} and {}; give all of them the same"
-            raise ConfigError.at(Hardware.accelerator, message, _named(first), _named(other))
+            raise ConfigError.at(
+                Hardware.accelerator,
+                "jobs that share a GPU name different ones, {} and {}; give all of them the same",
+                _named(first), _named(other),
+            )  # fmt: skip
     return Shared(tuple(estimate(each) for each in read))
 
 

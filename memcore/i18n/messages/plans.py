@@ -113,4 +113,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "the adapters are trained in bf16 too": "适配器也以 bf16 训练",
     "weights are stored as {format}": "权重以 {format} 存储",
     "prompt and answer are shorter, or more users wait": "提示词和回答更短，或更多用户等待",
+    # Jobs on the same GPUs
+    "jobs that share a GPU name different ones, {first} and {other}": (
+        "共用 GPU 的任务指定了不同的型号：{first} 和 {other}"
+    ),
+    "give all of them the same": "请为它们指定同一型号",
 }
