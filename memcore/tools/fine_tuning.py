@@ -20,7 +20,6 @@ from memcore.formats.normalized import (
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
 from memcore.tools.loops import (
-    IMPLEMENTATION,
     LIGER,
     LOSS,
     OFFLOADED,
@@ -31,6 +30,7 @@ from memcore.tools.loops import (
     of_trainer,
 )
 from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
+from memcore.tools.pictures import IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
 

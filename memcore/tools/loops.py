@@ -29,11 +29,12 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
+from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
-OFFLOADED, LOSS, IMPLEMENTATION, LIGER = "*offloaded", "*loss", "*implementation", "*liger_kernels"
+OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
 _SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
 _LINEAR = ("all-linear", "all")
@@ -657,45 +658,6 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
-def _unprepared(normalized: dict[str, Any], notes: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The length of sequences that the trainer does not cut: the data's, which Unsloth's collator cuts.
-
-    Source: unsloth_zoo 2026.7, vision_utils.py (`UnslothVisionDataCollator`: `max_seq_length` of the model).
-    """
-    if normalized.get(IMPLEMENTATION) == "unsloth" and isinstance(normalized.get("max_length"), int):
-        note = "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length"
-        return normalized, (*notes, note)
-    normalized = {**normalized, "max_length": "$max_length"}
-    normalized.pop("max_seq_length", None)
-    return normalized, (*notes, "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's")
-
-
-def _unsloth(normalized: dict[str, Any]) -> None:
-    """Unsloth's layers, and its checkpoints, whose inputs of layers are in host memory."""
-    if normalized.get("gradient_checkpointing") == "unsloth":
-        normalized |= {"gradient_checkpointing": True, "activation_offloading": True}
-    if is_set(normalized.get("use_unsloth")):
-        normalized[IMPLEMENTATION] = "unsloth"
-
-
-def _on_towers(normalized: dict[str, Any]) -> tuple[str, ...]:
-    """A note on adapters of towers, which are not counted; scripts' own keys for them are refused.
-
-    Raises UnsupportedError for those.
-    """
-    off = (*_FALSE, 0, "0")
-    own = next((name for name in _TOWERS_TOO if normalized.get(name) not in off), None)
-    if own is not None:
-        raise _refuse(own, normalized[own], "adapters on towers are not supported yet; leave it out to run without it")
-    if is_set(normalized.pop("finetune_vision_layers", False)):
-        return ("finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted",)
-    return ()
-
-
-_TOWERS_TOO = ("vision_lora", "use_backbone_lora", "tower_lora")
-"""Keys of widespread scripts (2U1/Qwen-VL-Series-Finetune, src/params.py; InternVL, internvl_chat_finetune.py)."""
-
-
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
@@ -713,15 +675,15 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")
-    notes = (*notes, *_on_towers(normalized))
+    notes = (*notes, *on_towers(normalized))
     _trainer_liger(normalized, fuses=not method)
-    _unsloth(normalized)
+    with_unsloth(normalized)
     if not any(is_set(normalized.get(name)) for name in _SWITCHES):
         normalized |= trained_by_script(normalized, normalized.get("model_name_or_path"))
     if is_set(found.get("tune_mm_mlp_adapter")):
         raise _refuse("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
     if is_set(normalized.pop("dataset_kwargs.skip_prepare_dataset", False)):
-        normalized, notes = _unprepared(normalized, notes)
+        normalized, notes = unprepared(normalized, notes)
     if normalized.get("spectrum_config_path"):
         raise _refuse("spectrum_config_path", normalized["spectrum_config_path"],
                       "the layers that learn are in another file; name them with --trainable")  # fmt: skip

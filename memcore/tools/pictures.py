@@ -1,0 +1,50 @@
+"""What scripts of transformers' Trainer say of pictures, towers and Unsloth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memcore.errors import UnsupportedError
+from memcore.tools.launchers import is_set
+
+IMPLEMENTATION = "*implementation"
+_OFF = (False, "false", "False", "no", None, 0, "0")
+
+
+def unprepared(normalized: dict[str, Any], notes: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The length of sequences that the trainer does not cut: the data's, which Unsloth's collator cuts.
+
+    Source: unsloth_zoo 2026.7, vision_utils.py (`UnslothVisionDataCollator`: `max_seq_length` of the model).
+    """
+    if normalized.get(IMPLEMENTATION) == "unsloth" and isinstance(normalized.get("max_length"), int):
+        note = "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length"
+        return normalized, (*notes, note)
+    normalized = {**normalized, "max_length": "$max_length"}
+    normalized.pop("max_seq_length", None)
+    return normalized, (*notes, "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's")
+
+
+def with_unsloth(normalized: dict[str, Any]) -> None:
+    """Unsloth's layers, and its checkpoints, whose inputs of layers are in host memory."""
+    if normalized.get("gradient_checkpointing") == "unsloth":
+        normalized |= {"gradient_checkpointing": True, "activation_offloading": True}
+    if is_set(normalized.get("use_unsloth")):
+        normalized[IMPLEMENTATION] = "unsloth"
+
+
+def on_towers(normalized: dict[str, Any]) -> tuple[str, ...]:
+    """A note on adapters of towers, which are not counted; scripts' own keys for them are refused.
+
+    Raises UnsupportedError for those.
+    """
+    own = next((name for name in _TOWERS_TOO if normalized.get(name) not in _OFF), None)
+    if own is not None:
+        message = "adapters on towers are not supported yet; leave it out to run without it"
+        raise UnsupportedError(own, "found {!r:.80}; {}", normalized[own], message)
+    if is_set(normalized.pop("finetune_vision_layers", False)):
+        return ("finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted",)
+    return ()
+
+
+_TOWERS_TOO = ("vision_lora", "use_backbone_lora", "tower_lora")
+"""Keys of widespread scripts (2U1/Qwen-VL-Series-Finetune, src/params.py; InternVL, internvl_chat_finetune.py)."""
