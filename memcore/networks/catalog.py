@@ -62,9 +62,9 @@ def search(query: str) -> Mapping[str, Mapping[str, Any]]:
     >>> list(search("qwen3 moe >450b"))
     ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
     >>> list(search("olmo context>=64k >30b"))
-    ['allenai/Olmo-3-1125-32B', 'allenai/Olmo-3.1-32B-Instruct']
+    ['allenai/Olmo-3-1125-32B', 'allenai/Olmo-3-32B-Think', 'allenai/Olmo-3.1-32B-Instruct']
     >>> list(search("audio <1b"))[0], list(search("embedding >5b"))
-    ('openai/whisper-base', ['intfloat/e5-mistral-7b-instruct', 'Qwen/Qwen3-Embedding-8B'])
+    ('distil-whisper/distil-large-v3', ['intfloat/e5-mistral-7b-instruct', 'Qwen/Qwen3-Embedding-8B'])
     """
     words = query.lower().split()
     return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}

@@ -29,7 +29,7 @@ def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> 
     add_config(parser, given)
     parser.add_argument(
         "--with", action="append", default=[], dest="others", metavar="CONFIG",
-        help="another job on the same GPUs, as a file, a link or a model; may be repeated",
+        help="another job on the same GPUs; repeatable",
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")
     parser.add_argument(
         "--set", action="append", default=[], type=_variable, metavar="NAME=VALUE",
-        help="an environment variable that the script reads; may be repeated",
+        help="a variable that the script reads; repeatable",
     )  # fmt: skip
     whole = ALL in given
     groups = {"model": parser}

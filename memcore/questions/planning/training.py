@@ -49,12 +49,15 @@ class Candidate:
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
 
+        Whatever may fit on the GPUs that are there stands before more or larger ones.
+
         Methods whose steps take about as long as the fastest of the tier, so that the cost model cannot tell them
         apart, stand in an expert's order.
         """
         order = round(self.seconds, 6) if self.safe else self.found.device.high
         pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
-        return not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
+        further = self.tier == "hardware"
+        return further, not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
 
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
