@@ -36,15 +36,14 @@ IN_PYODIDE = (
     "render",
     "scripts",
     "server_words",
-    "session",
     "tapes",
     "terminal",
     "unseen_files",
     "units",
 )
 """Test files that run inside Pyodide too: what reads texts and files, where regular expressions, recursion and memory differ;
-what is close to numbers, dictionaries and hashes; and what the page asks for. For everything else test_freeze.py shows
-that answers there are those of here, to the last digit."""
+and what is close to numbers, dictionaries and hashes. What the page asks for, its own tests ask there; and for everything
+else test_freeze.py shows that answers there are those of here, to the last digit."""
 collect_ignore = (
     [path.name for path in Path(__file__).parent.glob("test_*.py") if path.stem.removeprefix("test_") not in IN_PYODIDE]
     if sys.platform == "emscripten"
@@ -54,20 +53,9 @@ TRUTH = Path(__file__).parent / "truth"
 LONGEST = tuple(
     f"test_{name}.py"
     for name in (
-        *("in_pyodide", "page", "page_trouble", "validation", "page_ways", "page_timeline", "release", "page_tasks"),
-        *(
-            "page_embed",
-            "fuzzing",
-            "exports",
-            "project",
-            "session",
-            "limits",
-            "invariants",
-            "cli",
-            "truth",
-            "searching",
-        ),
-    )
+        "in_pyodide page page_seen page_kept page_trouble release page_ways page_timeline validation page_tasks page_embed "
+        "page_firefox site project fuzzing exports session limits invariants cli truth searching"
+    ).split()
 )
 
 

@@ -1,11 +1,7 @@
-"""The built page in a real browser: it boots, answers, remembers, works offline and talks to nobody else."""
+"""The built page in a real browser: it boots, answers, takes what is typed and brought, and follows its links."""
 
 import json
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from threading import Thread
 
 import pytest
 from browser import (
@@ -14,16 +10,12 @@ from browser import (
     ON_EIGHT,
     PATIENCE,
     SEQUENCE,
-    accessible,
     answered,
     at,
-    cancel,
-    controlled,
     expect,
     live,
     native,
     numbers,
-    readable,
     settings,
     size,
     view,
@@ -38,12 +30,6 @@ from memcore.config.url import decode_fragment
 from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
-
-VIEWS = ("overview", "tensors", "plans", "layouts", "compare", "log", "model")
-STAGES = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
-SERVED = "v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192"
-FOUR_STAGES = "v1&model=llama-3.1-8b&seq=8192&engine=megatron&pp=4&accelerator=rtx-4090&gpus=8"
-TOO_BIG = "v1&model=llama-3.1-8b&seq=4096&accelerator=rtx-4090&gpus=1"
 
 
 def test_the_first_paint_is_an_answer(browser, site):
@@ -411,36 +397,6 @@ def test_focus_is_never_lost_and_changes_are_said_once(shared):
     assert shared.evaluate("document.activeElement.name")
 
 
-def test_what_is_folded_stays_folded(browser, site):
-    """A narrow window opens with the groups folded and a line of the verdict in sight; a choice outlives the visit."""
-    context = visitor(browser, viewport={"width": 375, "height": 700})
-    page = context.new_page()
-    page.goto(site)
-    training, engine = page.locator("#group-Training"), page.locator("#group-Engine")
-    expect(training).not_to_have_attribute("open", "")
-    live(page, site)
-    settings(page)
-    engine.locator("summary").first.click()
-    page.locator("#settings-close").click()
-    page.locator("#more").click()
-    page.locator("#language").select_option("zh")
-    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    settings(page)
-    expect(engine).to_have_attribute("open", "")
-    expect(training).not_to_have_attribute("open", "")
-    page.set_viewport_size({"width": 1280, "height": 800})
-    settings(page)
-    engine.locator("summary").first.click()
-    live(page, site)
-    expect(training).to_have_attribute("open", "")
-    expect(engine).not_to_have_attribute("open", "")
-    page.set_viewport_size({"width": 375, "height": 700})
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator("#mini")).to_be_visible()
-    expect(page.locator("#mini-text")).to_contain_text(size(EXAMPLE))
-    context.close()
-
-
 def test_the_keyboard_alone(watched, site):
     """Tab reaches the skip link first, then the actions; Enter unfolds; parts of the bar are one stop with arrows."""
     live(watched, site)
@@ -452,100 +408,6 @@ def test_the_keyboard_alone(watched, site):
     expect(watched.locator("#ledger-parameters summary")).to_be_focused()
     watched.keyboard.press("Enter")
     expect(watched.locator("#ledger-parameters")).to_have_attribute("open", "")
-
-
-@pytest.mark.unhurried
-def test_offline_after_one_visit(context, watched, site):
-    """After one visit the page reloads and answers with the network off, below its path and with a link."""
-    live(watched, site)
-    controlled(watched)
-    context.set_offline(True)
-    watched.reload()
-    expect(watched.locator("html")).to_have_attribute("data-state", "live")
-    fragment = "v1&model=gpt2&seq=512&accelerator=t4"
-    live(watched, f"{site}?anything#{fragment}")
-    answered(watched, decode_fragment(fragment))
-    watched.goto(f"{site}docs/")
-    watched.get_by_role("textbox", name="Search").click()
-    watched.keyboard.type("checkpointing")
-    expect(watched.locator(".md-search-result__item").first).to_be_attached()
-    context.set_offline(False)
-
-
-GROUNDS = [(320, "light"), (1280, "dark")]
-"""Widths and colour schemes in which nothing may be wrong; in the other two only colours may differ."""
-
-
-def on_every_ground(page, name, part="html"):
-    """Look at a part of a page on every ground, and whether its texts can be read on all four.
-
-    What is the same in all views, the form and the frame, need not be looked at in each.
-    """
-    for width in (320, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            if (width, scheme) in GROUNDS:
-                accessible(page, name, part)
-            readable(page, f"{name}, {width}, {scheme}", part)
-
-
-def test_accessibility(browser, site):
-    """axe finds nothing in any view, with everything unfolded, all settings included, and with an error shown."""
-    context = visitor(browser, color_scheme="light", bypass_csp=True)
-    page = live(context.new_page(), site)
-    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-    on_every_ground(page, "the page")
-    for name in VIEWS:
-        page.evaluate(f"document.querySelector('[data-show={name}]').click()")
-        on_every_ground(page, name, "#answer")
-    page.locator(SEQUENCE).fill("many")
-    expect(page.locator("#problems")).to_be_visible()
-    on_every_ground(page, "an error", "#sentence, #said, #top")
-    context.close()
-
-
-@pytest.mark.unhurried
-def test_an_update_waits_for_a_click(dist, watched, site):
-    """A new version is fetched in the background, offered, and takes over with the job in place."""
-    live(watched, f"{site}#v1&model=gpt2&seq=512")
-    controlled(watched)
-    worker: Path = dist / "sw.js"
-    original = worker.read_text(encoding="utf-8")
-    try:
-        worker.write_text(original + "\n// a new version\n", encoding="utf-8")
-        watched.evaluate("navigator.serviceWorker.getRegistration().then((found) => found.update()).then(() => true)")
-        expect(watched.locator("#update")).to_be_visible()
-        with watched.expect_event("load"):
-            watched.locator("#reload").click()
-        expect(watched.locator("html")).to_have_attribute("data-state", "live")
-        expect(watched.locator('[name="model"]')).to_have_value("GPT-2")
-    finally:
-        worker.write_text(original, encoding="utf-8")
-
-
-@pytest.mark.unhurried
-@pytest.mark.parametrize("fragment", ["v2&model=gpt2&seq=512", "v1&model=gpt2&seq=512&setting-of-tomorrow=1"])
-def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site, fragment):
-    """It says that the page is older; the button brings the newest version, with the link as it was."""
-    live(watched, site)
-    controlled(watched)
-    worker: Path = dist / "sw.js"
-    original = worker.read_text(encoding="utf-8")
-    try:
-        worker.write_text(original + "\n// a new version\n", encoding="utf-8")
-        watched.evaluate("window.before = true")
-        watched.evaluate(f"location.hash = {fragment!r}")
-        button = watched.locator("#problems [data-renew]")
-        expect(watched.locator("#problems")).to_contain_text("newer memcore" if "tomorrow" in fragment else "is older")
-        with watched.expect_event("load"):
-            button.click()
-        expect(button).to_be_visible()
-        assert watched.evaluate("window.before === undefined")
-        state = "navigator.serviceWorker.getRegistration().then((found) => [found.waiting, found.installing])"
-        assert watched.evaluate(state) == [None, None]
-    finally:
-        worker.write_text(original, encoding="utf-8")
 
 
 def test_suggestions_leave_the_page_to_edits(watched, site):
@@ -581,28 +443,6 @@ def test_from_a_blank_page_to_a_link(context, watched, site):
     expect(watched.locator('[name="training.gradient_accumulation_steps"]')).to_have_value("")
 
 
-def test_three_views_and_the_drawer(shared):
-    """A component is chosen in every view at once, by pointer or keyboard, and explained; Escape closes."""
-    at(shared, "#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb")
-    expect(shared.locator("#ranks svg text").nth(2)).to_be_attached()
-    shared.locator('#legend [data-part="parameters"]').click()
-    drawer = shared.locator("#drawer")
-    expect(drawer).to_be_visible()
-    expect(drawer).to_contain_text("Source")
-    for picture in ("bar", "legend", "timeline", "ranks"):
-        expect(shared.locator(f'#{picture} [data-part="parameters"]').first).to_have_attribute("aria-pressed", "true")
-    shared.keyboard.press("Escape")
-    expect(drawer).to_be_hidden()
-    names = shared.locator("#bar [data-part][tabindex]").evaluate_all("(all) => all.map((each) => each.dataset.part)")
-    parts = [shared.locator(f'#bar [data-part="{name}"]') for name in names[:2]]
-    parts[0].focus()
-    expect(parts[0]).to_be_focused()
-    shared.keyboard.press("ArrowRight")
-    expect(parts[1]).to_be_focused()
-    shared.keyboard.press("Enter")
-    expect(shared.locator("#drawer-heading")).to_have_text(names[1].replace("-", " "))
-
-
 def test_an_example_how_far_it_goes_and_what_to_change(watched, site):
     """An example by intent answers; the most that fits is taken at a click, a suggestion too, and each is undone."""
     live(watched, site)
@@ -629,205 +469,6 @@ def test_an_example_how_far_it_goes_and_what_to_change(watched, site):
     answered(watched, decode_fragment(changed))
     watched.locator("#undo").click()
     expect(watched).not_to_have_url(re.compile(re.escape(changed) + "$"))
-
-
-def test_paper_contrast_and_motion(shared):
-    """Paper has the answer, the settings and the link on white; forced colours keep the parts apart; nothing moves."""
-    at(shared, ON_EIGHT)
-    shared.evaluate("dispatchEvent(new Event('beforeprint'))")
-    shared.emulate_media(color_scheme="dark", media="print")
-    for part in ("#config", "#change-part", "#search-part", "#undo"):
-        expect(shared.locator(part)).to_be_hidden()
-    for part in ("#verdict", "#bar svg", "#timeline svg", "#ledger", "#printed"):
-        expect(shared.locator(part).first).to_be_visible()
-    expect(shared.locator("#printed")).to_contain_text("#v1&model=llama-3.1-8b")
-    style = "(name) => getComputedStyle(document.documentElement).getPropertyValue(name)"
-    assert shared.evaluate(style, "color-scheme") == "light"
-    shared.emulate_media(media="screen", forced_colors="active", reduced_motion="reduce")
-    fills = (
-        "[...new Set([...document.querySelectorAll('#bar rect')].map((each) => getComputedStyle(each).fill))].length"
-    )
-    assert shared.evaluate(fills) > 5
-    moving = "[...document.querySelectorAll('*')].filter((each) => parseFloat(getComputedStyle(each).transitionDuration)).length"
-    assert shared.evaluate(moving) == 0
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """A plain static server."""
-
-    def log_message(self, format, *values):  # noqa: A002 - the name in the standard library
-        """Nothing."""
-
-
-def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
-    """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive works below a path."""
-    from zipfile import ZipFile
-
-    link = f"{site}#v1&model=gpt2&seq=512&accelerator=t4"
-    live(watched, link)
-    watched.get_by_role("button", name="Export", exact=True).click()
-    dialog = watched.locator("#exports")
-    for text in ("max_length: 512", "memcore estimate --model gpt2", "memcore.estimate(", "| component |", '"config"'):
-        expect(dialog).to_contain_text(text)
-    files = {}
-    for kind in ("svg", "png", "json"):
-        with watched.expect_download() as saved:
-            dialog.locator(f'[data-kind="{kind}"][data-way="save"]').click()
-        files[kind] = tmp_path / f"plan.{kind}"
-        saved.value.save_as(files[kind])
-    with watched.expect_download(timeout=60_000) as saved:
-        watched.locator("#offline").click()
-    saved.value.save_as(tmp_path / "page.zip")
-    with ZipFile(tmp_path / "page.zip") as archive:
-        assert archive.testzip() is None
-        archive.extractall(tmp_path)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    kept = visitor(context.browser).new_page()
-    live(kept, f"http://127.0.0.1:{server.server_address[1]}/memcore/#v1&model=gpt2&seq=512&accelerator=t4")
-    assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
-    kept.context.close()
-    server.shutdown()
-    server.server_close()
-    for path in files.values():
-        watched.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
-        watched.locator(SEQUENCE).fill("256")
-        watched.get_by_role("button", name="Import", exact=True).click()
-        watched.locator("#import-file").set_input_files(path)
-        expect(watched.locator(SEQUENCE)).to_have_value("512")
-        expect(watched.locator("#import")).to_be_hidden()
-
-
-def test_a_script_of_ones_own_is_taken_away(watched, site):
-    """Serving with transformers has no file that a tool reads; everything else can be had."""
-    live(watched, f"{site}?q=,=1#v1&model=gpt2&engine=transformers&max-len=1024&accelerator=t4")
-    watched.get_by_role("button", name="Export", exact=True).click()
-    dialog = watched.locator("#exports")
-    expect(dialog).to_be_visible()
-    expect(dialog.locator("#export-flags")).to_have_count(0)
-    with watched.expect_download() as saved:
-        dialog.locator('[data-kind="csv"][data-way="save"]').click()
-    assert saved.value.suggested_filename == "memcore.csv"
-    assert ",=" not in saved.value.path().read_text()
-
-
-def test_a_log_of_a_run(watched, site, tmp_path):
-    """Pasted by keyboard, chosen or dropped as a file; the measured case is saved; nothing of the log becomes markup."""
-    live(watched, f"{site}{ON_EIGHT}")
-    watched.keyboard.press("l")
-    watched.wait_for_function("document.activeElement?.id === 'log-text'")
-    watched.keyboard.insert_text("<img src=x onerror=alert(1)> memory: 38.25GiB(48.3%)")
-    for _ in range(3):
-        watched.keyboard.press("Tab")
-    watched.wait_for_function("document.activeElement?.dataset.do === 'reconcile'")
-    watched.keyboard.press("Enter")
-    found = watched.locator("#reconciled")
-    expect(found).to_contain_text("torchtitan: peak reserved")
-    expect(found.locator("img")).to_have_count(0)
-    with watched.expect_download() as saved:
-        found.get_by_role("button", name="Save").click()
-    saved.value.save_as(tmp_path / "case.json")
-    case = json.loads((tmp_path / "case.json").read_text(encoding="utf-8"))[0]
-    assert (case["config"], case["measured"]["quantity"]) == (EIGHT, "max_reserved")
-    log = tmp_path / "run.log"
-    log.write_text("71.3 GiB")
-    watched.locator("#log-file").set_input_files(log)
-    expect(found).to_contain_text("say what the number is")
-    watched.locator("#log-reading").select_option("device_used")
-    watched.get_by_role("button", name="Compare with the prediction").click()
-    expect(found).to_contain_text("used on the GPU")
-    expect(found).not_to_contain_text("say what the number is")
-
-
-def test_own_things_stay_in_this_browser(watched, site):
-    """Theme, language and plans survive a reload and are not in the link; a shared link leaves them alone."""
-    live(watched, f"{site}{ON_EIGHT}")
-    watched.locator("#theme").select_option("dark")
-    watched.locator("#language").select_option("zh")
-    expect(watched.locator("#verdict")).to_contain_text("可以放下")
-    expect(watched.locator("html")).to_have_attribute("lang", "zh-CN")
-    watched.keyboard.press("Escape")
-    watched.locator('[data-open="plans"]').click()
-    watched.locator("#plan-name").fill("<b>mine</b>")
-    watched.locator("#plan-save").click()
-    expect(watched.locator("#plans-list")).to_contain_text("<b>mine</b>")
-    assert "dark" not in watched.url
-    live(watched, f"{site}?again#v1&model=gpt2&seq=512")
-    expect(watched.locator("html")).to_have_attribute("data-theme", "dark")
-    expect(watched.locator("#verdict")).to_contain_text("需要")
-    watched.locator('[data-open="plans"]').click()
-    watched.get_by_role("button", name="<b>mine</b>", exact=True).click()
-    expect(watched.locator('[name="model"]')).to_have_value("Llama 3.1 8B")
-    watched.locator("#language").select_option("en")
-    expect(watched.locator("#verdict")).to_contain_text("Fits")
-
-
-def test_without_storage(browser, site):
-    """Where storage is blocked the page answers all the same, and says that nothing can be kept."""
-    context = visitor(browser)
-    context.add_init_script(
-        """for (const name of ["localStorage", "sessionStorage"])
-             Object.defineProperty(window, name, { get() { throw new DOMException("blocked", "SecurityError"); } });"""
-    )
-    page = live(context.new_page(), f"{site}{ON_EIGHT}")
-    page.locator(SEQUENCE).fill("4096")
-    expect(page.locator("#verdict")).to_contain_text(size(AT_4096))
-    page.locator('[data-open="plans"]').click()
-    page.locator("#plan-save").click()
-    expect(page.locator("#notice")).to_contain_text("does not store anything")
-    context.close()
-
-
-def test_nothing_is_lost(context, watched, site):
-    """On a reload: what is compared, and a pasted log. In two tabs: the plans of both. With damaged storage: nothing."""
-    live(watched, f"{site}{ON_EIGHT}")
-    watched.locator("[data-do=pin]").click()
-    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(1)
-    watched.locator(SEQUENCE).fill("4096")
-    watched.locator("[data-do=pin]").click()
-    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
-    view(watched, "log")
-    watched.locator("#log-text").fill("71.3 GiB")
-    other = live(context.new_page(), site)
-    for page, name in ((watched, "first"), (other, "second")):
-        page.locator('[data-open="plans"]').click()
-        page.locator("#plan-name").fill(name)
-        page.locator("#plan-save").click()
-        expect(page.locator("#plans-list")).to_contain_text(name)
-    expect(watched.locator("#plans-list")).to_contain_text("second")
-    other.evaluate("""localStorage.setItem("memcore", '{"plans": 5, "theme": {}, "groups": []}')""")
-    live(other, f"{site}?damaged")
-    other.close()
-    watched.reload()
-    expect(watched.locator("html")).to_have_attribute("data-state", "live")
-    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
-    expect(watched.locator("#compare")).to_contain_text("8192")
-    expect(watched.locator("#log-text")).to_have_value("71.3 GiB")
-
-
-def test_the_hub_is_asked_at_a_click_only(context, page, site):
-    """The one foreign request: this model's config.json, when its button is pressed, with nothing else sent."""
-    asked = []
-    context.on(
-        "request", lambda request: None if request.url.startswith((site, "data:", "blob:")) else asked.append(request)
-    )
-    model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3}
-    context.route(
-        "https://huggingface.co/**",
-        lambda route: route.fulfill(json=model, headers={"access-control-allow-origin": "*"}),
-    )
-    live(page, site)
-    page.locator('[data-open="import"]').click()
-    page.locator("#hub-id").fill("not an id")
-    page.locator("#hub-fetch").click()
-    expect(page.locator("#import-error")).to_contain_text("Enter an id")
-    assert asked == []
-    page.locator("#hub-id").fill("some-org/some-model")
-    page.locator("#hub-fetch").click()
-    expect(page.locator("#model-json")).to_have_value(json.dumps(model, indent=2))
-    assert [request.url for request in asked] == ["https://huggingface.co/some-org/some-model/resolve/main/config.json"]
-    assert "cookie" not in asked[0].headers
-    assert page.evaluate("fetch('https://example.org/').then(() => 'sent', () => 'blocked')") == "blocked"
 
 
 def test_keys(watched, site):
@@ -860,109 +501,6 @@ def test_keys(watched, site):
     watched.locator('[data-close="help"]').click()
     watched.keyboard.press("?")
     expect(watched.locator("#help")).to_be_hidden()
-
-
-def test_nothing_blocks_and_nothing_jumps(watched, site):
-    """While layouts are searched edits are answered; from the first paint on the layout does not jump.
-
-    How long anything takes is measured by benchmarks/page.py.
-    """
-    watched.add_init_script(
-        """window.moved = 0;
-           new PerformanceObserver((list) => { for (const each of list.getEntries()) if (!each.hadRecentInput) moved += each.value; })
-             .observe({ type: "layout-shift", buffered: true });"""
-    )
-    live(watched, site)
-    assert watched.evaluate("moved") < 0.1
-    live(watched, f"{site}?eight{ON_EIGHT}")
-    view(watched, "layouts")
-    watched.locator("[data-do=search]").click()
-    expect(watched.locator("#search-status")).to_contain_text("layouts tried")
-    watched.locator(SEQUENCE).fill("4096")
-    expect(watched.locator("#verdict")).to_contain_text(size(AT_4096))
-    cancel(watched)
-
-
-def test_accessibility_of_everything_that_opens(browser, site):
-    """axe finds nothing in dialogs, the drawer, a comparison, suggestions, layouts, a server and the Chinese page."""
-    context = visitor(browser, viewport={"width": 1280, "height": 800}, bypass_csp=True, locale="zh-CN")
-    page = live(context.new_page(), f"{site}#{STAGES}")
-    page.evaluate("document.querySelector('[data-do=pin]').click()")
-    view(page, "plans")
-    page.locator("[data-do=curve]").click()
-    page.locator("[data-do=advise]").click()
-    expect(page.locator("#advice table")).to_be_visible()
-    view(page, "layouts")
-    page.locator("[data-do=search]").click()
-    expect(page.locator("#search table")).to_be_visible()
-    cancel(page)
-    view(page, "log")
-    page.locator("#log-text").fill("max_memory_allocated: 31 GiB")
-    page.locator("[data-do=reconcile]").click()
-    expect(page.locator("#reconciled table")).to_be_visible()
-    page.evaluate("for (const each of document.querySelectorAll('#answer details')) each.open = true")
-    for name in VIEWS:
-        view(page, name)
-        on_every_ground(page, name, "#answer")
-    view(page, "overview")
-    on_every_ground(page, "the page")
-    page.locator('#legend [data-part="parameters"]').click()
-    expect(page.locator("#drawer")).to_be_visible()
-    on_every_ground(page, "drawer", "#drawer, #answer")
-    page.keyboard.press("Escape")
-    for dialog in ("presets", "import", "plans", "help"):
-        page.evaluate(f"document.getElementById('{dialog}').showModal()")
-        on_every_ground(page, dialog, f"#{dialog}")
-        page.evaluate(f"document.getElementById('{dialog}').close()")
-    page.keyboard.press("x")
-    expect(page.locator("#exports pre").first).to_be_visible()
-    on_every_ground(page, "exports", "#exports")
-    page.keyboard.press("Escape")
-    page.evaluate(f"location.hash = '{SERVED}'")
-    expect(page.locator("#timeline svg.users")).to_be_visible()
-    on_every_ground(page, "a server", "#sentence, #top, #bar-part, #answer")
-    context.close()
-
-
-def test_the_answer_is_in_sight(browser, site):
-    """Sentence, verdict, gauge and step without scrolling; on a phone sentence and verdict, and two screens in all.
-
-    So it is with a shared link, whose note is there, and plans; at 320 pixels no view is over three screens.
-    """
-    context = visitor(browser, viewport={"width": 1280, "height": 800})
-    page = live(context.new_page(), f"{site}#{TOO_BIG}")
-    bottom = "(id) => document.getElementById(id).getBoundingClientRect().bottom"
-    expect(page.locator("#shared")).to_be_visible()
-    for link in (TOO_BIG, FOUR_STAGES, SERVED):
-        page.evaluate(f"location.hash = '{link}'")
-        device = str(estimate(decode_fragment(link)).device.expected)
-        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
-        expect(page.locator('html[data-answer="whole"]:not([data-job])')).to_be_attached()
-        expect(page.locator("#ways:not(.before) li").first).to_be_visible()
-        hero = "crowd" if link == SERVED else "timeline"
-        for part in ("sentence", "verdict", "bar", hero):
-            assert page.evaluate(bottom, part) <= 800, (link, part)
-        page.set_viewport_size({"width": 390, "height": 844})
-        for part in ("sentence", "verdict"):
-            assert page.evaluate(bottom, part) <= 844, (link, part)
-        assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 844, link
-        assert page.evaluate("document.querySelector('header .bar').offsetHeight") < 50
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.set_viewport_size({"width": 1280, "height": 800})
-    page.set_viewport_size({"width": 320, "height": 640})
-    for link in (SERVED, STAGES):
-        page.evaluate(f"location.hash = '{link}'")
-        device = str(estimate(decode_fragment(link)).device.expected)
-        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
-        expect(page.locator('html[data-answer="whole"]')).to_be_attached()
-        for name in VIEWS:
-            view(page, name)
-            height, width = page.evaluate(
-                "(({ scrollHeight, scrollWidth }) => [scrollHeight, scrollWidth])(document.documentElement)"
-            )
-            assert height <= 3 * 640, (link, name)
-            assert width <= 320, (link, name)
-    context.close()
 
 
 def test_what_people_ask_takes_few_actions(watched, site):

@@ -56,9 +56,11 @@ MODELS: Mapping[str, tuple[str, int | None]] = {
 
 
 def network(name: str) -> Config:
-    """The config.json of a model, with as many layers as are kept."""
+    """The config.json of a model's language model, with as many layers as are kept."""
     hub, layers = MODELS[name]
-    found: Config = dict(catalog()[hub]["config"])
+    config = catalog()[hub]["config"]
+    found: Config = dict(config.get("text_config", config))
+    found.pop("mamba_ssm_dtype", None)  # of states that a server keeps
     if layers is not None:
         key = next(each for each in ("num_hidden_layers", "n_layer") if each in found)
         found[key] = layers

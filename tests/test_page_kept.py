@@ -1,0 +1,267 @@
+"""What the built page keeps and gives away: offline, new versions, storage, exports and logs; and it talks to nobody else."""
+
+import json
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from browser import (
+    AT_4096,
+    EIGHT,
+    ON_EIGHT,
+    SEQUENCE,
+    answered,
+    controlled,
+    expect,
+    live,
+    native,
+    numbers,
+    size,
+    view,
+    visitor,
+)
+
+from memcore.config.url import decode_fragment
+
+pytestmark = pytest.mark.machine
+
+
+@pytest.mark.unhurried
+def test_offline_after_one_visit(context, watched, site):
+    """After one visit the page reloads and answers with the network off, below its path and with a link."""
+    live(watched, site)
+    controlled(watched)
+    context.set_offline(True)
+    watched.reload()
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    fragment = "v1&model=gpt2&seq=512&accelerator=t4"
+    live(watched, f"{site}?anything#{fragment}")
+    answered(watched, decode_fragment(fragment))
+    watched.goto(f"{site}docs/")
+    watched.get_by_role("textbox", name="Search").click()
+    watched.keyboard.type("checkpointing")
+    expect(watched.locator(".md-search-result__item").first).to_be_attached()
+    context.set_offline(False)
+
+
+@pytest.mark.unhurried
+def test_an_update_waits_for_a_click(dist, watched, site):
+    """A new version is fetched in the background, offered, and takes over with the job in place."""
+    live(watched, f"{site}#v1&model=gpt2&seq=512")
+    controlled(watched)
+    worker: Path = dist / "sw.js"
+    original = worker.read_text(encoding="utf-8")
+    try:
+        worker.write_text(original + "\n// a new version\n", encoding="utf-8")
+        watched.evaluate("navigator.serviceWorker.getRegistration().then((found) => found.update()).then(() => true)")
+        expect(watched.locator("#update")).to_be_visible()
+        with watched.expect_event("load"):
+            watched.locator("#reload").click()
+        expect(watched.locator("html")).to_have_attribute("data-state", "live")
+        expect(watched.locator('[name="model"]')).to_have_value("GPT-2")
+    finally:
+        worker.write_text(original, encoding="utf-8")
+
+
+@pytest.mark.unhurried
+@pytest.mark.parametrize("fragment", ["v2&model=gpt2&seq=512", "v1&model=gpt2&seq=512&setting-of-tomorrow=1"])
+def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site, fragment):
+    """It says that the page is older; the button brings the newest version, with the link as it was."""
+    live(watched, site)
+    controlled(watched)
+    worker: Path = dist / "sw.js"
+    original = worker.read_text(encoding="utf-8")
+    try:
+        worker.write_text(original + "\n// a new version\n", encoding="utf-8")
+        watched.evaluate("window.before = true")
+        watched.evaluate(f"location.hash = {fragment!r}")
+        button = watched.locator("#problems [data-renew]")
+        expect(watched.locator("#problems")).to_contain_text("newer memcore" if "tomorrow" in fragment else "is older")
+        with watched.expect_event("load"):
+            button.click()
+        expect(button).to_be_visible()
+        assert watched.evaluate("window.before === undefined")
+        state = "navigator.serviceWorker.getRegistration().then((found) => [found.waiting, found.installing])"
+        assert watched.evaluate(state) == [None, None]
+    finally:
+        worker.write_text(original, encoding="utf-8")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A plain static server."""
+
+    def log_message(self, format, *values):  # noqa: A002 - the name in the standard library
+        """Nothing."""
+
+
+def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
+    """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive works below a path."""
+    from zipfile import ZipFile
+
+    link = f"{site}#v1&model=gpt2&seq=512&accelerator=t4"
+    live(watched, link)
+    watched.get_by_role("button", name="Export", exact=True).click()
+    dialog = watched.locator("#exports")
+    for text in ("max_length: 512", "memcore estimate --model gpt2", "memcore.estimate(", "| component |", '"config"'):
+        expect(dialog).to_contain_text(text)
+    files = {}
+    for kind in ("svg", "png", "json"):
+        with watched.expect_download() as saved:
+            dialog.locator(f'[data-kind="{kind}"][data-way="save"]').click()
+        files[kind] = tmp_path / f"plan.{kind}"
+        saved.value.save_as(files[kind])
+    with watched.expect_download(timeout=60_000) as saved:
+        watched.locator("#offline").click()
+    saved.value.save_as(tmp_path / "page.zip")
+    with ZipFile(tmp_path / "page.zip") as archive:
+        assert archive.testzip() is None
+        archive.extractall(tmp_path)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    kept = visitor(context.browser).new_page()
+    live(kept, f"http://127.0.0.1:{server.server_address[1]}/memcore/#v1&model=gpt2&seq=512&accelerator=t4")
+    assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
+    kept.context.close()
+    server.shutdown()
+    server.server_close()
+    for path in files.values():
+        watched.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
+        watched.locator(SEQUENCE).fill("256")
+        watched.get_by_role("button", name="Import", exact=True).click()
+        watched.locator("#import-file").set_input_files(path)
+        expect(watched.locator(SEQUENCE)).to_have_value("512")
+        expect(watched.locator("#import")).to_be_hidden()
+
+
+def test_a_script_of_ones_own_is_taken_away(watched, site):
+    """Serving with transformers has no file that a tool reads; everything else can be had."""
+    live(watched, f"{site}?q=,=1#v1&model=gpt2&engine=transformers&max-len=1024&accelerator=t4")
+    watched.get_by_role("button", name="Export", exact=True).click()
+    dialog = watched.locator("#exports")
+    expect(dialog).to_be_visible()
+    expect(dialog.locator("#export-flags")).to_have_count(0)
+    with watched.expect_download() as saved:
+        dialog.locator('[data-kind="csv"][data-way="save"]').click()
+    assert saved.value.suggested_filename == "memcore.csv"
+    assert ",=" not in saved.value.path().read_text()
+
+
+def test_a_log_of_a_run(watched, site, tmp_path):
+    """Pasted by keyboard, chosen or dropped as a file; the measured case is saved; nothing of the log becomes markup."""
+    live(watched, f"{site}{ON_EIGHT}")
+    watched.keyboard.press("l")
+    watched.wait_for_function("document.activeElement?.id === 'log-text'")
+    watched.keyboard.insert_text("<img src=x onerror=alert(1)> memory: 38.25GiB(48.3%)")
+    for _ in range(3):
+        watched.keyboard.press("Tab")
+    watched.wait_for_function("document.activeElement?.dataset.do === 'reconcile'")
+    watched.keyboard.press("Enter")
+    found = watched.locator("#reconciled")
+    expect(found).to_contain_text("torchtitan: peak reserved")
+    expect(found.locator("img")).to_have_count(0)
+    with watched.expect_download() as saved:
+        found.get_by_role("button", name="Save").click()
+    saved.value.save_as(tmp_path / "case.json")
+    case = json.loads((tmp_path / "case.json").read_text(encoding="utf-8"))[0]
+    assert (case["config"], case["measured"]["quantity"]) == (EIGHT, "max_reserved")
+    log = tmp_path / "run.log"
+    log.write_text("71.3 GiB")
+    watched.locator("#log-file").set_input_files(log)
+    expect(found).to_contain_text("say what the number is")
+    watched.locator("#log-reading").select_option("device_used")
+    watched.get_by_role("button", name="Compare with the prediction").click()
+    expect(found).to_contain_text("used on the GPU")
+    expect(found).not_to_contain_text("say what the number is")
+
+
+def test_own_things_stay_in_this_browser(watched, site):
+    """Theme, language and plans survive a reload and are not in the link; a shared link leaves them alone."""
+    live(watched, f"{site}{ON_EIGHT}")
+    watched.locator("#theme").select_option("dark")
+    watched.locator("#language").select_option("zh")
+    expect(watched.locator("#verdict")).to_contain_text("可以放下")
+    expect(watched.locator("html")).to_have_attribute("lang", "zh-CN")
+    watched.keyboard.press("Escape")
+    watched.locator('[data-open="plans"]').click()
+    watched.locator("#plan-name").fill("<b>mine</b>")
+    watched.locator("#plan-save").click()
+    expect(watched.locator("#plans-list")).to_contain_text("<b>mine</b>")
+    assert "dark" not in watched.url
+    live(watched, f"{site}?again#v1&model=gpt2&seq=512")
+    expect(watched.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(watched.locator("#verdict")).to_contain_text("需要")
+    watched.locator('[data-open="plans"]').click()
+    watched.get_by_role("button", name="<b>mine</b>", exact=True).click()
+    expect(watched.locator('[name="model"]')).to_have_value("Llama 3.1 8B")
+    watched.locator("#language").select_option("en")
+    expect(watched.locator("#verdict")).to_contain_text("Fits")
+
+
+def test_without_storage(browser, site):
+    """Where storage is blocked the page answers all the same, and says that nothing can be kept."""
+    context = visitor(browser)
+    context.add_init_script(
+        """for (const name of ["localStorage", "sessionStorage"])
+             Object.defineProperty(window, name, { get() { throw new DOMException("blocked", "SecurityError"); } });"""
+    )
+    page = live(context.new_page(), f"{site}{ON_EIGHT}")
+    page.locator(SEQUENCE).fill("4096")
+    expect(page.locator("#verdict")).to_contain_text(size(AT_4096))
+    page.locator('[data-open="plans"]').click()
+    page.locator("#plan-save").click()
+    expect(page.locator("#notice")).to_contain_text("does not store anything")
+    context.close()
+
+
+def test_nothing_is_lost(context, watched, site):
+    """On a reload: what is compared, and a pasted log. In two tabs: the plans of both. With damaged storage: nothing."""
+    live(watched, f"{site}{ON_EIGHT}")
+    watched.locator("[data-do=pin]").click()
+    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(1)
+    watched.locator(SEQUENCE).fill("4096")
+    watched.locator("[data-do=pin]").click()
+    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
+    view(watched, "log")
+    watched.locator("#log-text").fill("71.3 GiB")
+    other = live(context.new_page(), site)
+    for page, name in ((watched, "first"), (other, "second")):
+        page.locator('[data-open="plans"]').click()
+        page.locator("#plan-name").fill(name)
+        page.locator("#plan-save").click()
+        expect(page.locator("#plans-list")).to_contain_text(name)
+    expect(watched.locator("#plans-list")).to_contain_text("second")
+    other.evaluate("""localStorage.setItem("memcore", '{"plans": 5, "theme": {}, "groups": []}')""")
+    live(other, f"{site}?damaged")
+    other.close()
+    watched.reload()
+    expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
+    expect(watched.locator("#compare")).to_contain_text("8192")
+    expect(watched.locator("#log-text")).to_have_value("71.3 GiB")
+
+
+def test_the_hub_is_asked_at_a_click_only(context, page, site):
+    """The one foreign request: this model's config.json, when its button is pressed, with nothing else sent."""
+    asked = []
+    context.on(
+        "request", lambda request: None if request.url.startswith((site, "data:", "blob:")) else asked.append(request)
+    )
+    model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3}
+    context.route(
+        "https://huggingface.co/**",
+        lambda route: route.fulfill(json=model, headers={"access-control-allow-origin": "*"}),
+    )
+    live(page, site)
+    page.locator('[data-open="import"]').click()
+    page.locator("#hub-id").fill("not an id")
+    page.locator("#hub-fetch").click()
+    expect(page.locator("#import-error")).to_contain_text("Enter an id")
+    assert asked == []
+    page.locator("#hub-id").fill("some-org/some-model")
+    page.locator("#hub-fetch").click()
+    expect(page.locator("#model-json")).to_have_value(json.dumps(model, indent=2))
+    assert [request.url for request in asked] == ["https://huggingface.co/some-org/some-model/resolve/main/config.json"]
+    assert "cookie" not in asked[0].headers
+    assert page.evaluate("fetch('https://example.org/').then(() => 'sent', () => 'blocked')") == "blocked"

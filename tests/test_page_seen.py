@@ -1,0 +1,239 @@
+"""What one sees of the built page: everything in sight, in every theme and width, accessible, and nothing that jumps."""
+
+import pytest
+from browser import (
+    AT_4096,
+    ON_EIGHT,
+    SEQUENCE,
+    accessible,
+    at,
+    cancel,
+    expect,
+    live,
+    readable,
+    settings,
+    size,
+    view,
+    visitor,
+)
+
+from memcore import estimate
+from memcore.config.url import decode_fragment
+from memcore.faces.render.page import EXAMPLE
+
+pytestmark = pytest.mark.machine
+
+VIEWS = ("overview", "tensors", "plans", "layouts", "compare", "log", "model")
+STAGES = "v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb"
+SERVED = "v1&model=llama-3.1-8b&engine=vllm&accelerator=h100-sxm-80gb&max-len=8192"
+FOUR_STAGES = "v1&model=llama-3.1-8b&seq=8192&engine=megatron&pp=4&accelerator=rtx-4090&gpus=8"
+TOO_BIG = "v1&model=llama-3.1-8b&seq=4096&accelerator=rtx-4090&gpus=1"
+
+
+def test_what_is_folded_stays_folded(browser, site):
+    """A narrow window opens with the groups folded and a line of the verdict in sight; a choice outlives the visit."""
+    context = visitor(browser, viewport={"width": 375, "height": 700})
+    page = context.new_page()
+    page.goto(site)
+    training, engine = page.locator("#group-Training"), page.locator("#group-Engine")
+    expect(training).not_to_have_attribute("open", "")
+    live(page, site)
+    settings(page)
+    engine.locator("summary").first.click()
+    page.locator("#settings-close").click()
+    page.locator("#more").click()
+    page.locator("#language").select_option("zh")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    settings(page)
+    expect(engine).to_have_attribute("open", "")
+    expect(training).not_to_have_attribute("open", "")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    settings(page)
+    engine.locator("summary").first.click()
+    live(page, site)
+    expect(training).to_have_attribute("open", "")
+    expect(engine).not_to_have_attribute("open", "")
+    page.set_viewport_size({"width": 375, "height": 700})
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(page.locator("#mini")).to_be_visible()
+    expect(page.locator("#mini-text")).to_contain_text(size(EXAMPLE))
+    context.close()
+
+
+GROUNDS = [(320, "light"), (1280, "dark")]
+"""Widths and colour schemes in which nothing may be wrong; in the other two only colours may differ."""
+
+
+def on_every_ground(page, name, part="html"):
+    """Look at a part of a page on every ground, and whether its texts can be read on all four.
+
+    What is the same in all views, the form and the frame, need not be looked at in each.
+    """
+    for width in (320, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            if (width, scheme) in GROUNDS:
+                accessible(page, name, part)
+            readable(page, f"{name}, {width}, {scheme}", part)
+
+
+def test_accessibility(browser, site):
+    """axe finds nothing in any view, with everything unfolded, all settings included, and with an error shown."""
+    context = visitor(browser, color_scheme="light", bypass_csp=True)
+    page = live(context.new_page(), site)
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    on_every_ground(page, "the page")
+    for name in VIEWS:
+        page.evaluate(f"document.querySelector('[data-show={name}]').click()")
+        on_every_ground(page, name, "#answer")
+    page.locator(SEQUENCE).fill("many")
+    expect(page.locator("#problems")).to_be_visible()
+    on_every_ground(page, "an error", "#sentence, #said, #top")
+    context.close()
+
+
+def test_three_views_and_the_drawer(shared):
+    """A component is chosen in every view at once, by pointer or keyboard, and explained; Escape closes."""
+    at(shared, "#v1&model=llama-3.1-8b&seq=512&engine=fsdp&pp=2&grad-accum=4&gpus=4&accelerator=h100-sxm-80gb")
+    expect(shared.locator("#ranks svg text").nth(2)).to_be_attached()
+    shared.locator('#legend [data-part="parameters"]').click()
+    drawer = shared.locator("#drawer")
+    expect(drawer).to_be_visible()
+    expect(drawer).to_contain_text("Source")
+    for picture in ("bar", "legend", "timeline", "ranks"):
+        expect(shared.locator(f'#{picture} [data-part="parameters"]').first).to_have_attribute("aria-pressed", "true")
+    shared.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+    names = shared.locator("#bar [data-part][tabindex]").evaluate_all("(all) => all.map((each) => each.dataset.part)")
+    parts = [shared.locator(f'#bar [data-part="{name}"]') for name in names[:2]]
+    parts[0].focus()
+    expect(parts[0]).to_be_focused()
+    shared.keyboard.press("ArrowRight")
+    expect(parts[1]).to_be_focused()
+    shared.keyboard.press("Enter")
+    expect(shared.locator("#drawer-heading")).to_have_text(names[1].replace("-", " "))
+
+
+def test_paper_contrast_and_motion(shared):
+    """Paper has the answer, the settings and the link on white; forced colours keep the parts apart; nothing moves."""
+    at(shared, ON_EIGHT)
+    shared.evaluate("dispatchEvent(new Event('beforeprint'))")
+    shared.emulate_media(color_scheme="dark", media="print")
+    for part in ("#config", "#change-part", "#search-part", "#undo"):
+        expect(shared.locator(part)).to_be_hidden()
+    for part in ("#verdict", "#bar svg", "#timeline svg", "#ledger", "#printed"):
+        expect(shared.locator(part).first).to_be_visible()
+    expect(shared.locator("#printed")).to_contain_text("#v1&model=llama-3.1-8b")
+    style = "(name) => getComputedStyle(document.documentElement).getPropertyValue(name)"
+    assert shared.evaluate(style, "color-scheme") == "light"
+    shared.emulate_media(media="screen", forced_colors="active", reduced_motion="reduce")
+    fills = (
+        "[...new Set([...document.querySelectorAll('#bar rect')].map((each) => getComputedStyle(each).fill))].length"
+    )
+    assert shared.evaluate(fills) > 5
+    moving = "[...document.querySelectorAll('*')].filter((each) => parseFloat(getComputedStyle(each).transitionDuration)).length"
+    assert shared.evaluate(moving) == 0
+
+
+def test_nothing_blocks_and_nothing_jumps(watched, site):
+    """While layouts are searched edits are answered; from the first paint on the layout does not jump.
+
+    How long anything takes is measured by benchmarks/page.py.
+    """
+    watched.add_init_script(
+        """window.moved = 0;
+           new PerformanceObserver((list) => { for (const each of list.getEntries()) if (!each.hadRecentInput) moved += each.value; })
+             .observe({ type: "layout-shift", buffered: true });"""
+    )
+    live(watched, site)
+    assert watched.evaluate("moved") < 0.1
+    live(watched, f"{site}?eight{ON_EIGHT}")
+    view(watched, "layouts")
+    watched.locator("[data-do=search]").click()
+    expect(watched.locator("#search-status")).to_contain_text("layouts tried")
+    watched.locator(SEQUENCE).fill("4096")
+    expect(watched.locator("#verdict")).to_contain_text(size(AT_4096))
+    cancel(watched)
+
+
+def test_accessibility_of_everything_that_opens(browser, site):
+    """axe finds nothing in dialogs, the drawer, a comparison, suggestions, layouts, a server and the Chinese page."""
+    context = visitor(browser, viewport={"width": 1280, "height": 800}, bypass_csp=True, locale="zh-CN")
+    page = live(context.new_page(), f"{site}#{STAGES}")
+    page.evaluate("document.querySelector('[data-do=pin]').click()")
+    view(page, "plans")
+    page.locator("[data-do=curve]").click()
+    page.locator("[data-do=advise]").click()
+    expect(page.locator("#advice table")).to_be_visible()
+    view(page, "layouts")
+    page.locator("[data-do=search]").click()
+    expect(page.locator("#search table")).to_be_visible()
+    cancel(page)
+    view(page, "log")
+    page.locator("#log-text").fill("max_memory_allocated: 31 GiB")
+    page.locator("[data-do=reconcile]").click()
+    expect(page.locator("#reconciled table")).to_be_visible()
+    page.evaluate("for (const each of document.querySelectorAll('#answer details')) each.open = true")
+    for name in VIEWS:
+        view(page, name)
+        on_every_ground(page, name, "#answer")
+    view(page, "overview")
+    on_every_ground(page, "the page")
+    page.locator('#legend [data-part="parameters"]').click()
+    expect(page.locator("#drawer")).to_be_visible()
+    on_every_ground(page, "drawer", "#drawer, #answer")
+    page.keyboard.press("Escape")
+    for dialog in ("presets", "import", "plans", "help"):
+        page.evaluate(f"document.getElementById('{dialog}').showModal()")
+        on_every_ground(page, dialog, f"#{dialog}")
+        page.evaluate(f"document.getElementById('{dialog}').close()")
+    page.keyboard.press("x")
+    expect(page.locator("#exports pre").first).to_be_visible()
+    on_every_ground(page, "exports", "#exports")
+    page.keyboard.press("Escape")
+    page.evaluate(f"location.hash = '{SERVED}'")
+    expect(page.locator("#timeline svg.users")).to_be_visible()
+    on_every_ground(page, "a server", "#sentence, #top, #bar-part, #answer")
+    context.close()
+
+
+def test_the_answer_is_in_sight(browser, site):
+    """Sentence, verdict, gauge and step without scrolling; on a phone sentence and verdict, and two screens in all.
+
+    So it is with a shared link, whose note is there, and plans; at 320 pixels no view is over three screens.
+    """
+    context = visitor(browser, viewport={"width": 1280, "height": 800})
+    page = live(context.new_page(), f"{site}#{TOO_BIG}")
+    bottom = "(id) => document.getElementById(id).getBoundingClientRect().bottom"
+    expect(page.locator("#shared")).to_be_visible()
+    for link in (TOO_BIG, FOUR_STAGES, SERVED):
+        page.evaluate(f"location.hash = '{link}'")
+        device = str(estimate(decode_fragment(link)).device.expected)
+        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
+        expect(page.locator('html[data-answer="whole"]:not([data-job])')).to_be_attached()
+        expect(page.locator("#ways:not(.before) li").first).to_be_visible()
+        hero = "crowd" if link == SERVED else "timeline"
+        for part in ("sentence", "verdict", "bar", hero):
+            assert page.evaluate(bottom, part) <= 800, (link, part)
+        page.set_viewport_size({"width": 390, "height": 844})
+        for part in ("sentence", "verdict"):
+            assert page.evaluate(bottom, part) <= 844, (link, part)
+        assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 844, link
+        assert page.evaluate("document.querySelector('header .bar').offsetHeight") < 50
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.set_viewport_size({"width": 1280, "height": 800})
+    page.set_viewport_size({"width": 320, "height": 640})
+    for link in (SERVED, STAGES):
+        page.evaluate(f"location.hash = '{link}'")
+        device = str(estimate(decode_fragment(link)).device.expected)
+        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
+        expect(page.locator('html[data-answer="whole"]')).to_be_attached()
+        for name in VIEWS:
+            view(page, name)
+            height, width = page.evaluate(
+                "(({ scrollHeight, scrollWidth }) => [scrollHeight, scrollWidth])(document.documentElement)"
+            )
+            assert height <= 3 * 640, (link, name)
+            assert width <= 320, (link, name)
+    context.close()
