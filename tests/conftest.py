@@ -52,10 +52,30 @@ collect_ignore = (
 TRUTH = Path(__file__).parent / "truth"
 LONGEST = tuple(
     f"test_{name}.py"
-    for name in (
-        "in_pyodide page page_seen page_kept page_trouble release page_ways page_timeline validation page_tasks page_embed "
-        "page_firefox site project fuzzing exports session limits invariants cli truth searching"
-    ).split()
+    for name in [
+        "in_pyodide",
+        "page",
+        "page_seen",
+        "page_kept",
+        "page_trouble",
+        "release",
+        "page_ways",
+        "page_timeline",
+        "validation",
+        "page_tasks",
+        "page_embed",
+        "page_firefox",
+        "site",
+        "project",
+        "fuzzing",
+        "exports",
+        "session",
+        "limits",
+        "invariants",
+        "cli",
+        "truth",
+        "searching",
+    ]
 )
 
 
