@@ -363,9 +363,9 @@ def test(arguments: Sequence[str]) -> int:
         print("checking: mypy", flush=True)
         if types.wait():
             raise subprocess.CalledProcessError(types.returncode, types.args)
-    # Workers take whole files: what a file's tests share is made once. There are two to each core, since tests of the
-    # page wait for the browser most of the time.
-    workers = ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadfile", "--no-loadscope-reorder"]
+    # A worker to each core, which takes whole files: what a file's tests share is made once. More workers take as long,
+    # since the browser's own threads use the cores already.
+    workers = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     return subprocess.run(
         [PYTHON, "-m", "pytest", *workers, *arguments], cwd=ROOT, env={**os.environ, **BYTECODE}, check=False
     ).returncode
