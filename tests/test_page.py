@@ -363,7 +363,9 @@ def test_focus_is_never_lost_and_changes_are_said_once(shared):
              field.value = text; field.dispatchEvent(new Event("input", { bubbles: true })); }"""
     )
     expect(shared.locator("#spoken")).to_contain_text(size(AT_4096))
-    assert len(shared.evaluate("heard")) == 1
+    # On a busy machine it is also said that the answer takes long.
+    changes = [each for each in shared.evaluate("heard") if "longer than usual" not in each]
+    assert len(changes) == 1
     assert "activations" in shared.evaluate(focus)
     bytes_column = shared.locator("#ledger-activations th button").nth(1)
     sizes = "[...document.querySelectorAll('#ledger-activations tbody td:nth-child(2) span')].map((each) => Number(each.title.replace(/\\D/g, '')))"
