@@ -340,8 +340,9 @@ def test_unfolded_tensors_stay_unfolded(shared):
 
 def test_focus_is_never_lost_and_changes_are_said_once(shared):
     """Whatever is drawn anew, or goes away at a press, leaves the focus where it was, or where the work goes on."""
+    shared.evaluate("document.getElementById('spoken').textContent = ''")
     at(shared, ON_EIGHT)
-    expect(shared.locator("#spoken")).to_contain_text(size(EIGHT))
+    expect(shared.locator("#spoken")).to_contain_text(size(EIGHT))  # half a second later
     focus = "document.activeElement?.id || document.activeElement?.dataset.part || document.activeElement?.textContent"
     view(shared, "tensors")
     summary = shared.locator("#ledger-activations summary")
