@@ -157,7 +157,7 @@ def test_heads_that_transformers_never_ties(family):
 
 
 def test_layers_that_are_not_recognized_have_a_cache_that_is_not_known():
-    """Servers refuse it by name; training refuses it because each token leaves a state."""
+    """Servers say that they do not support it; training, that each token leaves a state."""
     from memcore.networks.recognized import UNCACHED
     from memcore.serving.cache import cache_specs
 

@@ -30,7 +30,7 @@ MEANT = {"--server": "--engine", "--trainer": "--engine", "--gpu": "--accelerato
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuse unknown arguments by name and suggest the nearest flag; flags cannot be abbreviated."""
+    """Reject unknown arguments and suggest the nearest flag; flags cannot be abbreviated."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given, allow_abbrev=False)
