@@ -65,6 +65,12 @@ class _Composition:
             merged = _merged(merged, part)
         return merged
 
+    def check(self, at: int) -> None:
+        """Raise ConfigError, naming them, for files that a text's defaults name and that are not there."""
+        if self.missing:
+            listed = joined(", ", self.missing)
+            raise ConfigError.at(self.texts[at][0], "defaults names files that are not there: {}; add them", listed)
+
     def _of_entry(self, entry: object, at: int, deep: int) -> Iterator[dict[str, Any]]:
         if deep > _DEEPEST:
             raise ConfigError.at(self.texts[at][0], "nested more than {} levels deep", _DEEPEST)
@@ -138,9 +144,7 @@ def _composition(
     experiments = [number for number, each in enumerate(contents) if each is not None and _overrides(each)]
     if not [*composition.members[:-1], *experiments]:
         return None
-    if composition.missing:
-        listed = joined(", ", composition.missing)
-        raise ConfigError.at(texts[at][0], "defaults names files that are not there: {}; add them", listed)
+    composition.check(at)
     for number in experiments:
         whole = _merged(whole, {key: value for key, value in (contents[number] or {}).items() if key != _DEFAULTS})
     members = dict.fromkeys([*composition.members[:-1], *experiments, at])
@@ -184,9 +188,7 @@ def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str,
         if syntax != "yaml":
             continue
         whole = flat(composition.whole(base))
-        if composition.missing:
-            listed = joined(", ", composition.missing)
-            raise ConfigError.at(texts[base][0], "defaults names files that are not there: {}; add them", listed)
+        composition.check(base)
         both = {key: value for key, value in {**whole, **keys}.items() if value is not None}
         for said in ("config", "--config", "config-name"):
             both.pop(said, None)  # the file is here

@@ -14,7 +14,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.hardware import BOARD_WATTS
-from memcore.memory.host_phases import processes
+from memcore.memory.host_phases import host_phases
 from memcore.messages import Message, joined
 from memcore.questions.costs import Range, roofline_for, seconds_of
 from memcore.questions.describe import when
@@ -128,7 +128,7 @@ class Proposal:
         """Return the bytes of a node's own memory that hold what a training plan offloads."""
         if isinstance(self.found, ServingEstimate):
             return 0
-        return sum(each.bytes for each in self.found.rank.host) * processes(self.found.job)
+        return next(each.bytes for each in host_phases(self.found.rank) if each.name == "step")
 
     @property
     def quality(self) -> str:

@@ -22,11 +22,10 @@ from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.swift import MEGATRON_SWIFT
+from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 
 TELLS = "ConfigContainer"
 _SECTIONS = ("model", "ddp", "optimizer", "train")
-_ADAPTER, _RANK, _DROPOUT, _TARGETS = "*adapter", "*rank", "*dropout", "*targets"
 _FRAMEWORK, _PRECISION, _LENGTH, _RECIPE, _REDUCED = "*framework", "*precision", "*length", "*fp8_recipe", "*reduced"
 _PRESETS: Mapping[str, str | None] = {
     "bf16_mixed": None, "bf16_with_fp8_delayed_scaling_mixed": "delayed",
@@ -211,11 +210,10 @@ def _adapter(plain: dict[str, Any]) -> None:
     if isinstance(targets, list) and set(targets) != _LORA:
         raise UnsupportedError("peft.target_modules", "found {!r:.80}; {}", targets, "adapters on all linear layers "
                                "are supported")  # fmt: skip
-    plain |= {_ADAPTER: kind.lower(), _RANK: given.get("dim", 32), _TARGETS: "all-linear",
-              _DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
+    plain |= {ADAPTER: kind.lower(), RANK: given.get("dim", 32), TARGETS: "all-linear",
+              DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
-_OTHERS = ("micro_batch_size", "max_length")
 _KNOWN = {
     *(each.name for each in MEGATRON_SWIFT.keys), *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
     *_DIMENSIONS, "global_batch_size", "transformer_impl", "virtual_pipeline_model_parallel_size", _REDUCED,
@@ -234,14 +232,11 @@ BRIDGE = Tool(
     normalized=of_bridge,
     batch="global_batch_size",
     keys=(
-        *(each for each in MEGATRON_SWIFT.keys if each.name not in _OTHERS and not each.name.startswith("*")),
+        *ARGUMENTS,
         Key(path=Training.micro_batch_size, name="micro_batch_size"),
         Key(path=Training.sequence_length, name=_LENGTH),
         Key(path=Training.precision, name=_PRECISION),
-        Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.rank, name=_RANK),
-        Key(path=Training.adapter.dropout, name=_DROPOUT),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        *ADAPTED,
         Key(path=Training.implementation, name="transformer_impl",
             values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
         Key(path=EngineSettings.fp8_recipe, name=_RECIPE),

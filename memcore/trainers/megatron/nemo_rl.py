@@ -20,7 +20,7 @@ from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Tool
 from memcore.tools.vocabulary import MAPPED, class_of
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.megatron.swift import MEGATRON_SWIFT
+from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _POLICY, _MEGATRON, _TENSOR = "policy.", "policy.megatron_cfg.", "policy.dtensor_cfg."
@@ -35,16 +35,12 @@ _ENGINE, _VERSION, _FRAMEWORK, _PRECISION, _REDUCED, _METHOD = (
 _BATCH, _STEPS, _LENGTH, _PACKED, _COMPLETION, _REFERENCE = (
     "*micro", "*steps", "*length", "*packed", "*completion", "*reference",
 )  # fmt: skip
-_ADAPTER, _RANK, _TARGETS, _DROPOUT, _ATTENTION = "*adapter", "*rank", "*targets", "*dropout", "*attention"
+_ATTENTION = "*attention"
 _POLICY_OF, _REENTRANT, _TP, _CP, _OFFLOAD = "*policy", "*reentrant", "*tp", "*cp", "*offload"
 _WORDS: Mapping[str, str] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _BUCKET = "*half_gradients"
-_OWN = tuple(
-    each for each in MEGATRON_SWIFT.keys
-    if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
-)  # fmt: skip
 _FIELDS = {
-    *(name for each in _OWN for name in each.names),
+    *(name for each in ARGUMENTS for name in each.names),
     *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
 }
 _NOT_READ = ("recompute_granularity", "recompute_modules", "lora_rank", "lora_dropout", "target_modules", "optimizer",
@@ -145,8 +141,8 @@ def _adapted(said: Mapping[str, Any], section: str) -> dict[str, Any]:
         return {}
     everything = said.get(f"{section}.match_all_linear", True) is True or not said.get(f"{section}.target_modules")
     return {
-        _ADAPTER: "lora", _RANK: said.get(f"{section}.dim", 8), _DROPOUT: said.get(f"{section}.dropout", 0.0),
-        _TARGETS: "all-linear" if everything else said[f"{section}.target_modules"],
+        ADAPTER: "lora", RANK: said.get(f"{section}.dim", 8), DROPOUT: said.get(f"{section}.dropout", 0.0),
+        TARGETS: "all-linear" if everything else said[f"{section}.target_modules"],
     }  # fmt: skip
 
 
@@ -197,7 +193,7 @@ NEMO_RL = Tool(
     model=f"{_POLICY}model_name",
     normalized=_normalized,
     keys=(
-        *_OWN,
+        *ARGUMENTS,
         Key(path=EngineSettings.type, name=_ENGINE),
         Key(path=EngineSettings.version, name=_VERSION),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
@@ -213,10 +209,7 @@ NEMO_RL = Tool(
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.activation_checkpointing.policy, name=_POLICY_OF),
         Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
-        Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.rank, name=_RANK),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
-        Key(path=Training.adapter.dropout, name=_DROPOUT),
+        *ADAPTED,
         Key(path=Parallelism.tensor_parallel_size, name=_TP),
         Key(path=Parallelism.context_parallel_size, name=_CP),
         Key(path=TorchSettings.cpu_offload, name=_OFFLOAD),

@@ -271,4 +271,18 @@ MEGATRON_SWIFT = Tool(
     unsaid={Training.attention: None, Training.micro_batch_size: None},
     source="ms-swift, swift/megatron/arguments/",
 )  # fmt: skip
+
+ARGUMENTS = tuple(
+    each for each in MEGATRON_SWIFT.keys
+    if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
+)  # fmt: skip
+"""Arguments of Megatron-LM that files of other tools have too, whatever they call a batch and its length."""
+ADAPTER, RANK, TARGETS, DROPOUT = _ADAPTER, "*rank", "*targets", "*dropout"
+ADAPTED = (
+    Key(path=Training.adapter.type, name=ADAPTER),
+    Key(path=Training.adapter.rank, name=RANK),
+    Key(path=Training.adapter.target_modules, name=TARGETS),
+    Key(path=Training.adapter.dropout, name=DROPOUT),
+)
+"""What the adapters of such files are read into."""
 TOOLS = (MEGATRON_SWIFT,)

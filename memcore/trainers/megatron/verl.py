@@ -16,7 +16,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Tool
-from memcore.trainers.megatron.swift import MEGATRON_SWIFT
+from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
 
 _ACTOR, _MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."
@@ -32,7 +32,6 @@ _DEFAULTS: Mapping[str, Any] = {
 _FRAMEWORK, _PRECISION, _BATCH, _LENGTH, _PACKED, _STEPS = (
     "*framework", "*precision", "*micro", "*length", "*packed", "*steps",
 )  # fmt: skip
-_ADAPTER, _RANK, _TARGETS, _DROPOUT = "*adapter", "*rank", "*targets", "*dropout"
 _BETWEEN = ("param_offload", "grad_offload", "optimizer_offload")
 """What leaves the GPU between phases, and is back for the update."""
 _RANKS = ("tensor", "pipeline", "context")
@@ -89,14 +88,13 @@ def _adapter(normalized: dict[str, Any]) -> None:
     if sorted(targets) != sorted(_LORA):
         message = "adapters on all linear layers are supported"
         raise UnsupportedError(f"{start}target_modules", "found {!r:.80}; {}", targets, message)
-    normalized |= {_ADAPTER: given.get("type", "lora"), _RANK: given["rank"], _TARGETS: "all-linear",
-                _DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
+    normalized |= {ADAPTER: given.get("type", "lora"), RANK: given["rank"], TARGETS: "all-linear",
+                DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
-_OTHERS = ("micro_batch_size", "max_length")
-_OWN = tuple(each for each in MEGATRON_SWIFT.keys if each.name not in _OTHERS and not each.name.startswith("*"))
 _KNOWN = {
-    *(name for each in _OWN for name in each.names), *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
+    *(name for each in ARGUMENTS for name in each.names),
+    *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
     "pipeline_model_parallel_layout",
 }  # fmt: skip
 VERL_MEGATRON = Tool(
@@ -108,17 +106,14 @@ VERL_MEGATRON = Tool(
     model=f"{_MODEL}path",
     normalized=_normalized,
     keys=(
-        *_OWN,
+        *ARGUMENTS,
         Key(path=Training.micro_batch_size, name=_BATCH),
         Key(path=Training.gradient_accumulation_steps, name=_STEPS),
         Key(path=Training.sequence_length, name=_LENGTH),
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.precision, name=_PRECISION),
         Key(path=Training.method.critic, name=CRITIC),
-        Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.rank, name=_RANK),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
-        Key(path=Training.adapter.dropout, name=_DROPOUT),
+        *ADAPTED,
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=Hardware.gpus_per_node, name=PER_NODE),

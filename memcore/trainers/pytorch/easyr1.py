@@ -47,6 +47,7 @@ _IN_EXAMPLE: Mapping[str, Any] = {
     f"{_MODEL}model_path": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 """What decides memory in the file that nearly all of its commands override."""
+_DTYPES = frozenset((f"{_VERL}fsdp_config.model_dtype", f"{_VERL}fsdp_config.mixed_precision.reduce_dtype"))
 _BF16 = {"bf16": "bf16", "bfloat16": "bf16"}
 
 
@@ -71,12 +72,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     plain = {_NAMES.get(name, name): value for name, value in said.items()}
     if isinstance(plain.get(lora), str) and plain[lora] != "all-linear":
         plain[lora] = [each.strip() for each in plain[lora].split(",") if each.strip()]
-    dtype = f"{_VERL}fsdp_config.model_dtype"
-    if dtype in plain:
+    for dtype in _DTYPES & plain.keys():
         plain[dtype] = _BF16.get(str(plain[dtype]), "fp32")
-    reduced = f"{_VERL}fsdp_config.mixed_precision.reduce_dtype"
-    if reduced in plain:
-        plain[reduced] = _BF16.get(str(plain[reduced]), "fp32")
     normalized, more = (VERL.normalized or _same)(plain)
     return normalized, (*notes, *more)
 
