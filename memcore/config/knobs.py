@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from memcore.records import dataclass
 
 Settings = Mapping[str, object]
 """Settings by path; None leaves one out."""

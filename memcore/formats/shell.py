@@ -13,13 +13,14 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
+from memcore.records import dataclass
 
 END = ";"
 """The word that ends a command."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memcore.formats.cursor import COMPLEX, PLAIN, QUOTED, Cursor
 from memcore.limits import NESTING
 from memcore.messages import Message
+from memcore.records import dataclass
 
 _DIRECTIVE = re.compile(r"%[^\n]*")
 _DASH = re.compile(r"-(?![^ \t\n])")

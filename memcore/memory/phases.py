@@ -7,10 +7,10 @@ optimizer's states are there, in an evaluation that keeps logits, when a checkpo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.rank import Rank
+from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.trace.program import aligned

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, cate
 from memcore.memory.persistent import persistent
 from memcore.memory.pipeline import stage_jobs, stages_of_rank
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.program import Moment, Program, Sample
 from memcore.trace.record import program_of

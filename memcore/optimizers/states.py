@@ -6,8 +6,8 @@ Unless a row says otherwise, states have the parameter's dtype and shape, on the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from memcore.records import dataclass
 from memcore.symbols import Axis, Factors, Quotient, Shape, Smaller, Total, product, spell
 
 _BLOCK = 128

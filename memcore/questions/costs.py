@@ -30,7 +30,7 @@ outermost. Every input stands in `Roofline` and can be replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import log2
 
 from memcore import registry
@@ -66,6 +66,7 @@ from memcore.questions.work import (
     work_for,
     work_of,
 )
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic

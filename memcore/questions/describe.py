@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from memcore.config.settings import SETTINGS
 from memcore.i18n.page import say, translated
@@ -12,6 +11,7 @@ from memcore.memory.ledger import Entry
 from memcore.memory.places import PHASES, place
 from memcore.memory.rank import Rank
 from memcore.networks.glossary import SYMBOLS, meaning
+from memcore.records import dataclass
 from memcore.trace.program import Moment
 from memcore.units import format_bytes
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.questions.costs import Range
 from memcore.questions.describe import Verdict
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.records import dataclass
 from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from memcore.config.hardware import Hardware
@@ -11,6 +10,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 
 _GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from memcore import registry
@@ -13,6 +13,7 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.questions import unrecorded
 from memcore.questions.kernels import kernels_of
+from memcore.records import dataclass
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch

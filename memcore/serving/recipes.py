@@ -11,10 +11,11 @@ shapes that no 32 divides (`in_proj_a`, `in_proj_b`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
+from memcore.records import dataclass
 from memcore.serving.checkpoint import Part, Stored
 from memcore.serving.formats import FORMATS, MATRICES, Format
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,6 +18,7 @@ from memcore.formats.normalized import interpolated
 from memcore.formats.readers import flat, of_command, read_command
 from memcore.formats.yaml import read_yaml
 from memcore.messages import joined
+from memcore.records import dataclass
 
 _DEFAULTS, _SELF = "defaults", "_self_"
 _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extras", "debug", "hparams_search"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -28,6 +28,7 @@ from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
+from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread

@@ -8,7 +8,7 @@ nothing blocks the page; a newer message on the same channel ends the older one'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memcore.config.settings import Config
@@ -17,6 +17,7 @@ from memcore.faces.render.page import Form
 from memcore.i18n.page import complaint, speaking
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import Rank
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools.sources import Source
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import log2
 
@@ -15,6 +14,7 @@ from memcore.faces.render.markup import exact, exact_table, scrolled
 from memcore.faces.render.svg import caption, gridline, picture, ticks
 from memcore.i18n.page import label, say
 from memcore.questions.solving import SOLVABLE
+from memcore.records import dataclass
 from memcore.serving.inference import Inference
 from memcore.units import GiB, format_bytes, format_count
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from memcore.faces.render.markup import exact, exact_table, scrolled
@@ -11,6 +10,7 @@ from memcore.faces.render.serving_svg import CLASSES
 from memcore.faces.render.svg import TITLES, capacity_line, picture, segment, slug
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from memcore.config.devices import whole
@@ -16,6 +16,7 @@ from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
 from memcore.questions.solving import Pieces
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 
 Found = Estimate | ServingEstimate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from math import inf, prod
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.questions.planning.bench import node_of
 from memcore.questions.searching.spaces import sequences_of
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 LONG = 16384

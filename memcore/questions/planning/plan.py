@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
 
@@ -25,6 +24,7 @@ from memcore.questions.planning.rows import GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import exported
 from memcore.units import format_bytes

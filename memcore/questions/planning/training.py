@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from math import log
 
@@ -23,6 +23,7 @@ from memcore.questions.planning.bench import Bench, SpentError, at_last, gathere
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
 from memcore.questions.solving import Pieces
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 _FITTING = 2

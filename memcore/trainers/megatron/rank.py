@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from operator import mul
 from typing import ClassVar
@@ -21,6 +21,7 @@ from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, cate
 from memcore.memory.places import place
 from memcore.memory.rank import Rank, knobs_of, levels_of, plus
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.trace.code import code_of
 from memcore.trace.program import Height, Moment, Program, Sample
 from memcore.trace.record import program_of

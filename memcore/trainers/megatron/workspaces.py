@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
 from math import prod
@@ -15,6 +14,7 @@ from memcore.networks.adapters import learns
 from memcore.networks.network import Model, Network
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.symbols import Products, Shape, Total, product, split_over
 from memcore.trace.program import aligned
 from memcore.trainers.megatron.networks.parts import PATH
