@@ -1,7 +1,7 @@
-"""The one table of what the page and the verdict say, in English and in Simplified Chinese.
+"""The one table of what the page and the command line say, in English and in Simplified Chinese.
 
 A row is a key with both texts; `{name}` is filled in by `say`. Names of settings, tensors and tools stay as the field
-spells them. The command line speaks English.
+spells them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from memcore.i18n.labels import WORDS_OF_LABELS
 from memcore.i18n.logs import WORDS_OF_LOGS
 from memcore.i18n.serving import WORDS_OF_SERVING
 from memcore.i18n.spacing import filled
+from memcore.i18n.terminal import WORDS_OF_TERMINAL
 from memcore.i18n.timeline import WORDS_OF_TIMELINE
 from memcore.i18n.waiting import WORDS_OF_WAITING
 from memcore.i18n.ways import WORDS_OF_WAYS
@@ -121,6 +122,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     **WORDS_OF_LABELS,
     **WORDS_OF_LOGS,
     **WORDS_OF_SERVING,
+    **WORDS_OF_TERMINAL,
     **WORDS_OF_TIMELINE,
     **WORDS_OF_WAITING,
     **WORDS_OF_WAYS,

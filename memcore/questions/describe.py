@@ -156,4 +156,5 @@ def why(entry: Entry) -> str:
 
 def name_of(entry: Entry) -> str:
     """An entry's tensor: what it is, and whose."""
-    return f"{entry.title} ({entry.module})" if entry.module else entry.title
+    title = translated(entry.title)
+    return f"{title} ({entry.module})" if entry.module else title

@@ -6,17 +6,29 @@ A command's module is imported when the command is given: `memcore --version` co
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from memcore.columns import fitted
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json, width
+from memcore.faces.cli.command import (
+    BAD_INPUT,
+    FITS,
+    LANGUAGE,
+    Command,
+    Parser,
+    Wide,
+    alone,
+    print_json,
+    spoken,
+    width,
+)
 from memcore.version import __version__
 
 
@@ -78,6 +90,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stderr, TextIOWrapper):
         sys.stderr.reconfigure(errors="backslashreplace")
     try:
+        language, rest = spoken(given, os.environ)
+    except MemcoreError as error:
+        return _refuse(error, as_json="--json" in given)
+    if language == "en" or not _shows(sys.stdout, sys.stderr):
+        return _answered(rest)
+    from memcore.i18n.page import speaking  # noqa: PLC0415 - English does without
+
+    with speaking(language):
+        return _answered(rest)
+
+
+def _shows(*streams: TextIO) -> bool:
+    """Return whether streams have Chinese characters."""
+    try:
+        return all("\u4e2d".encode(each.encoding or "ascii") for each in streams)
+    except (UnicodeEncodeError, LookupError):
+        return False
+
+
+def _answered(given: Sequence[str]) -> int:
+    """Run a command; what goes wrong is said in a line."""
+    try:
         return _run(given)
     except MemcoreError as error:
         return _refuse(error, as_json="--json" in given)
@@ -113,6 +147,7 @@ def _run(given: Sequence[str]) -> int:
         summary = f"{listed.summary[0].upper()}{listed.summary[1:]}."
         parser = Parser(prog=f"memcore {name}", description=summary, formatter_class=Wide)
         parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument(LANGUAGE, metavar="NAME", help="en or zh (default: the locale's)")
         command.options(parser, given[1:])
         # The options of a command may stand anywhere among its files.
         options = parser.parse_intermixed_args(list(alone(given[1:], parser)))
@@ -162,6 +197,15 @@ def _overview() -> Parser:
     return parser
 
 
+def _complaint(problem: Problem) -> str:
+    """A problem as a line."""
+    if "memcore.i18n.page" not in sys.modules:  # nothing was asked to be Chinese, and nothing to be translated
+        return f"error: {problem}"
+    from memcore.i18n.page import complaint, say  # noqa: PLC0415
+
+    return say("cli-error", said=complaint(ConfigError([problem])))
+
+
 def _refuse(error: MemcoreError, *, as_json: bool) -> int:
     problems = error.problems if isinstance(error, ConfigError) else (Problem("", str(error)),)
     if as_json:
@@ -169,6 +213,7 @@ def _refuse(error: MemcoreError, *, as_json: bool) -> int:
         print_json({"problems": found})
     else:
         for each in problems:
-            lines = fitted(f"error: {each}", width()) if sys.stderr.isatty() else [f"error: {each}"]
+            said = _complaint(each)
+            lines = fitted(said, width()) if sys.stderr.isatty() else [said]
             print(*lines, sep="\n", file=sys.stderr)
     return BAD_INPUT

@@ -17,6 +17,7 @@ from memcore.estimation import estimate, estimate_serving, estimate_training, is
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_at, config_of, origins_of
 from memcore.faces.render import data, text
+from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.trace.program import Moment
@@ -128,7 +129,7 @@ def _quick(options: argparse.Namespace) -> int:
         print_json({**data.summary(found), "assumed_from_size": list(assumed)})
     else:
         print(text.summary(found, _picture(found)), end="")
-        print("\nAssumed, because only the size is given:", *(f"  {each}" for each in assumed), sep="\n")
+        print(f"\n{say('cli-assumed-size')}", *(f"  {translated(each)}" for each in assumed), sep="\n")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 
@@ -177,7 +178,8 @@ def _validate(options: argparse.Namespace) -> int:
         print_json({"problems": [], "config": found.job.config.to_dict()})
     else:
         settings = len(to_texts(found.job.config))
-        print(f"valid: {settings} {'setting' if settings == 1 else 'settings'} given, {len(found.assumptions)} assumed")
+        key = "cli-valid-one" if settings == 1 else "cli-valid"
+        print(say(key, count=settings, assumed=len(found.assumptions)))
     return FITS
 
 
@@ -193,7 +195,7 @@ def _gpus(options: argparse.Namespace) -> int:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:
         cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
-        print("\n".join(table([("id", "name", "GPUs needed"), *cells], right=(2,))))
+        print("\n".join(table([("id", translated("name"), say("cli-gpus-needed")), *cells], right=(2,))))
     return FITS
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from memcore.columns import WIDTH
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
+from memcore.messages import Message
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit statuses."""
@@ -129,6 +130,38 @@ def width() -> int:
     from shutil import get_terminal_size  # noqa: PLC0415 - only answers have lines
 
     return max(get_terminal_size((WIDTH, 24)).columns, 40)
+
+
+LANGUAGE = "--language"
+"""The flag that says in which language answers are."""
+_LANGUAGES = ("en", "zh")
+_FOR_PROGRAMS = ("--json", "--csv", "github")
+"""Arguments whose answers programs read, which are always in English."""
+
+
+def spoken(given: Sequence[str], environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the language of an answer, and the arguments without the flag that says so.
+
+    The flag counts most, then MEMCORE_LANGUAGE, then the locale (POSIX: the first of LC_ALL, LC_MESSAGES and LANG that is
+    set), whose Chinese ones are all `zh`. Raises ConfigError for a flag that names no language of memcore.
+
+    >>> spoken(["estimate", "--language=zh", "job.json"], {"LANG": "en_US.UTF-8"})
+    ('zh', ['estimate', 'job.json'])
+    """
+    names = ("MEMCORE_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+    usual = next((environment[each] for each in names if environment.get(each)), "")
+    language = "zh" if usual.lower().startswith("zh") else "en"
+    rest: list[str] = []
+    words = iter(given)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name != LANGUAGE:
+            rest.append(word)
+            continue
+        language = value if equals else next(words, "")
+        if language not in _LANGUAGES:
+            raise ConfigError.at(LANGUAGE, Message("found {!r}; allowed: {}", language, ", ".join(_LANGUAGES)))
+    return ("en" if any(each in _FOR_PROGRAMS for each in rest) else language), rest
 
 
 def count(text: str) -> int:

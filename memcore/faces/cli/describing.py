@@ -17,6 +17,7 @@ from memcore.config.texts import from_texts
 from memcore.config.url import LINK, decode_fragment
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.faces.cli.command import content
+from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, known, nickname
 from memcore.serving.presets import PRESETS
@@ -164,7 +165,7 @@ def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mappin
 
     config, notes = read_sources(sources, _gpus(flags), flags, variables)
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(say("cli-note", said=translated(note)), file=sys.stderr)
     return config
 
 
