@@ -37,17 +37,13 @@ SILENT = (
         "faces/notebook",
         "trainers/pytorch/torchtitan_commits",
         "i18n",
+        "records",
         "registry",
     ),
     *(
         "faces/render/accuracy",
         "faces/render/formulas",
-        "faces/render/plans",
         "faces/render/search",
-        "faces/render/sharing",
-        "faces/render/serving_text",
-        "faces/render/solution",
-        "faces/render/text",
     ),
     *(
         "trainers/megatron/formulas",
@@ -55,11 +51,8 @@ SILENT = (
         "trainers/deepspeed/formulas",
         "trainers/pytorch/formulas",
         "questions/formulas",
-        "memory/host_phases",
-        "memory/phases",
-        "serving/presets",
     ),  # the command line's
-    *("config/json_schema", "questions/quick", "tensors", "symbols"),
+    *("config/json_schema", "tensors", "symbols"),
     *(
         "trainers/pytorch/tool_names",
         "formats/containers",
@@ -125,6 +118,10 @@ NOT_SAID = {
     "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source",
     "vllm, model_executor/layers/quantization/compressed_tensors",
     "the model's config.json",
+    "torch/optim: states are made when a parameter is first updated",
+    "transformers, trainer.py, evaluation_loop: kept on the GPU without eval_accumulation_steps",
+    "the model's parameters",
+    "the recorded step",
     " (each block rounded up to 512 B)",
     # Keys of tables, tags, and classes of a picture
     *(
@@ -151,13 +148,6 @@ NOT_SAID = {
     "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
     "a licence such as licence:apache-2.0, or moe, vision, audio or embedding",
     *("{v0} ({v2} parameters)", "{v0} on {v2} × {v4}", "{v0} on one {v2}", "{v0} ({v2}): {v4} parameters"),
-    *(
-        "Time: relative GPU time per token (roofline estimate, for ranking only).",
-        "then fits",
-        "then needs",
-    ),
-    "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
-    *("What saves memory, best first", "Cost and flags", "Saves nothing here", "One on top of another"),
     *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`
     *("{v0}layer {v2}", "{v0}layers {v2} to {v4}", "{v0}layers {v2}, {v4} … {v6}", "vision {v1} "),

@@ -1,4 +1,4 @@
-"""What the command line says in an answer, in English and in Simplified Chinese; a part of `page.WORDS`."""
+"""What the command line says in an answer, in English and in Simplified Chinese."""
 
 from __future__ import annotations
 
@@ -144,4 +144,75 @@ WORDS_OF_TERMINAL: Mapping[str, tuple[str, str]] = {
         "{size} would be left for {name}: {share} of the GPU.",
         "留给 {name} 的只有 {size}：GPU 的 {share}。",
     ),
+}
+
+TERMINAL_IN_CHINESE: Mapping[str, str] = {
+    # Headings
+    "Readings": "读数",
+    "Assumed": "采用的假设",
+    "Symbols": "符号",
+    "Stages": "流水线各级",
+    "Parts": "组成部分",
+    "Notes": "说明",
+    "From start to end": "从启动到结束",
+    "Kept by each process": "每个进程常驻",
+    "Users by context length": "各上下文长度下的用户数",
+    "What saves memory, best first": "能节省显存的改动（从最佳开始）",
+    "Cost and flags": "代价与参数",
+    "Saves nothing here": "此处没有效果",
+    "One on top of another": "逐项叠加",
+    # Phases of a job
+    "initialization": "初始化",
+    "parameters and flat buffers side by side": "参数与扁平缓冲区同时存在",
+    "before the first step": "第一步之前",
+    "Loading": "加载",
+    "parameters and buffers": "参数与缓冲区",
+    "one matrix before it is quantized": "一个量化前的矩阵",
+    "First step": "第一步",
+    "the optimizer states ({size}) are created at its end": "优化器状态（{size}）在这一步末尾创建",
+    "as every later step": "与之后各步相同",
+    "Every later step": "之后每一步",
+    "optimizer states are already allocated": "优化器状态已经分配",
+    "Evaluation": "评估",
+    "a batch of the same size": "批次大小相同",
+    "each further batch whose logits are kept adds {size}": "每多保留一个批次的 logits 增加 {size}",
+    "Saving a full state dict": "保存完整的 state dict",
+    "tensors are copied to the host as they are": "张量原样复制到主机",
+    "parameters are gathered one at a time and copied to the host": "参数逐个聚合后复制到主机",
+    "First step after resuming": "恢复训练后的第一步",
+    "states come from the checkpoint, so it needs as much as a later step": (
+        "状态来自 checkpoint，所需显存与之后各步相同"
+    ),
+    # Memory of the host
+    "Steps": "训练步",
+    "Saving": "保存",
+    "offloaded shards, states and activations": "卸载的分片、状态与激活值",
+    "nothing is offloaded": "没有卸载",
+    "the model is built without memory, and read into its shards": "先构建不占内存的模型，再读入各分片",
+    "a matrix at a time, on its way to the GPU": "每次一个矩阵，随后送往 GPU",
+    "the whole model in the first process of each node, which sends it to the others": (
+        "整个模型在每个节点的第一个进程中，再发送给其他进程"
+    ),
+    "the whole model in every process, before it goes to the GPU": "送往 GPU 之前，每个进程都有整个模型",
+    "the full state dict in rank 0": "rank 0 持有完整的 state dict",
+    "the tensors of one file, in the process that writes it": "写文件的进程持有一个文件的张量",
+    # Parts of a server
+    "model weights": "模型权重",
+    "embeddings and head": "嵌入与输出头",
+    "input data": "输入数据",
+    "temporary activations": "临时激活值",
+    "CUDA context and libraries": "CUDA 上下文与库",
+    # Assumed from a size alone
+    "a sequence of {length} tokens, one sequence in a micro-batch": "序列长 {length} 个 token，微批次大小为 1",
+    "AdamW, no activation checkpointing": "AdamW，不做激活重计算",
+    "{dtype} with fp32 optimizer states ({precision:s})": "{dtype}，优化器状态为 fp32（{precision:s}）",
+    "engine {name:s}": "引擎为 {name:s}",
+    "GPUs of {size} GiB": "每块 GPU {size} GiB",
+    "found {value}, a server": "值为 {value}，是推理服务",
+    "a size alone is taken for training": "只给规模时按训练估算",
+    # Arguments
+    "unrecognized arguments": "未识别的参数",
+    "the following arguments are required": "缺少参数",
+    "expected one argument": "需要一个值",
+    "expected at least one argument": "至少需要一个值",
 }

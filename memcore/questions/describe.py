@@ -76,7 +76,8 @@ def verdict(estimate: Estimate) -> Verdict:
     )
     because = reason(estimate)
     if found in UNSURE:
-        because += " " + say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
+        spread = say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
+        because = say("two-sentences", first=because, second=spread)
     return Verdict(found, headline, because)
 
 

@@ -142,8 +142,8 @@ _FOR_PROGRAMS = ("--json", "--csv", "github")
 def spoken(given: Sequence[str], environment: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the language of an answer, and the arguments without the flag that says so.
 
-    The flag counts most, then MEMCORE_LANGUAGE, then the locale (POSIX: the first of LC_ALL, LC_MESSAGES and LANG that is
-    set), whose Chinese ones are all `zh`. Raises ConfigError for a flag that names no language of memcore.
+    The flag counts most, then MEMCORE_LANGUAGE, then the locale (POSIX: the first of LC_ALL, LC_MESSAGES and LANG
+    that is set), whose Chinese ones are all `zh`. Raises ConfigError for a flag that names no language of memcore.
 
     >>> spoken(["estimate", "--language=zh", "job.json"], {"LANG": "en_US.UTF-8"})
     ('zh', ['estimate', 'job.json'])

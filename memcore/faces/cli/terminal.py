@@ -139,7 +139,8 @@ def bar(slices: Sequence[Slice], capacity: int | None, style: Style) -> Iterator
     if capacity and used > capacity:
         yield f"   {' ' * round(WIDTH * capacity / whole)}^ {say('cli-bar-end')}"
     for number, each in enumerate(shown):
-        yield f"  {_painted(_fill(number, style), number, style)} {say('cli-part', category=translated(each.name), size=format_bytes(each.size))}"
+        named = say("cli-part", category=translated(each.name), size=format_bytes(each.size))
+        yield f"  {_painted(_fill(number, style), number, style)} {named}"
 
 
 def _fill(number: int, style: Style) -> str:
