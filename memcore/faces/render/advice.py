@@ -46,7 +46,7 @@ def _how(found: Advised, width: int) -> Iterator[str]:
         yield translated(each.title)
         cost = say("advice-costs", kind=translated(KINDS[each.kind]), reason=translated(each.reason))
         yield from fitted(f"    {cost}", width)
-        yield from flowed(each.flags, width, 4)
+        yield from flowed(map(translated, each.flags), width, 4)
 
 
 def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:
