@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from memcore.records import dataclass
 from memcore.symbols import Axis, Quotient, Shape
 
 
