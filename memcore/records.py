@@ -52,7 +52,7 @@ else:
 
 def _init(cls: type, fields: tuple[Field[Any], ...], *, frozen: bool, slots: bool) -> _Method:
     """Compile `__init__`, which stores its arguments as the class stores attributes."""
-    names: dict[str, Any] = {"missing": MISSING, "set": object.__setattr__}
+    names: dict[str, Any] = {"__name__": cls.__module__, "missing": MISSING, "set": object.__setattr__}
     required: list[str] = []
     optional: list[str] = []
     keywords = ["*"]
