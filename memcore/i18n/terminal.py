@@ -376,6 +376,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {value}": (
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
     ),
+    "expected NAME=VALUE with a number, found {value}": "应为 NAME=VALUE，值为数字，实为 {value}",
     "expected a percentage below 100": "应为小于 100 的百分比",
     "name one file at least, or describe a job by flags": "请至少给出一个文件，或用参数描述任务",
     "no GPU to check against": "没有可用来判断的 GPU",

@@ -27,11 +27,12 @@ def add_assumptions(parser: argparse.ArgumentParser) -> None:
 
 
 def _assumption(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
     try:
         return name, float(value)
     except ValueError:
-        wanted = "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {!r}"
+        example = "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {!r}"
+        wanted = "expected NAME=VALUE with a number, found {!r}" if equals else example
         raise argparse.ArgumentTypeError(Message(wanted, text)) from None
 
 
