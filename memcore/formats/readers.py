@@ -12,7 +12,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.containers import RELEASE, commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
-from memcore.formats.normalized import GPUS, interpolated
+from memcore.formats.normalized import GPUS, PER_NODE, interpolated
 from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
@@ -212,14 +212,7 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
 
 def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
-    gpus = next(
-        (
-            found[name]
-            for name in _PROCESSES
-            if isinstance(found.get(name), int) or OUTSIDE.search(str(found.get(name, "")))
-        ),
-        None,
-    )
+    counts = started(found)
     kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
     named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
     if _overridden(found):  # whatever else stands there is the launcher's
@@ -227,7 +220,37 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
     keys = _opened(keys)
     keys[""] = found.get("", "")
-    return keys if gpus is None else {**keys, GPUS: gpus}
+    return {**keys, **counts}
+
+
+def started(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The GPUs of a launcher's processes, and those of a node where there are several.
+
+    `--num_processes` of accelerate is that of all nodes; torchrun and deepspeed count those of each
+    (accelerate, commands/launch.py; torch, distributed/run.py; deepspeed, launcher/runner.py: `--include`).
+    """
+    name = next((each for each in _PROCESSES if _is_count(found.get(each))), None)
+    named = _INCLUDED.fullmatch(str(found.get("--include", "")))
+    if name is None and named is None:
+        return {}
+    each = found[name] if name else len(str(named and named[1]).split(","))
+    nodes = 1 if name == _OF_ALL else next((found[of] for of in _NODES if _is_count(found.get(of))), 1)
+    if nodes == 1:
+        return {GPUS: each}
+    if isinstance(each, int) and isinstance(nodes, int):
+        return {GPUS: each * nodes, PER_NODE: each}
+    return {GPUS: nodes if isinstance(each, int) else each}
+
+
+def _is_count(value: object) -> bool:
+    """Whether a value is a number, or a variable that stands for one."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or OUTSIDE.search(str(value)) is not None
+
+
+_OF_ALL = "--num_processes"
+_NODES = ("--nnodes", "--num_nodes")
+_INCLUDED = re.compile(r"localhost:(\d{1,2}(?:,\d{1,2})*)")
+"""The GPUs of this machine that deepspeed takes."""
 
 
 def _opened(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -361,7 +384,7 @@ _LISTED = 12
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
-    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b"
+    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory-cli|lmf) train\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
     r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"

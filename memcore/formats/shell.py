@@ -96,14 +96,23 @@ def words(text: str) -> list[str]:
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
-    processes = script.variables.get("NPROC_PER_NODE", "")
-    if processes.isdecimal() and "NPROC_PER_NODE" not in script.used:
-        script.found += ["--nproc_per_node", processes, END]  # launchers read it from the environment
+    started = _processes(script.variables)
+    if started and "NPROC_PER_NODE" not in script.used:
+        script.found += [*started, END]  # launchers read it from the environment
     for name in script.exported:
         script.found += [f"{ENVIRONMENT}{name}={script.variables.get(name, '')}", END]
     for name, content in script.files.items():
         script.found += [f"{FILE}{name}={content}", END]
     return script.found
+
+
+def _processes(environment: Mapping[str, str]) -> list[str]:
+    """The processes that launchers read from their environment, as the flags that say the same."""
+    each, nodes = environment.get("NPROC_PER_NODE", ""), environment.get("NNODES", "")
+    if not each.isdecimal():
+        return []
+    several = ["--nnodes", nodes] if nodes not in ("", "1") else []
+    return ["--nproc_per_node", each, *several]
 
 
 @dataclass
@@ -490,9 +499,7 @@ class _Script:
             assigned = {}
         if not command or command[0] not in _SILENT:
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
-            processes = assigned.get("NPROC_PER_NODE", ("", False))[0]
-            each = ["--nproc_per_node", processes] if processes.isdecimal() else []
-            self._emit([*command, *each, *around])
+            self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])
 
     def _choice(self, given: list[str]) -> None:
         """A `case` opens, or closes."""
