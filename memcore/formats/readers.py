@@ -61,6 +61,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         return "modelfile", described
     if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
         raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
+    text = _of_unit(text)
     scripts = [text] if _SHELL.match(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
@@ -83,6 +84,48 @@ def _of_batch(text: str) -> str:
     return _HELD.sub(r"${\1}", _SET.sub(r"\1='\2'", plain))
 
 
+_UNIT = re.compile(r"^\[Service\][ \t]*$", re.MULTILINE)
+_STARTED = re.compile(r"^(ExecStart|Environment)=[@:+!-]*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+
+
+def _of_unit(text: str) -> str:
+    r"""The command that a unit of systemd starts, as a shell's script; other texts as they are.
+
+    >>> print(_of_unit("[Service]\nEnvironment=A=1\nExecStart=/bin/llama-server -m x.gguf\n"))
+    #!/bin/sh
+    export A=1
+    /bin/llama-server -m x.gguf
+    """
+    if not _UNIT.search(text):
+        return text
+    said = [(name, value) for name, value in _STARTED.findall(text) if value]
+    lines = [f"export {value}" if name == "Environment" else value for name, value in said]
+    return "\n".join(["#!/bin/sh", *lines])
+
+
+_LEFT_OPEN = re.compile(r"\{\{-?[ \t]{0,8}\.?([A-Za-z][\w.]{0,80})[ \t]{0,8}-?\}\}")
+"""A place that a template's reader fills in."""
+
+
+def _of_template(text: str) -> str:
+    """A template with variables from outside in its places.
+
+    >>> _of_template("path: {{model_dir}}/vocab.json")
+    'path: $model_dir/vocab.json'
+    """
+    return _LEFT_OPEN.sub(lambda each: f"${each[1].replace('.', '_')}", text) if "{{" in text else text
+
+
+def _submitted(content: Mapping[Any, Any]) -> dict[str, Any] | None:
+    """The parameters of a run of MosaicML's platform, and its GPUs (mcli: `compute.gpus`); None for another file."""
+    parameters, compute = content.get("parameters"), content.get("compute")
+    if not isinstance(parameters, Mapping) or "command" not in content:
+        return None
+    gpus = compute.get("gpus") if isinstance(compute, Mapping) else None
+    counted = {GPUS: gpus} if isinstance(gpus, int) and gpus > 0 else {}
+    return {**interpolated(flat(parameters)), **counted}
+
+
 def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]]:
     """TOML, flags, YAML, or the command that a YAML file of containers holds."""
     first = _BEFORE.match(text)
@@ -91,7 +134,10 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
         return "toml", flat(_toml(text))
     if _is_command(text, start) or (_overriding_in(text) and not _KEY.match(text, start)):
         return of_command(read_command(text))
-    content = _documents(text, notes)
+    content = _documents(_of_template(text), notes)
+    submitted = _submitted(content) if isinstance(content, Mapping) else None
+    if submitted is not None:
+        return "yaml", submitted
     script = commands(content) if isinstance(content, Mapping) else None
     if script is not None:
         return of_command(read_command(script))
@@ -387,11 +433,11 @@ _LAUNCHED = re.compile(
     r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory-cli|lmf) train\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
-    r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
+    r"|verl\.trainer\.\w+|recipe\.dapo\.main_dapo|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
     r"|\bnemo llm (?:finetune|pretrain)\b"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
-_OVERRIDING = ("verl.trainer.", "training/run_recipe.py")
+_OVERRIDING = ("verl.trainer.", "recipe.dapo.main_dapo", "training/run_recipe.py")
 """Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
 
 

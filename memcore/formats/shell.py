@@ -25,6 +25,8 @@ END = ";"
 """The word that ends a command."""
 OUTSIDE = re.compile(r"\$\w{1,200}")
 """A variable that the script does not set, or the output of a command."""
+_OUTPUT = "$OUTPUT"
+"""What stands for the output of a command."""
 _POSITION = re.compile(r"\$\d{1,2}\b")
 """An argument of the script, which is empty until somebody gives it."""
 ENVIRONMENT, FILE = "*env.", "*file."
@@ -379,7 +381,7 @@ class _Script:
         if rest[:1] == "(":
             inside = self._inside("(", ")").strip()
             calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
-            return calculated or "$OUTPUT"
+            return calculated or _OUTPUT
         if rest[:1] == "{":
             return self._braced(self._inside("{", "}"))
         name = _PLAIN.match(self.text, self.at)
@@ -535,6 +537,9 @@ class _Script:
 
     def _assign(self, name: str, value: str, *, more: bool) -> None:
         """A variable gets a value; what is added to copies what was there."""
+        if value == _OUTPUT:  # only who runs the script knows it: asked for by the variable's name
+            given = variable_given(name)
+            value = f"${name}" if given is None else given
         before = self.variables.get(name, "") if more else ""
         self.filled += len(before)
         if self.filled > VARIABLES_LENGTH:

@@ -193,6 +193,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         found = {GPUS: gpus, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
+    found = _switched(tool, found)
     if tool.normalized is not None:
         found, normalized = tool.normalized(found)
         notes += tuple(normalized)
@@ -227,6 +228,19 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
     )
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+def _switched(tool: Tool, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Flags that only switch something on, without the variables behind them, which add others or are empty."""
+    switches = {name for each in tool.meanings for name, value in each.keys.items() if value is True}
+    return (
+        {
+            name: True if name in switches and isinstance(value, str) and OUTSIDE.fullmatch(value) else value
+            for name, value in found.items()
+        }
+        if tool.syntax == "argv"
+        else found
+    )
 
 
 _STRANGE = 8

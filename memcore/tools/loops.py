@@ -585,7 +585,8 @@ _ALIASES: Mapping[str, str] = {
     "block_size": "max_length", "model_id": "model_name_or_path", "model_name": "model_name_or_path",
     "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
-    "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
+    "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant", "load_in_bits": "bits",
+    "target_modules": "lora_target_modules",
 }  # fmt: skip
 """Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct, finetune.py)."""
 
@@ -606,7 +607,7 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
         renamed["load_in_4bit"] = True
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
-    if found.get("bits") in (4, 8):
+    if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
     if is_set(found.get("use_flash_attn")):
         renamed["attn_implementation"] = "flash_attention_2"
@@ -615,6 +616,8 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+_RANK = "rank"
+"""What scripts of their own call an adapter's rank, which nothing else of a Trainer's has."""
 _OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
 _SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"}
 """Keys of scripts that adapt where they are asked to."""
@@ -684,6 +687,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
+    found = {"lora_rank" if name == _RANK else name: value for name, value in found.items()}
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
