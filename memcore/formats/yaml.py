@@ -203,8 +203,8 @@ class _Reader(Cursor):
                 if not isinstance(each, Mapping):
                     self.refuse("merges something that is not a mapping", at)
                 pairs.merged |= each
-        elif key not in pairs.own:
-            pairs.own[key] = value
+        elif pairs.own.get(key) is None:
+            pairs.own[key] = value  # of an empty key and another one, that has a value
         elif pairs.own[key] == value:
             self.notes.append(Message("{} appears twice with the same value", key))
         else:

@@ -63,12 +63,14 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
     (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
     (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
+    (re.compile(r"^(pythia-[\d.]{1,4}[bm])-deduped(?![\w.])", re.IGNORECASE), r"\1"),
 )
 """Series of the same shapes as another one, trained further on it.
 
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
-of which 10 are convolutions, 1.17 billion parameters).
+of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
+same sizes).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
