@@ -288,6 +288,8 @@ def write(rows: dict[str, dict[str, Any]]) -> None:
             kind["base"] = name
         if name == building.class_name(row["type"]):
             kind["class"] = name
+        if name == building.causal_name(row["type"]):
+            kind["causal"] = name
     TARGET.write_text(_text(types, classes), encoding="utf-8")
     derived.derived.cache_clear()
     for name, row in classes.items():

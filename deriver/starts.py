@@ -38,6 +38,7 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
 """As keys with dots."""
 
 HIDING: Mapping[str, Mapping[str, Any]] = {
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
 }
 """Values without which other keys change nothing, where the class's own default is another."""
