@@ -113,7 +113,9 @@ def _tied_by_text(config: Mapping[str, object]) -> Mapping[str, object]:
     whose composites have a default of their own.
     """
     release = config.get("transformers_version")
-    if config.get("tie_word_embeddings") is not None or (isinstance(release, str) and not release.startswith(("4.", "3."))):
+    if config.get("tie_word_embeddings") is not None or (
+        isinstance(release, str) and not release.startswith(("4.", "3."))
+    ):
         return config
     text = next((part for key in _TEXTS if isinstance(part := config.get(key), Mapping)), None)
     kind = text.get("model_type") if text is not None else None
