@@ -38,7 +38,7 @@ from memcore.servers.vllm.platforms import (
 )
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.startup import Start, fails, refusals
-from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
+from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, sampled, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
@@ -83,6 +83,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         found.falls_back_for_states and (_recurrent(basics) or _old(basics))
     ):
         found = former(found)
+    found = sampled(found, read.given(VllmSettings.flashinfer_sampler))
     tokens, sequences = _batches(read, basics, found)
     block = 64 if "lk" in basics.model.sizes else 16
     images = read.given(Inference.images_per_sequence) != 0
@@ -115,6 +116,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         hybrid=not disabled,
         images=images,
         item=item,
+        compiled=read.given(VllmSettings.compile_cache),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
@@ -293,7 +295,7 @@ def _uncertain(
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
     # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
-    higher += sum(entry.high for entry in within if entry.title == FIRST_START)
+    higher += sum(entry.high - entry.bytes for entry in within if entry.title == FIRST_START)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
@@ -377,8 +379,13 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         copies_logits=chosen.runner is None or chosen.runner.copies_logits,
         format=basics.stored.format if basics.stored else None,
         allocates_in_experts=inside,
-        benchmark=0 if chosen.eager or not chosen.facts.server_batches else device_of(basics.accelerator).cache,
+        benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
     )
+
+
+def _times(chosen: Options) -> bool:
+    """Whether inductor times kernels in the profiling run, and clears the second-level cache for it."""
+    return not chosen.eager and chosen.facts.server_batches and chosen.compiled is not True
 
 
 def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -673,7 +680,8 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
-    less = max((entry.high for rank in found for entry in rank.entries if entry.title == FIRST_START), default=0)
+    starts = [entry for rank in found for entry in rank.entries if entry.title == FIRST_START]
+    less = max((entry.high - entry.bytes for entry in starts), default=0)
     if less:
         said = "a first start, without compiled graphs in vLLM's cache, leaves up to {} less for the cache"
         notes.append(Message(said, format_bytes(less)))

@@ -48,6 +48,25 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="twice max_num_seqs, at most 512 and max_num_batched_tokens",
         advanced=True,
     )
+    compile_cache = setting(
+        Flag(),
+        "Compiled before",
+        "An earlier start of this model with these settings has left its compiled graphs in vLLM's cache. A first start "
+        "times kernels on an embedding table, which leaves less for the KV cache (VLLM_DISABLE_COMPILE_CACHE=1: every "
+        "start is a first one).",
+        flag="compile-cache",
+        default="true; the range covers a first start",
+        advanced=True,
+    )
+    flashinfer_sampler = setting(
+        Flag(),
+        "FlashInfer's sampler",
+        "Sample with FlashInfer, which sorts no logits (VLLM_USE_FLASHINFER_SAMPLER). The log says which one runs: "
+        '"Using FlashInfer for top-p & top-k sampling".',
+        flag="flashinfer-sampler",
+        default="true from 0.21; before 0.11.1 if FlashInfer is installed",
+        advanced=True,
+    )
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
@@ -148,6 +167,18 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "捕获为 CUDA Graph 的最大批次，以 token 计。",
         "CUDA Graph 的最大 token 数",
         "max_num_seqs 的两倍，不超过 512 和 max_num_batched_tokens",
+    ),
+    VllmSettings.compile_cache: (
+        "同一模型以相同设置启动过，vLLM 的缓存中已有编译好的图。首次启动会用一张嵌入表给 kernel 计时，留给 KV 缓存的更少"
+        "（VLLM_DISABLE_COMPILE_CACHE=1 时每次启动都是首次）。",
+        "已编译过",
+        "true；范围包含首次启动",
+    ),
+    VllmSettings.flashinfer_sampler: (
+        "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志会说明用的是哪一种："
+        "“Using FlashInfer for top-p & top-k sampling”。",
+        "FlashInfer 采样",
+        "0.21 起为 true；0.11.1 之前取决于是否安装了 FlashInfer",
     ),
     VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
     VllmSettings.disable_hybrid_kv_cache_manager: (

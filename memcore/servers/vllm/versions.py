@@ -214,6 +214,23 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
     return row if runs else None
 
 
+_TWO_COPIES = 8
+"""Bytes for each logit of FlashInfer's sampler: masked logits and probabilities (flashinfer, sampling.py)."""
+
+
+def sampled(found: Facts, flashinfer: bool | None) -> Facts:
+    """Return what holds of a release where it is told whether FlashInfer samples.
+
+    >>> sampled(facts("0.11.0"), True).sampler, sampled(facts("0.11.0"), False).flashinfer_samples
+    (8, False)
+    """
+    if flashinfer is None or not found.server_batches:
+        return found
+    if flashinfer:
+        return replace(found, sampler=_TWO_COPIES, masks_with_triton=False, flashinfer_samples=False)
+    return replace(found, flashinfer_samples=False, masks_with_triton=found.since >= _TRITON.since)
+
+
 def former(found: Facts) -> Facts:
     """Return what holds where a release falls back to its former engine."""
     return replace(_V0_LONGER, since=found.since, absorbs=False)
