@@ -234,8 +234,13 @@ class _Served:
     """As a repository's name has it."""
     name: str = ""
     state_dtype: str | None = None
-    maker: str = ""
-    """Who made the repository, where it is another one than the catalog's."""
+    repository: str = ""
+    """Its hub id, where it is another one than the catalog's."""
+
+    @property
+    def maker(self) -> str:
+        """Return who made the repository."""
+        return self.repository.rpartition("/")[0]
 
 
 def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
@@ -252,7 +257,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
         found.format,
         found.base,
         server.state_dtype,
-        given.rpartition("/")[0] if found.base != full_name(given) else "",
+        given if found.base != full_name(given) else "",
     )
 
 
@@ -429,7 +434,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
         return None, ()
     if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
         return own, ()
-    found = recipe(name, served.model, served.maker)
+    found = recipe(name, served.model, served.repository)
     ignored = own.ignored if own else ()
     if found.others:
         reason = "repositories of this family quantize different parts; the most common choice"

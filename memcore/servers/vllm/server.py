@@ -264,7 +264,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     pages = Pages(
         block_size=chosen.block_size,
         max_model_len=basics.max_model_len,
-        in_flight=chosen.tokens,
+        in_flight=chosen.tokens * _steps_under_way(job, chosen),
         hybrid=chosen.hybrid,
         states=chosen.states,
         alignment=64 if "lk" in basics.sizes else 16,
@@ -278,6 +278,19 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, recorded) + beyond,
     )
+
+
+_ASYNC_METHODS = frozenset({"mtp", "eagle", "eagle3", "dflash"})
+"""Methods of speculation with which the next step is scheduled while one runs (`EagleModelTypes`)."""
+
+
+def _steps_under_way(job: ServingJob, chosen: Options) -> int:
+    """Steps whose tokens hold blocks of a sequence (config/vllm.py, `max_concurrent_batches`)."""
+    stages, speculation = job.basics.layout.pipeline, job.basics.speculation
+    if not chosen.facts.settles_late:
+        return 1
+    ahead = speculation is None or speculation.method in _ASYNC_METHODS
+    return stages + (ahead and (chosen.runner is not None or stages == 1))
 
 
 _ENCODED = int(0.8 * GiB)

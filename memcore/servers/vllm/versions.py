@@ -78,11 +78,16 @@ class Facts:
     profiles_few: bool = False
     """That cache has no more blocks than `max_num_seqs`."""
     hybrids_reuse_prefixes: bool = False
-    """Prefix caching is on without being asked for, also for networks with recurrent states."""
+    """Prefix caching is on without being asked for, also for networks with recurrent states (config/model.py,
+    is_prefix_caching_supported, of 0.25.1 and 0.26.0)."""
     directions: int = 1
     """How many times more positions rotations in three directions have than the model (rotary_embedding/mrope.py)."""
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
+    settles_late: bool = False
+    """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step that is
+    under way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, pull
+    request 47728 and issue 49878)."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
@@ -122,9 +127,9 @@ _GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
 _FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
 _RAISED = replace(_FLASHINFER, since=(0, 22), steps_for_items=True)
-_FEW = replace(_RAISED, since=(0, 26), profiles_few=True)
+_FEW = replace(_RAISED, since=(0, 26), profiles_few=True, settles_late=True, hybrids_reuse_prefixes=True)
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
-_WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True, hybrids_reuse_prefixes=True)
+_WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True)
 _ALIKE = replace(_WIDE, since=(0, 30), tokens_by_blocks=True)
 
 FACTS = (
