@@ -16,7 +16,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.servers.vllm.options import Options
 from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, Driver, count, pool, summed_by_nccl
-from memcore.serving.devices import device_of, integrated
+from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob

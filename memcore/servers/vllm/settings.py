@@ -51,9 +51,8 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
     compile_cache = setting(
         Flag(),
         "Compiled before",
-        "An earlier start of this model with these settings has left its compiled graphs in vLLM's cache. A first start "
-        "times kernels on an embedding table, which leaves less for the KV cache (VLLM_DISABLE_COMPILE_CACHE=1: every "
-        "start is a first one).",
+        "Whether vLLM's cache has the graphs that an earlier start compiled. A first start times kernels on an embedding "
+        "table, which leaves less for the KV cache. With VLLM_DISABLE_COMPILE_CACHE=1 every start is a first one.",
         flag="compile-cache",
         default="true; the range covers a first start",
         advanced=True,
@@ -61,8 +60,7 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
     flashinfer_sampler = setting(
         Flag(),
         "FlashInfer's sampler",
-        "Sample with FlashInfer, which sorts no logits (VLLM_USE_FLASHINFER_SAMPLER). The log says which one runs: "
-        '"Using FlashInfer for top-p & top-k sampling".',
+        "Sample with FlashInfer, which sorts no logits (VLLM_USE_FLASHINFER_SAMPLER). The log says which sampler runs.",
         flag="flashinfer-sampler",
         default="true from 0.21; before 0.11.1 if FlashInfer is installed",
         advanced=True,
@@ -169,14 +167,12 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "max_num_seqs 的两倍，不超过 512 和 max_num_batched_tokens",
     ),
     VllmSettings.compile_cache: (
-        "同一模型以相同设置启动过，vLLM 的缓存中已有编译好的图。首次启动会用一张嵌入表给 kernel 计时，留给 KV 缓存的更少"
-        "（VLLM_DISABLE_COMPILE_CACHE=1 时每次启动都是首次）。",
+        "vLLM 的缓存中是否已有先前编译的图。首次启动用嵌入表给 kernel 计时，KV 缓存因此更小（VLLM_DISABLE_COMPILE_CACHE=1）。",
         "已编译过",
         "true；范围包含首次启动",
     ),
     VllmSettings.flashinfer_sampler: (
-        "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志会说明用的是哪一种："
-        "“Using FlashInfer for top-p & top-k sampling”。",
+        "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志写明用的是哪一种。",
         "FlashInfer 采样",
         "0.21 起为 true；0.11.1 之前取决于是否安装了 FlashInfer",
     ),

@@ -85,9 +85,9 @@ class Facts:
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
     settles_late: bool = False
-    """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step that is
-    under way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, pull
-    request 47728 and issue 49878)."""
+    """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
+    way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, pull request 47728
+    and issue 49878)."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
