@@ -220,8 +220,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{count} sizes of decoding and {prompts} of prompts, whose pool has {size}": (
         "解码 {count} 种批大小，提示 {prompts} 种长度；其池占 {size}"
     ),
-    "a first start, without compiled graphs in vLLM's cache, leaves up to {size} less for the cache": (
-        "首次启动时 vLLM 的编译缓存中没有计算图，KV 缓存最多少 {size}"
+    "a later start, with compiled graphs in vLLM's cache, leaves up to {size} more for the KV cache": (
+        "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
     "drivers differ, and kernels are loaded meanwhile": "因驱动而异，且捕获期间会加载 kernel",
     "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (

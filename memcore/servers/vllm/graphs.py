@@ -242,7 +242,7 @@ FIRST_START = "first start: embedding table for kernel autotuning"
 
 
 def first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> list[Entry]:
-    """What the widest moment has more where no compiled graphs are cached.
+    """What the widest moment has more where no compiled graphs are cached, as in a new container: if nothing is said.
 
     Inductor times its kernels on inputs that it makes, as large as the real ones: for the first one, which looks tokens
     up, a table of embeddings. Models with a tower look them up before the graph. Qwen3-8B has 6,896 tokens less in
@@ -255,7 +255,7 @@ def first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> l
         return []
     rows = basics.sizes["V"] // basics.layout.tensor + chosen.tokens
     more = max(0, int(rows * basics.sizes["h"] * BYTES[basics.dtype]) - usual)
-    bounds = Range(0, 0, more) if chosen.compiled is None else Range(more, more, more)
+    bounds = Range(0 if chosen.compiled is None else more, more, more)
     text = "an embedding table and what is looked up in it, as far as they exceed the profiled peak"
     source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
     return [

@@ -134,7 +134,8 @@ def _runner(version: object, basics: Basics) -> Runner | None:
     """The second runner, where a release takes it."""
     plain = not _recurrent(basics) and not basics.model.has_experts
     method = basics.speculation.method if basics.speculation else None
-    return second_runner(version, basics.model.network.family, plain=plain, method=method)
+    quantized = basics.stored is not None
+    return second_runner(version, basics.model.network.family, plain=plain, method=method, quantized=quantized)
 
 
 def _largest_item(basics: Basics) -> int:
@@ -307,8 +308,8 @@ def _uncertain(
 ) -> tuple[int, int]:
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
-    # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
-    higher += sum(entry.high - entry.bytes for entry in within if entry.title == FIRST_START)
+    # A start is the first one or it is not: that does not even out with the rest.
+    lower += sum(entry.bytes - entry.low for entry in within if entry.title == FIRST_START)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
@@ -694,10 +695,10 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
     starts = [entry for rank in found for entry in rank.entries if entry.title == FIRST_START]
-    less = max((entry.high - entry.bytes for entry in starts), default=0)
-    if less:
-        said = "a first start, without compiled graphs in vLLM's cache, leaves up to {} less for the cache"
-        notes.append(Message(said, format_bytes(less)))
+    more = max((entry.bytes - entry.low for entry in starts), default=0)
+    if more:
+        said = "a later start, with compiled graphs in vLLM's cache, leaves up to {} more for the KV cache"
+        notes.append(Message(said, format_bytes(more)))
     notes += elsewhere(job, chosen)
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()

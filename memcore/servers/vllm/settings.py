@@ -51,10 +51,10 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
     compile_cache = setting(
         Flag(),
         "Compiled before",
-        "Whether vLLM's cache has the graphs that an earlier start compiled. A first start times kernels on an embedding "
+        "Whether vLLM's compile cache is kept from an earlier start. A first start times kernels on an embedding "
         "table, which leaves less for the KV cache. With VLLM_DISABLE_COMPILE_CACHE=1 every start is a first one.",
         flag="compile-cache",
-        default="true; the range covers a first start",
+        default="false; the range covers later starts",
         advanced=True,
     )
     flashinfer_sampler = setting(
@@ -167,9 +167,9 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "max_num_seqs 的两倍，不超过 512 和 max_num_batched_tokens",
     ),
     VllmSettings.compile_cache: (
-        "vLLM 的缓存中是否已有先前编译的图。首次启动用嵌入表给 kernel 计时，KV 缓存因此更小（VLLM_DISABLE_COMPILE_CACHE=1）。",
+        "vLLM 的编译缓存是否保留自先前的启动。首次启动用嵌入表给 kernel 计时，KV 缓存因此更小。",
         "已编译过",
-        "true；范围包含首次启动",
+        "false；范围包含之后的启动",
     ),
     VllmSettings.flashinfer_sampler: (
         "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志写明用的是哪一种。",

@@ -86,8 +86,7 @@ class Facts:
     """16384 tokens from 160 GiB on."""
     settles_late: bool = False
     """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
-    way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, pull request 47728
-    and issue 49878)."""
+    way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, issue 49878)."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
@@ -170,6 +169,8 @@ class Runner:
     since: tuple[int, ...]
     families: frozenset[str] = frozenset()
     """Networks that are named (DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES)."""
+    quantized: bool = True
+    """Also where the checkpoint is quantized."""
     dense: bool = False
     """All others without experts and without recurrent states, too."""
     everything: bool = False
@@ -187,9 +188,9 @@ class Runner:
 
 
 _NAMED = ("llama", "mistral", "qwen3", "deepseek_v2", "qwen2_moe", "granitemoe")
-_FIRST = Runner(since=(0, 22), families=frozenset({"qwen3"}))
+_FIRST = Runner(since=(0, 22), families=frozenset({"qwen3"}), quantized=False)
 _THREE = replace(_FIRST, since=(0, 23), families=frozenset(_NAMED[:3]))
-_SIX = replace(_FIRST, since=(0, 24), families=frozenset(_NAMED), methods=_FIRST.methods | {"dflash"})
+_SIX = replace(_FIRST, since=(0, 24), quantized=True, families=frozenset(_NAMED), methods=_FIRST.methods | {"dflash"})
 _DENSE = replace(_SIX, since=(0, 25), families=frozenset(_NAMED[3:]), dense=True)
 _ENCODING = replace(_DENSE, since=(0, 27), images=True)
 _DIRECT = replace(_ENCODING, since=(0, 28), families=frozenset((*_NAMED[3:], "deepseek_v4")), copies_logits=False)
@@ -201,7 +202,9 @@ RUNNERS = (_FIRST, _THREE, _SIX, _DENSE, _ENCODING, _DIRECT, _EVERY, _DRAFTS, _L
 """Rows in order of release."""
 
 
-def second_runner(version: object, family: str, *, plain: bool, method: str | None) -> Runner | None:
+def second_runner(
+    version: object, family: str, *, plain: bool, method: str | None, quantized: bool = False
+) -> Runner | None:
     """The second model runner, if a release runs a network with it; `plain`: without experts and recurrent states.
 
     >>> second_runner("0.24", "qwen3", plain=True, method=None).graphs
@@ -213,7 +216,7 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
     """
     number = release(version)
     row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
-    if row is None or (method is not None and method not in row.methods):
+    if row is None or (method is not None and method not in row.methods) or (quantized and not row.quantized):
         return None
     runs = row.everything or (row.dense and plain) or family in row.families
     return row if runs else None
