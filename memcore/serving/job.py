@@ -15,7 +15,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.hardware import Accelerator
+from memcore.hardware import USUAL_STACKS, Accelerator
 from memcore.messages import joined
 from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
@@ -77,6 +77,8 @@ class Server:
     """Methods of speculative decoding that are supported with it; None: all."""
     drafted: Callable[[Defaults], int] | None = None
     """How many tokens its draft model proposes where nobody says it; None: 5."""
+    stacks: frozenset[str] = USUAL_STACKS
+    """What it runs on: `Accelerator.stack`."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -332,7 +334,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read)
+    accelerator, capacity = device_of(read, server.stacks)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")

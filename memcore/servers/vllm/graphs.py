@@ -15,6 +15,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.servers.vllm.options import Options
+from memcore.servers.vllm.stacks import stack_of
 from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, Driver, count, pool, summed_by_nccl
 from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
@@ -72,6 +73,10 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
     pieces, whole = captured(job, chosen)
     if not pieces and not whole:
         return Graphs()
+    told = stack_of(job.basics).graphs
+    if told is not None:
+        source = "vllm-project/vllm-ascend, pull request 8289"
+        return Graphs(entries=(observed(_TITLE, _CATEGORY, told, source, "few starts of such accelerators are known"),))
     found = [_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces + whole))]
     split = _split(job, chosen, stage, max(whole, default=0))
     if split is not None:

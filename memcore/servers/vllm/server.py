@@ -37,8 +37,9 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
+from memcore.servers.vllm.stacks import STACKS, block_of, notes_of, on_stack, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
-from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, sampled, second_runner
+from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
@@ -83,9 +84,9 @@ def options(read: Defaults, basics: Basics) -> Options:
         found.falls_back_for_states and (_recurrent(basics) or _old(basics))
     ):
         found = former(found)
-    found = sampled(found, read.given(VllmSettings.flashinfer_sampler))
+    found = on_stack(read, basics, found)
     tokens, sequences = _batches(read, basics, found)
-    block = 64 if "lk" in basics.model.sizes else 16
+    block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
     item = _largest_item(basics) if images and found.whole_items else 0
     if found.steps_for_items:
@@ -106,14 +107,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     speculation = basics.speculation
     return Options(
         facts=found,
-        runner=_runner(version, basics),
+        runner=_runner(version, basics) if stack_of(basics).second_runner else None,
         utilization=utilization,
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
         block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
         eager=read.take(VllmSettings.enforce_eager, False),
-        hybrid=not disabled,
+        hybrid=not disabled and stack_of(basics).windows,
         images=images,
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
@@ -236,13 +237,15 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         towers=chosen.images or not chosen.facts.skips_towers,
         products=chosen.facts.absorbs,
     )
-    weights, moved = offloaded(job, chosen, stage, weights)
+    weights, moved = offloaded(job, chosen, stage, spread_over(basics, weights))
+    stack = stack_of(basics)
     profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
+    profiled = profiled if stack.profiles else []
     if moved and chosen.facts.since < VIEWS:
         profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
     sent = exchanged(job, chosen)
-    capture = Graphs() if chosen.eager else graphs(job, chosen, stage, _step(job, chosen))
+    capture = Graphs() if chosen.eager or not stack.captures else graphs(job, chosen, stage, _step(job, chosen))
     recorded = [*capture.entries]
     outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
@@ -268,7 +271,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         in_flight=chosen.tokens * _steps_under_way(job, chosen),
         hybrid=chosen.hybrid,
         states=chosen.states,
-        alignment=64 if "lk" in basics.sizes else 16,
+        alignment=stack.alignment or (64 if "lk" in basics.sizes else 16),
+        keys_alone=stack.alignment is not None,
     )
     return _Rank(
         entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
@@ -528,7 +532,10 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
     """
-    if integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
+    told = stack_of(job.basics).while_profiling
+    if told is not None:
+        bounds, text = told, "few starts of such accelerators are known"
+    elif integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
         bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
         text = "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"
     elif integrated(job.accelerator):
@@ -699,7 +706,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     if more:
         said = "a later start, with compiled graphs in vLLM's cache, leaves up to {} more for the KV cache"
         notes.append(Message(said, format_bytes(more)))
-    notes += elsewhere(job, chosen)
+    notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)
@@ -715,4 +722,5 @@ SERVER = Server(
     sleeps=True,
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     asks_for_a_share=True,
+    stacks=frozenset(STACKS),
 )
