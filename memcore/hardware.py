@@ -229,8 +229,8 @@ _WIDE_WORKSPACES = ("gfx942", "gfx950")
 _BANNER = "'Max memory' banners of public logs"
 _OUT_OF_MEMORY = "capacity in public out-of-memory messages"
 _RECALLED = "recalled, unconfirmed"
-_NPU = "vllm-ascend's start-up line of free memory, its pull request 8289"
-_HBM = "`hbm=` lines of tpu-inference in public logs"
+_NPU = "vllm-ascend, worker/worker.py (pull request 8289)"
+_HBM = "tpu-inference, worker/tpu_worker.py, in public logs"
 
 _ML = "stas00/ml-engineering, tables of accelerators"
 _TITAN = "torchtitan/tools/utils.py, get_peak_flops"
@@ -549,7 +549,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "ascend-910b-64gb",
-        "Huawei Ascend 910B (64GB)",
+        "Huawei Ascend 910B-64GB",
         64,
         (61.27, 61.27),
         "ascend910",
@@ -558,7 +558,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "ascend-910c-64gb",
-        "Huawei Ascend 910C (per die)",
+        "Huawei Ascend 910C die",
         64,
         (61.27, 61.27),
         "ascend910",
@@ -594,7 +594,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "tpu-v7x",
-        "Google TPU7x (per core)",
+        "Google TPU7x core",
         96,
         (94.75, 94.75),
         "tpu",

@@ -75,7 +75,7 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
         return Graphs()
     told = stack_of(job.basics).graphs
     if told is not None:
-        source = "vllm-project/vllm-ascend, pull request 8289"
+        source = "vllm-ascend, worker/worker.py (pull request 8289)"
         return Graphs(entries=(observed(_TITLE, _CATEGORY, told, source, "few starts of such accelerators are known"),))
     found = [_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces + whole))]
     split = _split(job, chosen, stage, max(whole, default=0))

@@ -113,9 +113,9 @@ def on_stack(read: Defaults, basics: Basics, found: Facts) -> Facts:
         read.refuse(Inference.quantization, said, form, stack.title, joined(", ", sorted(stack.formats)))
     if not stack.profiles and "lk" in basics.model.sizes:
         said = (
-            "found {!r}, whose latent attention vLLM runs on TPUs with data-parallel attention alone; not supported yet"
+            "found {!r}; latent attention is not supported yet on TPUs, where vLLM runs it with data parallelism alone"
         )
-        read.refuse(Hardware.accelerator, said, basics.model.network.family)
+        read.refuse(Hardware.accelerator, said, basics.accelerator.id if basics.accelerator else "")
     if not found.server_batches:
         return found
     told = read.given(VllmSettings.flashinfer_sampler)
@@ -163,8 +163,11 @@ def spread_over(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
     if not towers:
         return kept
     expected = towers // basics.layout.tensor - towers
-    text = "towers are shared by all ranks, or left out"
-    return [*kept, observed(_SHARED, "weights", Range(-towers, expected, 0), "hbm= lines of tpu-inference", text)]
+    text = "ranks share towers, or leave them out"
+    return [
+        *kept,
+        observed(_SHARED, "weights", Range(-towers, expected, 0), "tpu-inference, worker/tpu_worker.py", text),
+    ]
 
 
 def notes_of(basics: Basics) -> list[Message | str]:
@@ -175,7 +178,8 @@ def notes_of(basics: Basics) -> list[Message | str]:
     if stack.while_profiling is not None:
         return [
             Message(
-                "few starts on accelerators of {} are known; kernels are taken to need what NVIDIA's need", stack.title
+                "few starts on accelerators of {} are known; kernels are taken to need what those of NVIDIA need",
+                stack.title,
             )
         ]
     return []
