@@ -127,7 +127,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "an embedding table and what is looked up in it, as far as they exceed the profiled peak": (
         "嵌入表及其查表结果超出显存探测峰值的部分"
     ),
-    "parts of towers on other ranks": "塔在其他 rank 上的部分",
+    "parameters, spread over the ranks": "分布在各 rank 上的参数",
     "not needed if vLLM's compile cache already has the graph": "vLLM 的编译缓存中已有该计算图时不需要",
     "captured graphs": "捕获的 CUDA Graph",
     "FlashInfer's all-to-all workspace": "FlashInfer all-to-all 工作区",

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil
 
 from memcore.config.defaults import Defaults
-from memcore.config.engine import EngineSettings
+from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
 from memcore.hardware import matmul_workspaces
@@ -84,7 +84,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         found.falls_back_for_states and (_recurrent(basics) or _old(basics))
     ):
         found = former(found)
-    found = on_stack(read, basics, found)
+    found = on_stack(read, basics, found, release(version))
     tokens, sequences = _batches(read, basics, found)
     block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0

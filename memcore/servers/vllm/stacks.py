@@ -104,7 +104,7 @@ def stack_of(basics: Basics) -> Stack:
     return STACKS[basics.accelerator.stack if basics.accelerator else "cuda"]
 
 
-def on_stack(read: Defaults, basics: Basics, found: Facts) -> Facts:
+def on_stack(read: Defaults, basics: Basics, found: Facts, version: tuple[int, ...]) -> Facts:
     """What holds of a release there; what does not run there is refused."""
     stack = stack_of(basics)
     form = basics.stored.format.name if basics.stored is not None else None
@@ -122,7 +122,7 @@ def on_stack(read: Defaults, basics: Basics, found: Facts) -> Facts:
     found = sampled(found, False if stack.sorts else told)
     if not stack.inductor:
         found = replace(found, times_kernels=False, sampler=8, masks_with_triton=False, flashinfer_samples=False)
-    return replace(found, graphs_inside=found.graphs_inside and found.since >= stack.estimates)
+    return replace(found, graphs_inside=found.graphs_inside and version >= stack.estimates)
 
 
 _USUAL_BLOCK, _ASCEND_BLOCK = 16, 128
@@ -148,7 +148,7 @@ def block_of(basics: Basics, usual: int) -> int:
 
 
 _NOT_KEPT = frozenset({"cosines and sines", "unsplit segment ends (allocator rounding)"})
-_SHARED = "parts of towers on other ranks"
+_SPREAD = "parameters, spread over the ranks"
 
 
 def spread_over(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
@@ -162,12 +162,10 @@ def spread_over(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
     towers = int(basics.model.parameters_by_kind.get("tower", 0) * BYTES[basics.dtype])
     if not towers:
         return kept
-    expected = towers // basics.layout.tensor - towers
-    text = "ranks share towers, or leave them out"
-    return [
-        *kept,
-        observed(_SHARED, "weights", Range(-towers, expected, 0), "tpu-inference, worker/tpu_worker.py", text),
-    ]
+    most = sum(entry.bytes for entry in kept)
+    bounds = Range(most - towers, most - towers + towers // basics.layout.tensor, most)
+    text, source = "ranks share towers, or leave them out", "tpu-inference, worker/tpu_worker.py"
+    return [observed(_SPREAD, "weights", bounds, source, text)]
 
 
 def notes_of(basics: Basics) -> list[Message | str]:
