@@ -120,10 +120,36 @@ class Accelerator:
         return self.name.partition(" ")[0]
 
     @property
+    def stack(self) -> str:
+        """What PyTorch or JAX runs on: `cuda`, `rocm`, `xpu`, `cann` or `tpu`."""
+        return _STACKS[self.vendor]
+
+    @property
     def major(self) -> int | None:
         """The major compute capability of an NVIDIA GPU."""
         head = self.capability.partition(".")[0]
         return int(head) if head.isdigit() else None
+
+
+_STACKS: Mapping[str, str] = {"NVIDIA": "cuda", "AMD": "rocm", "Intel": "xpu", "Huawei": "cann", "Google": "tpu"}
+USUAL_STACKS = frozenset({"cuda", "rocm"})
+"""Those of GPUs that `torch.cuda` drives, which engines run on unless they say more."""
+
+
+def vendors(stacks: frozenset[str]) -> list[str]:
+    """Return who makes the accelerators of some stacks.
+
+    >>> vendors(USUAL_STACKS)
+    ['NVIDIA', 'AMD']
+    """
+    return [vendor for vendor, stack in _STACKS.items() if stack in stacks]
+
+
+def alike(accelerator: Accelerator | None) -> tuple[Accelerator, ...]:
+    """Return the accelerators that can stand for one: those of its stack, or of the usual ones."""
+    stack = accelerator.stack if accelerator else "cuda"
+    stacks = USUAL_STACKS if stack in USUAL_STACKS else frozenset({stack})
+    return tuple(each for each in ACCELERATORS if each.stack in stacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +180,18 @@ def context(accelerator: Accelerator | None) -> Overhead:
     return Overhead(low, expected, high, "contexts observed in public logs")
 
 
-_CONTEXTS = {"7.0": (245, 350, 1343), "7.5": (100, 141, 490), "9.0": (520, 765, 900)}
-"""MiB of GPUs of which more is known than of their generation: the least, what is expected, and the most."""
+_CONTEXTS = {
+    "7.0": (245, 350, 1343),
+    "7.5": (100, 141, 490),
+    "9.0": (520, 765, 900),
+    "ascend910": (200, 420, 900),
+    "xe2": (0, 300, 900),
+    "tpu": (0, 0, 200),
+}
+"""MiB of accelerators of which more is known than of their generation: the least, what is expected, and the most.
+
+Ascend: 60.86 of 61.27 GiB are free when a worker starts (vllm-project/vllm-ascend, pull request 8289). TPU:
+`hbm=[(0.0, 15.75)]` before a model is loaded. Of Intel's no log tells it."""
 
 
 def communicators(count: int) -> Overhead:
@@ -193,6 +229,8 @@ _WIDE_WORKSPACES = ("gfx942", "gfx950")
 _BANNER = "'Max memory' banners of public logs"
 _OUT_OF_MEMORY = "capacity in public out-of-memory messages"
 _RECALLED = "recalled, unconfirmed"
+_NPU = "vllm-ascend, worker/worker.py (pull request 8289)"
+_HBM = "tpu-inference, worker/tpu_worker.py, in public logs"
 
 _ML = "stas00/ml-engineering, tables of accelerators"
 _TITAN = "torchtitan/tools/utils.py, get_peak_flops"
@@ -499,6 +537,69 @@ ACCELERATORS: Sequence[Accelerator] = (
         "gfx950",
         _OUT_OF_MEMORY,
         Speed(2500, 8000, 8, 1075, _ML, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "arc-pro-b70",
+        "Intel Arc Pro B70",
+        32,
+        (30.3, 31.89),
+        "xe2",
+        _OUT_OF_MEMORY,
+        Speed(183, 608, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "ascend-910b-64gb",
+        "Huawei Ascend 910B-64GB",
+        64,
+        (61.27, 61.27),
+        "ascend910",
+        _NPU,
+        Speed(313, 1600, 8, 392, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "ascend-910c-64gb",
+        "Huawei Ascend 910C die",
+        64,
+        (61.27, 61.27),
+        "ascend910",
+        _NPU,
+        Speed(376, 1600, 16, 392, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "tpu-v5e",
+        "Google TPU v5e",
+        16,
+        (15.75, 15.75),
+        "tpu",
+        _HBM,
+        Speed(197, 819, 8, 400, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "tpu-v5p",
+        "Google TPU v5p",
+        95,
+        (95.74, 95.74),
+        "tpu",
+        _HBM,
+        Speed(459, 2765, 8, 1200, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "tpu-v6e",
+        "Google TPU v6e",
+        32,
+        (31.24, 31.25),
+        "tpu",
+        _HBM,
+        Speed(918, 1640, 8, 800, _UNCONFIRMED, _UNCONFIRMED),
+    ),
+    Accelerator(
+        "tpu-v7x",
+        "Google TPU7x core",
+        96,
+        (94.75, 94.75),
+        "tpu",
+        _HBM,
+        Speed(1153, 3690, 8, 600, _UNCONFIRMED, _UNCONFIRMED),
     ),
 )
 """The catalog."""

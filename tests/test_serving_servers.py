@@ -499,3 +499,122 @@ def test_latent_attention_kept_products_of_its_matrices():
     old, new = (serve("deepseek-v2-lite", version=each).ledger.sum("weights") for each in ("0.7.3", "0.8.0"))
     products = 27 * 16 * (2 * 2048 * 512 + 2048 * 64) * 2
     assert abs(old - new - products) < 40 * MiB
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "block", "since", "profiled"),
+    [
+        ("h100-sxm-80gb", 16, "0.20.0", True),
+        ("mi300x", 16, "0.26.0", True),  # is_cuda_alike()
+        ("arc-pro-b70", 16, "0.31.0", True),
+        ("ascend-910b-64gb", 128, None, True),
+        ("tpu-v6e", 16, None, False),
+    ],
+)
+def test_vllm_on_other_accelerators(accelerator, block, since, profiled):
+    """The block, since when graphs are in the budget, and whether a step is profiled, by accelerator."""
+    versions = ("0.19.0", "0.20.0", "0.25.0", "0.26.0", "0.30.0", "0.31.0", "0.33.0")
+    found = [serve("gpt2", version=each, hardware={"accelerator": accelerator}) for each in versions]
+    inside = [version for version, each in zip(versions, found, strict=True) if each.job.options.facts.graphs_inside]
+    assert inside == [each for each in versions if since and each >= since]
+    newest = serve("qwen3-4b", hardware={"accelerator": accelerator})
+    assert newest.budget.line == pytest.approx(newest.capacity * 0.92, abs=1)
+    assert newest.pool.bytes_each == block * 36 * 2 * 8 * 128 * 2
+    assert bool(newest.ledger.sum("activations")) == profiled
+
+
+@pytest.mark.parametrize(
+    ("engine", "accelerator", "model", "said"),
+    [
+        (
+            "sglang",
+            "tpu-v6e",
+            "qwen3-4b",
+            "on which this engine is not supported; supported: accelerators of NVIDIA, AMD",
+        ),
+        ("llama.cpp", "ascend-910b-64gb", "qwen3-4b", "on which this engine is not supported"),
+        (
+            "vllm",
+            "ascend-910b-64gb",
+            "Qwen/Qwen3-8B-AWQ",
+            "found awq, which vLLM does not support on accelerators of Huawei",
+        ),
+        ("vllm", "tpu-v6e", "deepseek-v2-lite", "latent attention is not supported yet on TPUs"),
+    ],
+)
+def test_accelerators_that_are_refused(engine, accelerator, model, said):
+    """By engine, by format and by attention."""
+    with pytest.raises(ConfigError, match=said):
+        serve(model, engine, hardware={"accelerator": accelerator})
+
+
+@pytest.mark.parametrize(("longest", "block"), [(512, 32), (1024, 64), (2048, 128), (8192, 256), (8193, 16)])
+def test_blocks_of_tpus(longest, block):
+    """A sixteenth of the longest sequence, 16 beyond 8,192 tokens."""
+    found = serve(
+        "llama-3.1-8b", version="0.26.0", inference={"max_model_len": longest}, hardware={"accelerator": "tpu-v6e"}
+    )
+    each = 32 * 2 * 8 * 128 * 2
+    assert found.pool.bytes_each == block * each
+
+
+def test_hybrids_on_ascend():
+    """A block's keys alone hold a state: 1,536 tokens of a rank of two have Qwen3.8-27B's 24 × 128 × 128 in fp32."""
+    found = serve(
+        "Qwen/Qwen3.8-27B",
+        version="0.23.0",
+        inference={"max_model_len": 32768},
+        hardware={"accelerator": "ascend-910c-64gb", "num_gpus": 2},
+        parallelism={"tensor_parallel_size": 2},
+    )
+    keys, convolution = 1536 * 2 * 256 * 2, 3 * 5120 * 2
+    assert found.pool.bytes_each == 16 * (2 * keys + convolution)
+
+
+def test_steps_under_way_hold_blocks_of_windows():
+    """Gemma 4 31B of vllm, issue 49878: its 8,192 blocks and windows take 45.79 GiB in 0.25.1 and 70.79 in 0.26.0."""
+    taken = []
+    for version in ("0.25.1", "0.26.0"):
+        found = serve(
+            "google/gemma-4-31B-it",
+            version=version,
+            max_num_batched_tokens=32768,
+            hardware={"accelerator": "b200"},
+        )
+        taken.append(found.pool.needed(262144) * found.pool.bytes_each / GiB)
+    assert taken == pytest.approx([45.79, 70.79], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("flags", "more"),
+    [
+        ({"version": "0.24.0"}, 151936 * 4096 * 2 + 2048 * 4096 * 2),
+        ({"version": "0.24.0", "compile_cache": False}, 151936 * 4096 * 2 + 2048 * 4096 * 2),
+        ({"version": "0.24.0", "compile_cache": True}, 0),
+        ({"version": "0.24.0", "enforce_eager": True}, 0),
+        ({"version": "0.18.0"}, 0),
+    ],
+)
+def test_a_first_start_times_kernels_on_an_embedding_table(flags, more):
+    """Its peak is the table and what is looked up in it; later starts, eager ones and those before 0.19 have none."""
+    found = serve("qwen3-8b", inference={"max_model_len": 8192}, hardware={"accelerator": "rtx-4090"}, **flags)
+    table = [entry for entry in found.ledger.entries if entry.title.startswith("first start")]
+    assert bool(table) == bool(more)
+    if more:
+        assert found.ledger.sum("activations") == more
+
+
+@pytest.mark.parametrize(
+    ("version", "flashinfer", "bytes_each"),
+    [("0.11.0", None, 38), ("0.11.0", True, 14), ("0.11.0", False, 38), ("0.16.0", True, 14), ("0.20.0", False, 14)],
+)
+def test_which_sampler_runs(version, flashinfer, bytes_each):
+    """FlashInfer's kernels sort nothing; since 0.17 PyTorch's path does not either."""
+    given = {} if flashinfer is None else {"flashinfer_sampler": flashinfer}
+    found = serve("qwen3-4b", version=version, enforce_eager=True, hardware=H100, **given)
+    logits = [
+        entry.bytes
+        for entry in found.ledger.entries
+        if entry.shape and entry.shape[-1] == "V" and entry.category == "activations"
+    ]
+    assert sum(logits) == 1024 * 151936 * bytes_each

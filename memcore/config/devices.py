@@ -8,7 +8,7 @@ from dataclasses import replace
 from memcore.config.defaults import Defaults
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
-from memcore.hardware import Accelerator, find_accelerator
+from memcore.hardware import USUAL_STACKS, Accelerator, find_accelerator, vendors
 from memcore.messages import joined
 from memcore.records import dataclass
 from memcore.units import GiB
@@ -57,11 +57,17 @@ _UNLISTED = 0.91
 """Of its part of the memory what a slice has where no list is known: the least of those that are (H200, 1g.18gb)."""
 
 
-def device_of(read: Defaults) -> tuple[Accelerator | None, int | None]:
-    """Return the accelerator, and the bytes of it that a rank can use; what is given about it but wrong is refused."""
+def device_of(read: Defaults, stacks: frozenset[str] = USUAL_STACKS) -> tuple[Accelerator | None, int | None]:
+    """Return the accelerator, and the bytes of it that a rank can use; what is given about it but wrong is refused.
+
+    `stacks`: those that the engine is supported on.
+    """
     given, memory = read.given(Hardware.accelerator), read.given(Hardware.gpu_memory_gb)
     profile = read.given(Hardware.mig)
     found = find_accelerator(given) if given is not None else None
+    if found is not None and found.stack not in stacks:
+        said = "found {!r}, on which this engine is not supported; supported: accelerators of {}"
+        read.refuse(Hardware.accelerator, said, given, joined(", ", vendors(stacks)))
     if profile is not None:
         found = _sliced(read, found, profile)
     if memory is not None:

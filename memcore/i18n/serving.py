@@ -124,7 +124,10 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "counts of generated tokens": "各 token 的已生成次数",
     "mask of prompt tokens": "提示词 token 的掩码",
     "first start: embedding table for kernel autotuning": "首次启动：自动调优 kernel 所用的嵌入表",
-    "an embedding table, as far as it exceeds the profiled peak": "嵌入表超出显存探测峰值的部分",
+    "an embedding table and what is looked up in it, as far as they exceed the profiled peak": (
+        "嵌入表及其查表结果超出显存探测峰值的部分"
+    ),
+    "parameters, spread over the ranks": "分布在各 rank 上的参数",
     "not needed if vLLM's compile cache already has the graph": "vLLM 的编译缓存中已有该计算图时不需要",
     "captured graphs": "捕获的 CUDA Graph",
     "FlashInfer's all-to-all workspace": "FlashInfer all-to-all 工作区",

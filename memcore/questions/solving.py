@@ -17,7 +17,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import estimate, is_serving
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import alike, find_accelerator
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined
 from memcore.networks.catalog import content_of
@@ -346,7 +346,9 @@ def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
 
 
 def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
-    by_size = [each.id for each in sorted(ACCELERATORS, key=lambda each: each.usable, reverse=not smallest)]
+    given = tries.config[Hardware.accelerator]
+    kinds = alike(find_accelerator(given) if given is not None else None)
+    by_size = [each.id for each in sorted(kinds, key=lambda each: each.usable, reverse=not smallest)]
     fitting = yield from _next(tries.fits, by_size, None)
     if fitting is None:
         return (yield from tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest))

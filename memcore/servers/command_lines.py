@@ -280,6 +280,9 @@ _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 
 
+_NO_FLAGS = frozenset({VllmSettings.kv_connector, VllmSettings.compile_cache, VllmSettings.flashinfer_sampler})
+"""Settings that vLLM has in a file or in its environment (envs.py)."""
+
 VLLM = Tool(
     name="vllm",
     title="vLLM",
@@ -314,7 +317,10 @@ VLLM = Tool(
         Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
         Key(path=Inference.images_per_sequence, name=_IMAGES),
         Key(path=VllmSettings.kv_connector, name=_CONNECTOR, values=_CONNECTORS),
-        *(each for each in _own(VllmSettings, "--no-{}") if each.path != VllmSettings.kv_connector),
+        Key(path=VllmSettings.compile_cache, name="*env.VLLM_DISABLE_COMPILE_CACHE", values={True: 0, False: 1}),
+        Key(path=VllmSettings.flashinfer_sampler, name="*env.VLLM_USE_FLASHINFER_SAMPLER",
+            values={True: 1, False: 0}),
+        *(each for each in _own(VllmSettings, "--no-{}") if each.path not in _NO_FLAGS),
         Key(
             path=ServerSettings.enable_expert_parallel,
             name="--enable-expert-parallel",

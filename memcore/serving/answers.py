@@ -15,7 +15,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import alike
 from memcore.serving.estimate import ServingEstimate, estimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import resolve, server_of
@@ -135,9 +135,9 @@ class GpusNeeded:
 
 
 def gpus_needed(found: ServingEstimate) -> list[GpusNeeded]:
-    """Return how many of each accelerator of the catalog serve what is asked."""
+    """Return how many of each accelerator that can stand for the job's serve what is asked."""
     rows = []
-    for each in ACCELERATORS:
+    for each in alike(found.job.accelerator):
         config = found.job.config.changed(whole(each.id))
         rows.append(GpusNeeded(each.id, each.name, _fewest(config)))
     return rows

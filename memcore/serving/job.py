@@ -15,7 +15,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.hardware import Accelerator
+from memcore.hardware import USUAL_STACKS, Accelerator
 from memcore.messages import joined
 from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
@@ -78,6 +78,8 @@ class Server:
     """Methods of speculative decoding that are supported with it; None: all."""
     drafted: Callable[[Defaults], int] | None = None
     """How many tokens its draft model proposes where nobody says it; None: 5."""
+    stacks: frozenset[str] = USUAL_STACKS
+    """What it runs on: `Accelerator.stack`."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -235,8 +237,13 @@ class _Served:
     """As a repository's name has it."""
     name: str = ""
     state_dtype: str | None = None
-    maker: str = ""
-    """Who made the repository, where it is another one than the catalog's."""
+    repository: str = ""
+    """Its hub id, where it is another one than the catalog's."""
+
+    @property
+    def maker(self) -> str:
+        """Return who made the repository."""
+        return self.repository.rpartition("/")[0]
 
 
 def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
@@ -253,7 +260,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
         found.format,
         found.base,
         server.state_dtype,
-        given.rpartition("/")[0] if found.base != full_name(given) else "",
+        given if found.base != full_name(given) else "",
     )
 
 
@@ -328,7 +335,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read)
+    accelerator, capacity = device_of(read, server.stacks)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
@@ -430,7 +437,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
         return None, ()
     if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
         return own, ()
-    found = recipe(name, served.model, served.maker)
+    found = recipe(name, served.model, served.repository)
     ignored = own.ignored if own else ()
     if found.others:
         reason = "repositories of this family quantize different parts; the most common choice"

@@ -10,6 +10,7 @@ shapes that no 32 divides (`in_proj_a`, `in_proj_b`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -38,17 +39,26 @@ class Recipe:
     """The smallest and the largest."""
 
 
-def recipe(name: str, model: Model, maker: str = "") -> Recipe:
-    """The usual recipe of a format for a network, or the one of whoever made the repository."""
+def recipe(name: str, model: Model, repository: str = "") -> Recipe:
+    """The usual recipe of a format for a network, or the one of who made the repository and of the tool that it names.
+
+    >>> from memcore.networks.catalog import find_model
+    >>> network = find_model("Qwen/Qwen3.6-27B")
+    >>> len(recipe("int4", network).others), len(recipe("int4", network, "Intel/Qwen3.6-27B-int4-AutoRound").others)
+    (2, 0)
+    """
+    maker = repository.rpartition("/")[0].lower()
     mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
     hybrid = any(isinstance(mixer, SpecialMixer) for mixer in mixers)
     routed = model.has_experts
     chosen = FORMATS[name]
     everything = _covering(chosen, MATRICES)
     gated = hybrid and model.network.family.startswith(_GATED)
-    if name == "nvfp4" and gated and maker.lower() in _NVFP4_OF:
-        return Recipe(usual=_NVFP4_OF[maker.lower()]())
-    if name in ("awq", "int4") and maker.lower() in _INT4_OF:
+    if name == "nvfp4" and gated and maker in _NVFP4_OF:
+        return Recipe(usual=_NVFP4_OF[maker]())
+    if name == "int4" and _AUTOROUND.search(repository):
+        return Recipe(usual=everything)
+    if name in ("awq", "int4") and maker in _INT4_OF:
         return Recipe(usual=_covering(FORMATS["int4"].with_groups(32), MATRICES))
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
@@ -65,8 +75,7 @@ def _usual(name: str, *, hybrid: bool, routed: bool) -> Stored:
     if not hybrid:
         return _covering(chosen, MATRICES)
     if name == "nvfp4":
-        part = Part(format=FORMATS["fp8"], kinds=ATTENTION)
-        return replace(_covering(chosen, FFNS), parts=(part,))
+        return _mixed()
     if routed:
         # Mixtures keep attention in 16 bits; llm-compressor's int4 mixtures have groups of 32.
         return _covering(chosen.with_groups(32) if name == "int4" else chosen, FFNS)
@@ -79,15 +88,25 @@ def _modelopt() -> Stored:
     return replace(_covering(chosen, FFNS), parts=(attention, head))
 
 
+def _mixed() -> Stored:
+    """NVFP4 for feed-forward layers, fp8 for attention, 16 bits for the head."""
+    part = Part(format=FORMATS["fp8"], kinds=ATTENTION)
+    return replace(_covering(FORMATS["nvfp4"], FFNS), parts=(part,))
+
+
 def _compressor() -> Stored:
     return _covering(FORMATS["nvfp4"], MATRICES - {"linear-attention"})
 
 
-_NVFP4_OF: Mapping[str, Callable[[], Stored]] = {"nvidia": _modelopt, "redhatai": _compressor}
+_NVFP4_OF: Mapping[str, Callable[[], Stored]] = {"nvidia": _modelopt, "redhatai": _compressor, "unsloth": _mixed}
 """Recipes of NVFP4 for networks with gated delta networks by who makes them.
 
 RedHatAI's is llm-compressor's: with linear attention in 16 bits Qwen3.6-35B-A3B-NVFP4 has the 21.88 GiB of logs.
+Unsloth's files of Qwen3.8-27B-NVFP4 have 23.4 GB, of which 0.85 are for multi-token prediction (notes on its
+config.json in a public repository: fp8 attention, NVFP4 feed-forward layers).
 """
+_AUTOROUND = re.compile(r"(?<!mixed-)autoround", re.IGNORECASE)
+"""Names of repositories that AutoRound made with its defaults."""
 
 
 CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"unsloth"})}

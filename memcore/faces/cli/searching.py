@@ -16,7 +16,7 @@ from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import alike
 from memcore.questions.costs import roofline_for
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
@@ -26,7 +26,7 @@ from memcore.trace.searching import SCHEDULES
 
 def _search(options: argparse.Namespace) -> int:
     config = config_of(options)
-    kinds = [each.id for each in ACCELERATORS] if options.on == "all" else options.on.split(",") if options.on else None
+    kinds = [each.id for each in alike(None)] if options.on == "all" else options.on.split(",") if options.on else None
     assumed = None
     if options.assume:
         assumed = roofline_for(config).adjusted(**dict(options.assume))

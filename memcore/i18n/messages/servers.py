@@ -213,6 +213,20 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "九次启动实测 0.2 至 20.6 GiB，中位 7.1：编译和服务进程占用的内存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
+    "few starts of such accelerators are known": "此类加速器的启动记录很少",
+    "few starts on accelerators of {vendor} are known": "{vendor} 加速器上的启动记录很少",
+    "kernels are taken to need what those of NVIDIA need": "kernel 的用量按 NVIDIA 的计算",
+    "ranks share towers, or leave them out": "各 rank 分担塔，或不加载塔",
+    "found {format}, which vLLM does not support on accelerators of {vendor}": (
+        "值为 {format}，vLLM 在 {vendor} 的加速器上不支持"
+    ),
+    "supported: {formats}": "支持：{formats}",
+    "latent attention is not supported yet on TPUs, where vLLM runs it with data parallelism alone": (
+        "暂不支持 TPU 上的潜在注意力：vLLM 只以数据并行方式运行它"
+    ),
+    "vLLM profiles no step on TPUs: compiled programs must fit into the rest of the memory": (
+        "vLLM 在 TPU 上不探测显存：编译出的程序须能放进剩余内存"
+    ),
     "NCCL is initialized before the first measurement": "NCCL 在首次测量之前已初始化",
     "{sizes} captured sizes: {graphs} graphs × {each} KiB + {kernels} kernels × {size} KiB": (
         "捕获 {sizes} 种批大小：{graphs} 个 CUDA Graph × {each} KiB + {kernels} 个 kernel × {size} KiB"
@@ -220,8 +234,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{count} sizes of decoding and {prompts} of prompts, whose pool has {size}": (
         "解码 {count} 种批大小，提示 {prompts} 种长度；其池占 {size}"
     ),
-    "a first start, without compiled graphs in vLLM's cache, leaves up to {size} less for the cache": (
-        "首次启动时 vLLM 的编译缓存中没有计算图，KV 缓存最多少 {size}"
+    "a later start, with compiled graphs in vLLM's cache, leaves up to {size} more for the KV cache": (
+        "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
     "drivers differ, and kernels are loaded meanwhile": "因驱动而异，且捕获期间会加载 kernel",
     "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (

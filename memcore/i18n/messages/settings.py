@@ -22,6 +22,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not in the catalog of {count} accelerators{several}": (
         "值为 {value}，不在 {count} 个加速器的目录中{several}"
     ),
+    "found {value}, on which this engine is not supported": "值为 {value}，该引擎在其上不受支持",
+    "supported: accelerators of {vendors}": "支持这些厂商的加速器：{vendors}",
     "profiles of this accelerator: {allowed}": "该加速器的实例规格：{allowed}",
     "accelerators with profiles: {allowed}": "可切分的加速器：{allowed}",
     "GPU slices cannot communicate with each other, so a job can use only one": (

@@ -23,6 +23,8 @@ class Options:
     images: bool
     item: int
     """Tokens of the largest image or video, which a step must hold; 0 where it need not."""
+    compiled: bool | None
+    """Whether compiled graphs are in vLLM's cache; None if nothing is said."""
     largest_graph: int | None
     """Tokens of the largest batch that is captured, where it is given."""
     loras: int

@@ -102,6 +102,9 @@ class Pages:
     """Blocks of recurrent states that a sequence has."""
     alignment: int = 16
     """The tokens that a block must be a multiple of in layers next to recurrent states."""
+    keys_alone: bool = False
+    """A block's keys alone are as large as a state, as Ascend's tensors are contiguous (vllm-ascend, patch/platform/
+    patch_mamba_config.py); what belongs to the convolution is added to every page."""
 
 
 def page(layers: Sequence[Sequence[CacheSpec]], pages: Pages) -> Paging:
@@ -129,8 +132,13 @@ def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
     block_size, padded = pages.block_size, 0
     if tokens and states:
         widest, largest = max(part.bytes for part in tokens), max(part.bytes for part in states)
-        block_size = max(block_size, pages.alignment * _up(largest, pages.alignment * widest))
-        padded = block_size * widest
+        if pages.keys_alone:
+            # A state is a multiple of a block's keys but for the small part of its convolution.
+            block_size = pages.alignment * max(1, round(2 * largest / (pages.alignment * widest)))
+            padded = block_size * widest + max(0, largest - block_size * widest // 2)
+        else:
+            block_size = max(block_size, pages.alignment * _up(largest, pages.alignment * widest))
+            padded = block_size * widest
     found = []
     for part in each:
         if part.kind == "state":
@@ -142,7 +150,8 @@ def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
         if merges:
             kind = "full"
         window = part.window if kind != "full" else 0
-        found.append(Spec(kind=kind, block_size=block_size, page=block_size * part.bytes, window=window))
+        size = padded if pages.keys_alone and padded else block_size * part.bytes
+        found.append(Spec(kind=kind, block_size=block_size, page=size, window=window))
     return found
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil
 
 from memcore.config.defaults import Defaults
-from memcore.config.engine import EngineSettings
+from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
 from memcore.hardware import matmul_workspaces
@@ -38,6 +38,7 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
+from memcore.servers.vllm.stacks import STACKS, block_of, notes_of, on_stack, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -84,8 +85,9 @@ def options(read: Defaults, basics: Basics) -> Options:
         found.falls_back_for_states and (_recurrent(basics) or _old(basics))
     ):
         found = former(found)
+    found = on_stack(read, basics, found, release(version))
     tokens, sequences = _batches(read, basics, found)
-    block = 64 if "lk" in basics.model.sizes else 16
+    block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
     item = _largest_item(basics) if images and found.whole_items else 0
     if found.steps_for_items:
@@ -106,16 +108,17 @@ def options(read: Defaults, basics: Basics) -> Options:
     speculation = basics.speculation
     return Options(
         facts=found,
-        runner=_runner(version, basics),
+        runner=_runner(version, basics) if stack_of(basics).second_runner else None,
         utilization=utilization,
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
         block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
         eager=read.take(VllmSettings.enforce_eager, False),
-        hybrid=not disabled,
+        hybrid=not disabled and stack_of(basics).windows,
         images=images,
         item=item,
+        compiled=read.given(VllmSettings.compile_cache),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
@@ -133,7 +136,8 @@ def _runner(version: object, basics: Basics) -> Runner | None:
     """The second runner, where a release takes it."""
     plain = not _recurrent(basics) and not basics.model.has_experts
     method = basics.speculation.method if basics.speculation else None
-    return second_runner(version, basics.model.network.family, plain=plain, method=method)
+    quantized = basics.stored is not None
+    return second_runner(version, basics.model.network.family, plain=plain, method=method, quantized=quantized)
 
 
 def _largest_item(basics: Basics) -> int:
@@ -234,13 +238,15 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         towers=chosen.images or not chosen.facts.skips_towers,
         products=chosen.facts.absorbs,
     )
-    weights, moved = offloaded(job, chosen, stage, weights)
+    weights, moved = offloaded(job, chosen, stage, spread_over(basics, weights))
+    stack = stack_of(basics)
     profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
+    profiled = profiled if stack.profiles else []
     if moved and chosen.facts.since < VIEWS:
         profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
     sent = exchanged(job, chosen)
-    capture = Graphs() if chosen.eager else graphs(job, chosen, stage, _step(job, chosen))
+    capture = Graphs() if chosen.eager or not stack.captures else graphs(job, chosen, stage, _step(job, chosen))
     recorded = [*capture.entries]
     outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
@@ -263,10 +269,11 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     pages = Pages(
         block_size=chosen.block_size,
         max_model_len=basics.max_model_len,
-        in_flight=chosen.tokens,
+        in_flight=chosen.tokens * _steps_under_way(job, chosen),
         hybrid=chosen.hybrid,
         states=chosen.states,
-        alignment=64 if "lk" in basics.sizes else 16,
+        alignment=stack.alignment or (64 if "lk" in basics.sizes else 16),
+        keys_alone=stack.alignment is not None,
     )
     return _Rank(
         entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
@@ -277,6 +284,19 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, recorded) + beyond,
     )
+
+
+_ASYNC_METHODS = frozenset({"mtp", "eagle", "eagle3", "dflash"})
+"""Methods of speculation with which the next step is scheduled while one runs (`EagleModelTypes`)."""
+
+
+def _steps_under_way(job: ServingJob, chosen: Options) -> int:
+    """Steps whose tokens hold blocks of a sequence (config/vllm.py, `max_concurrent_batches`)."""
+    stages, speculation = job.basics.layout.pipeline, job.basics.speculation
+    if not chosen.facts.settles_late:
+        return 1
+    ahead = speculation is None or speculation.method in _ASYNC_METHODS
+    return stages + (ahead and (chosen.runner is not None or stages == 1))
 
 
 _ENCODED = int(0.8 * GiB)
@@ -293,8 +313,8 @@ def _uncertain(
 ) -> tuple[int, int]:
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
-    # A start is the first one or it is not: that does not even out with the rest. Most logs are of later ones.
-    higher += sum(entry.high for entry in within if entry.title == FIRST_START)
+    # A start is the first one or it is not: that does not even out with the rest.
+    lower += sum(entry.bytes - entry.low for entry in within if entry.title == FIRST_START)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
@@ -378,8 +398,13 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         copies_logits=chosen.runner is None or chosen.runner.copies_logits,
         format=basics.stored.format if basics.stored else None,
         allocates_in_experts=inside,
-        benchmark=0 if chosen.eager or not chosen.facts.server_batches else device_of(basics.accelerator).cache,
+        benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
     )
+
+
+def _times(chosen: Options) -> bool:
+    """Whether inductor times kernels in the profiling run, and clears the second-level cache for it."""
+    return not chosen.eager and chosen.facts.server_batches and chosen.compiled is not True
 
 
 def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -508,7 +533,10 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
     """
-    if integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
+    told = stack_of(job.basics).while_profiling
+    if told is not None:
+        bounds, text = told, "few starts of such accelerators are known"
+    elif integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
         bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
         text = "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"
     elif integrated(job.accelerator):
@@ -674,11 +702,12 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
         notes.append("this release counts what other processes hold on the GPU against gpu_memory_utilization")
-    less = max((entry.high for rank in found for entry in rank.entries if entry.title == FIRST_START), default=0)
-    if less:
-        said = "a first start, without compiled graphs in vLLM's cache, leaves up to {} less for the cache"
-        notes.append(Message(said, format_bytes(less)))
-    notes += elsewhere(job, chosen)
+    starts = [entry for rank in found for entry in rank.entries if entry.title == FIRST_START]
+    more = max((entry.bytes - entry.low for entry in starts), default=0)
+    if more:
+        said = "a later start, with compiled graphs in vLLM's cache, leaves up to {} more for the KV cache"
+        notes.append(Message(said, format_bytes(more)))
+    notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)
@@ -694,4 +723,5 @@ SERVER = Server(
     sleeps=True,
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     asks_for_a_share=True,
+    stacks=frozenset(STACKS),
 )

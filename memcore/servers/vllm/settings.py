@@ -48,6 +48,23 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="twice max_num_seqs, at most 512 and max_num_batched_tokens",
         advanced=True,
     )
+    compile_cache = setting(
+        Flag(),
+        "Compiled before",
+        "Whether vLLM's compile cache is kept from an earlier start. A first start times kernels on an embedding "
+        "table, which leaves less for the KV cache. With VLLM_DISABLE_COMPILE_CACHE=1 every start is a first one.",
+        flag="compile-cache",
+        default="false; the range covers later starts",
+        advanced=True,
+    )
+    flashinfer_sampler = setting(
+        Flag(),
+        "FlashInfer's sampler",
+        "Sample with FlashInfer, which sorts no logits (VLLM_USE_FLASHINFER_SAMPLER). The log says which sampler runs.",
+        flag="flashinfer-sampler",
+        default="true from 0.21; before 0.11.1 if FlashInfer is installed",
+        advanced=True,
+    )
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
@@ -148,6 +165,16 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "捕获为 CUDA Graph 的最大批次，以 token 计。",
         "CUDA Graph 的最大 token 数",
         "max_num_seqs 的两倍，不超过 512 和 max_num_batched_tokens",
+    ),
+    VllmSettings.compile_cache: (
+        "vLLM 的编译缓存是否保留自先前的启动。首次启动用嵌入表给 kernel 计时，KV 缓存因此更小。",
+        "已编译过",
+        "false；范围包含之后的启动",
+    ),
+    VllmSettings.flashinfer_sampler: (
+        "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志写明用的是哪一种。",
+        "FlashInfer 采样",
+        "0.21 起为 true；0.11.1 之前取决于是否安装了 FlashInfer",
     ),
     VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
     VllmSettings.disable_hybrid_kv_cache_manager: (

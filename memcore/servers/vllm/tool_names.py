@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
+from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
 
 _VLLM_NAMES: Mapping[str, str] = {
@@ -19,6 +20,8 @@ _VLLM_NAMES: Mapping[str, str] = {
     Inference.speculative_method: "--speculative-config",
     Inference.num_speculative_tokens: "--speculative-config",
     Inference.images_per_sequence: "--limit-mm-per-prompt",
+    VllmSettings.compile_cache: "VLLM_DISABLE_COMPILE_CACHE",
+    VllmSettings.flashinfer_sampler: "VLLM_USE_FLASHINFER_SAMPLER",
     Inference.sleep_level: "sleep(level=)",
 }
 TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"vllm": _VLLM_NAMES}

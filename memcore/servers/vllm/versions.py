@@ -79,11 +79,15 @@ class Facts:
     profiles_few: bool = False
     """That cache has no more blocks than `max_num_seqs`."""
     hybrids_reuse_prefixes: bool = False
-    """Prefix caching is on without being asked for, also for networks with recurrent states."""
+    """Prefix caching is on without being asked for, also for networks with recurrent states (config/model.py,
+    is_prefix_caching_supported, of 0.25.1 and 0.26.0)."""
     directions: int = 1
     """How many times more positions rotations in three directions have than the model (rotary_embedding/mrope.py)."""
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
+    settles_late: bool = False
+    """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
+    way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, issue 49878)."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
@@ -123,9 +127,9 @@ _GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)
 _FLASHINFER = replace(_CONCURRENCY, since=(0, 21), masks_with_triton=False)
 _RAISED = replace(_FLASHINFER, since=(0, 22), steps_for_items=True)
-_FEW = replace(_RAISED, since=(0, 26), profiles_few=True)
+_FEW = replace(_RAISED, since=(0, 26), profiles_few=True, settles_late=True, hybrids_reuse_prefixes=True)
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
-_WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True, hybrids_reuse_prefixes=True)
+_WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True)
 _ALIKE = replace(_WIDE, since=(0, 30), tokens_by_blocks=True)
 
 FACTS = (
@@ -166,6 +170,8 @@ class Runner:
     since: tuple[int, ...]
     families: frozenset[str] = frozenset()
     """Networks that are named (DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES)."""
+    quantized: bool = True
+    """Also where the checkpoint is quantized."""
     dense: bool = False
     """All others without experts and without recurrent states, too."""
     everything: bool = False
@@ -183,9 +189,9 @@ class Runner:
 
 
 _NAMED = ("llama", "mistral", "qwen3", "deepseek_v2", "qwen2_moe", "granitemoe")
-_FIRST = Runner(since=(0, 22), families=frozenset({"qwen3"}))
+_FIRST = Runner(since=(0, 22), families=frozenset({"qwen3"}), quantized=False)
 _THREE = replace(_FIRST, since=(0, 23), families=frozenset(_NAMED[:3]))
-_SIX = replace(_FIRST, since=(0, 24), families=frozenset(_NAMED), methods=_FIRST.methods | {"dflash"})
+_SIX = replace(_FIRST, since=(0, 24), quantized=True, families=frozenset(_NAMED), methods=_FIRST.methods | {"dflash"})
 _DENSE = replace(_SIX, since=(0, 25), families=frozenset(_NAMED[3:]), dense=True)
 _ENCODING = replace(_DENSE, since=(0, 27), images=True)
 _DIRECT = replace(_ENCODING, since=(0, 28), families=frozenset((*_NAMED[3:], "deepseek_v4")), copies_logits=False)
@@ -197,7 +203,9 @@ RUNNERS = (_FIRST, _THREE, _SIX, _DENSE, _ENCODING, _DIRECT, _EVERY, _DRAFTS, _L
 """Rows in order of release."""
 
 
-def second_runner(version: object, family: str, *, plain: bool, method: str | None) -> Runner | None:
+def second_runner(
+    version: object, family: str, *, plain: bool, method: str | None, quantized: bool = False
+) -> Runner | None:
     """The second model runner, if a release runs a network with it; `plain`: without experts and recurrent states.
 
     >>> second_runner("0.24", "qwen3", plain=True, method=None).graphs
@@ -209,10 +217,27 @@ def second_runner(version: object, family: str, *, plain: bool, method: str | No
     """
     number = release(version)
     row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
-    if row is None or (method is not None and method not in row.methods):
+    if row is None or (method is not None and method not in row.methods) or (quantized and not row.quantized):
         return None
     runs = row.everything or (row.dense and plain) or family in row.families
     return row if runs else None
+
+
+_TWO_COPIES = 8
+"""Bytes for each logit of FlashInfer's sampler: masked logits and probabilities (flashinfer, sampling.py)."""
+
+
+def sampled(found: Facts, flashinfer: bool | None) -> Facts:
+    """Return what holds of a release where it is told whether FlashInfer samples.
+
+    >>> sampled(facts("0.11.0"), True).sampler, sampled(facts("0.11.0"), False).flashinfer_samples
+    (8, False)
+    """
+    if flashinfer is None or not found.server_batches:
+        return found
+    if flashinfer:
+        return replace(found, sampler=_TWO_COPIES, masks_with_triton=False, flashinfer_samples=False)
+    return replace(found, flashinfer_samples=False, masks_with_triton=found.since >= _TRITON.since)
 
 
 def former(found: Facts) -> Facts:
