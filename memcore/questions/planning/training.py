@@ -160,19 +160,23 @@ class Trainings:
         last, free = self.bench.count + _EACH_FRAME, None
         failed: list[tuple[float, Division]] = []
         close: list[tuple[Division, Estimate]] = []
+        refused = 0
         for division in divisions(frame.asked, frame.way):
-            if self.bench.count > last or any(need > other.gain(division) for need, other in failed):
+            if self.bench.count > last or refused > _REFUSED or self._is_idle(frame, division, close):
+                continue
+            if any(need > other.gain(division) for need, other in failed):
                 continue
             if free is None:
                 free = yield from self._free(frame, division)
             if free is None:
+                refused += 1
                 continue
             lean = yield from self._degree(frame, division, free, frame.way.degrees[-1], 1)
             if lean is None:
                 continue
-            need = lean.allocated.expected / max(lean.capacity or 0, 1)
+            need = self.bench.need(lean) / max(lean.capacity or 0, 1)
             if need > 1 or not self.bench.safe(lean):
-                self._remember(lean, frame.method.tier if frame.transfer is None else frame.tier)
+                self._remember(frame, lean)
                 failed.append((need, division))
                 close += [(division, lean)] if need <= 1 else []
                 continue
@@ -186,9 +190,20 @@ class Trainings:
         knobs = (*free, frame.way.degrees[-1])
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
-    def _remember(self, lean: Estimate, tier: str) -> None:
-        self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
-        if self.leanest is None or lean.allocated.expected < self.leanest.allocated.expected:
+    def _is_idle(self, frame: Frame, division: Division, close: Sequence[tuple[Division, Estimate]]) -> bool:
+        """Whether a pipeline is one too many: more hardware is a choice, and on this the job just fits without stages."""
+        if not frame.extra or division.stages == 1:
+            return False
+        return any(other.stages == 1 and self.bench.holds(lean) for other, lean in close)
+
+    def _remember(self, frame: Frame, lean: Estimate) -> None:
+        """Keep what needs least on the GPUs that the job has."""
+        if frame.extra:
+            return
+        tier, least = frame.method.tier if frame.transfer is None else frame.tier, self.bench.need(lean)
+        if least < self.least.get(tier, least + 1):
+            self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
+        if self.leanest is None or least < self.leanest.allocated.expected > lean.allocated.expected:
             self.leanest = lean
 
     def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
@@ -320,6 +335,8 @@ class Trainings:
 _DOUBLINGS, _SHORTEST = 11, 512
 _LAST, _EACH_FRAME = 40, 32
 """Estimates for the last resorts, whatever was spent before, and for one frame."""
+_REFUSED = 4
+"""Divisions in which a way may refuse a method before it is taken to refuse it in all."""
 
 
 def _usable(knob: Knob) -> int:
