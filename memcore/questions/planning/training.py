@@ -191,7 +191,7 @@ class Trainings:
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
     def _is_idle(self, frame: Frame, division: Division, close: Sequence[tuple[Division, Estimate]]) -> bool:
-        """Whether a pipeline is one too many: more hardware is a choice, and on this the job just fits without stages."""
+        """Whether a pipeline is one too many: more hardware is a choice, and without stages the job just fits on it."""
         if not frame.extra or division.stages == 1:
             return False
         return any(other.stages == 1 and self.bench.holds(lean) for other, lean in close)
