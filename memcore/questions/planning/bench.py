@@ -34,7 +34,7 @@ class Bench:
     """Estimates by config."""
 
     most: int
-    """Estimates that may be made."""
+    """Estimates that may be made; what is refused is none."""
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Bench:
         if key not in self.known:
             if self.count >= self.most:
                 raise SpentError
-            self.count += 1
             try:
                 self.known[key] = estimate(config)
+                self.count += 1
             except MemcoreError as error:
                 self.known[key] = error
             yield
