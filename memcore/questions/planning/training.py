@@ -26,7 +26,7 @@ from memcore.questions.solving import Pieces
 from memcore.trace.job import Job
 
 _FITTING = 2
-"""Divisions that fit, of which the fastest is looked for."""
+"""Divisions that fit, of which the fastest is looked for, where the result is the same."""
 _ORDER = tuple(TIERS)
 
 
@@ -137,7 +137,7 @@ class Trainings:
         for frame in self._frames(tier, job, spare=spare):
             if tier != "same" and id(frame.method) in done:
                 continue
-            found = yield from self._divided(frame, 1 if done else _FITTING)
+            found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING)
             yield from found
             if any(each.safe for each in found):
                 done.add(id(frame.method))
@@ -183,13 +183,13 @@ class Trainings:
             if lean is None:
                 continue
             need = self.bench.need(lean) / max(lean.capacity or 0, 1)
-            if need > 1 or not self.bench.safe(lean):
+            best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
+            if best is None:
                 self._remember(frame, lean)
                 failed.append((need, division))
                 close += [(division, lean)] if need <= 1 else []
                 continue
-            best = yield from self._fastest(frame, division, free)
-            found += [best] if best else []
+            found.append(best)
             if len(found) >= enough + (_LIGHTER if self._may_lighten(frame, best) else 0):
                 break
         if found or free is None:
