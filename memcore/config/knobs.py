@@ -71,3 +71,5 @@ class Method:
     knobs: tuple[Knob, ...]
     alternatives: tuple[Mapping[str, object], ...] = ({},)
     """Settings that engines need with it; the first that the engine takes is used."""
+    spare: bool = False
+    """Only where all weights cannot be trained with less given up."""

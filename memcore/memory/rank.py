@@ -104,7 +104,11 @@ class Rank:
     name: str
     count: int
     job: Job
-    persistent: PersistentMemory
+
+    @cached_property
+    def persistent(self) -> PersistentMemory:
+        """What the rank keeps from step to step."""
+        return persistent(self.job)
 
     @cached_property
     def program(self) -> Program:
@@ -398,7 +402,7 @@ def _named(job: Job, rank: int) -> str:
 
 def _rank_of(job: Job, name: str, count: int) -> Rank:
     """One class of ranks."""
-    return Rank(name, count, job, persistent(job))
+    return Rank(name, count, job)
 
 
 def _with_ending(moments: list[Moment], rank: Rank) -> tuple[Moment, ...]:

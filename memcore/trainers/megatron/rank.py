@@ -142,9 +142,14 @@ class MegatronRank(Rank):
     """One stage."""
 
     job: MegatronJob
-    persistent: MegatronPersistent
+    keeps: MegatronPersistent
     others: dict[int, Recorded]
     """Chunks that are recorded, which stages share."""
+
+    @property
+    def persistent(self) -> MegatronPersistent:
+        """What the stage keeps from step to step."""
+        return self.keeps
 
     @cached_property
     def kinds(self) -> tuple[ChunkJob, ...]:
