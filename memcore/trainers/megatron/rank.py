@@ -306,7 +306,8 @@ class MegatronRank(Rank):
     @property
     def between_steps(self) -> int:
         """Bytes after an optimizer step; its copy of gradients goes when the next one begins."""
-        return self.persistent.before_step + self.persistent.copies + total(self.persistent.left_entries())
+        left = self.persistent.copies + total(self.persistent.left_entries())
+        return self.persistent.before_step + left - self.persistent.released
 
     @property
     def end_of_backward(self) -> int:
