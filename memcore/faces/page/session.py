@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memcore.config.settings import Config
+from memcore.config.url import encode_fragment
 from memcore.errors import MemcoreError
 from memcore.faces.render.page import Form
 from memcore.i18n.page import complaint, speaking
@@ -32,6 +33,8 @@ class Pin:
     name: str
     config: Config
     found: Found
+    shares: bool = False
+    """Whether it runs on the GPUs of the current job at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,18 @@ class Session:
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
         self.recent, self.ways, self.fills = dict(other.recent), dict(other.ways), list(other.fills)
         self.example, self.from_example, self.from_task = other.example, dict(other.from_example), dict(other.from_task)
+
+    @property
+    def sharing(self) -> list[Pin]:
+        """Jobs that run on the GPUs of the current one at the same time."""
+        return [each for each in self.pins if each.shares]
+
+    @property
+    def link(self) -> str:
+        """The fragment of the job, and of those that share its GPUs."""
+        if self.config is None:
+            return self.fragment
+        return encode_fragment(self.config, [each.config for each in self.sharing])
 
     def remember(self, fragment: str, found: Found) -> None:
         """Keep an answer, as long as there are not many newer ones."""
