@@ -45,6 +45,7 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
         "先保留当前任务，再修改它，即可并排对比；若两者同时运行在同一块 GPU 上，本页会把显存相加。",
     ),
     "share-gpus": ("{name} on the same GPU", "{name} 在同一块 GPU 上"),
+    "this-job": ("this job", "当前任务"),
     "together": ("On one GPU at the same time", "在同一块 GPU 上同时运行"),
     "together-with": ("With {names} on the same GPU:", "与 {names} 同在一块 GPU 上："),
     "together-fits": (
@@ -75,7 +76,7 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
         "Each job is a process with a CUDA context and keeps its peak, so peaks add up even at different times.",
         "每个任务是一个进程，各有 CUDA 上下文并保留自己的峰值，因此峰值不同时出现也要相加。",
     ),
-    "room": ("What else fits in the free memory", "余下的显存可以用来"),
+    "room": ("Also certain to fit", "还确定放得下"),
     "room-looking": ("Looking for what else fits …", "正在寻找还放得下什么……"),
     "room-none": ("Nothing larger fits: you are at the limit.", "再大就放不下了：这已是上限。"),
     "room-set": ("{label}: {value}", "{label}：{value}"),

@@ -33,6 +33,7 @@ from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render import html, page
 from memcore.faces.render.applying import applies
+from memcore.faces.render.cards import LEVELS, waiting
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.faces.render.key_settings import key_settings
@@ -125,6 +126,10 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
     if session.log:
         yield {"html": {"reconciled": against(session)}}
     session.unfinished = False
+    helps = LEVELS.get(page.attributes(found)["data-level"])
+    if helps is not None and session.shows_plans is not None and helps is not session.shows_plans:
+        session.shows_plans = helps
+        yield {"html": waiting(page.attributes(found)["data-level"])}
     yield {"answered": True}
 
 

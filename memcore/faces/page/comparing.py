@@ -18,7 +18,9 @@ from memcore.faces.render.ranks import Row, grid
 from memcore.faces.render.serving_svg import CLASSES, serving_parts
 from memcore.faces.render.sharing_html import shared_html, shared_note
 from memcore.faces.render.svg import TITLES, parts
+from memcore.faces.render.titles import titled
 from memcore.i18n.page import label, say, translated
+from memcore.questions.describe import readable
 from memcore.questions.sharing import Shared, on_gpu_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
@@ -133,7 +135,7 @@ def comparison(session: Session) -> str:
     ]
     bars = grid(rows, alike, classes, name="compared")
     together = _together(session)
-    shared = shared_html(together, [say("current"), *(each.name for each in session.sharing)]) if together else ""
+    shared = shared_html(together, [say("this-job"), *(each.name for each in session.sharing)]) if together else ""
     return f"{shared}{bars}{_differences(plans)}{_sizes(plans)}"
 
 
@@ -142,19 +144,29 @@ def _parts(found: Found) -> Mapping[str, int]:
     return {part.name: part.size for part in filling}
 
 
+def _named_parts(found: Found) -> Mapping[str, int]:
+    """The parts by their titles, which trainers and servers have in common."""
+    return {TITLES.get(name, name): size for name, size in _parts(found).items()}
+
+
 def _differences(plans: list[Pin]) -> str:
     texts = [to_texts(each.config) for each in plans]
     paths = [path for path in SETTINGS if len({text.get(path, "") for text in texts}) > 1]
     rows = [
         (
             escape(label(path, SETTINGS[path].label)),
-            *(f"<mark>{escape(text.get(path, '—')[:60])}</mark>" for text in texts),
+            *(f"<mark>{escape(_value(each.config, path)[:60])}</mark>" for each in plans),
         )
         for path in paths
     ]
     head = (say("setting"), *(each.name for each in plans))
     buttons = "".join(_buttons(each) for each in plans[:-1])
     return f'<p class="row">{buttons}</p>{scrolled(say("compare"), html_table(say("differences"), head, rows))}'
+
+
+def _value(config: Config, path: str) -> str:
+    value = config.get(path)
+    return "—" if value is None else titled(path, readable(path, value))
 
 
 def _buttons(each: Pin) -> str:
@@ -170,12 +182,12 @@ def _buttons(each: Pin) -> str:
 
 def _sizes(plans: list[Pin]) -> str:
     first, *others = plans
-    names = list(dict.fromkeys(name for each in plans for name in _parts(each.found)))
+    names = list(dict.fromkeys(name for each in plans for name in _named_parts(each.found)))
     rows = []
     for name in names:
-        base = _parts(first.found).get(name, 0)
-        cells = [exact(base), *(_against(_parts(each.found).get(name, 0), base) for each in others)]
-        rows.append((escape(translated(TITLES.get(name, name))), *cells))
+        base = _named_parts(first.found).get(name, 0)
+        cells = [exact(base), *(_against(_named_parts(each.found).get(name, 0), base) for each in others)]
+        rows.append((escape(translated(name)), *cells))
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))

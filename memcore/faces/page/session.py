@@ -105,6 +105,8 @@ class Session:
     """The log that is compared with the answer."""
     ways: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """The parts of the page with plans or free room, by language and fragment, the newest last."""
+    shows_plans: bool | None = None
+    """Whether the page shows plans rather than free room; None before either."""
     adopted: dict[str, str] = field(default_factory=dict)
     """The fragment of the plan that was adopted last, and what the plan changed in words."""
     message_counts: dict[str, int] = field(default_factory=dict)
@@ -116,6 +118,7 @@ class Session:
         """Go on where another visit stopped after its first answer."""
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
+        self.shows_plans = other.shows_plans
         self.recent, self.ways, self.fills = dict(other.recent), dict(other.ways), list(other.fills)
         self.example, self.from_example, self.from_task = other.example, dict(other.from_example), dict(other.from_task)
 

@@ -44,7 +44,7 @@ def _verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
     for name, each in zip(names, found.found, strict=True):
         room = found.left_for(each)
         if not found.fits and room is not None and isinstance(each, ServingEstimate):
-            share = max(room, 0) / found.capacity
+            share = 100 * max(room, 0) // found.capacity / 100
             yield f"{format_bytes(max(room, 0))} would be left for {name}: {share:.2f} of the GPU."
 
 

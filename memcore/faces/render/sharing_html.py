@@ -56,7 +56,7 @@ def _rooms(found: Shared, names: Sequence[str]) -> list[str]:
     for name, each in zip(names, found.found, strict=True):
         room = max(found.left_for(each) or 0, 0)
         if isinstance(each, ServingEstimate):
-            share = f"{room / found.capacity:.2f}"
+            share = f"{100 * room // found.capacity / 100:.2f}"
             rooms.append(say("together-room", name=name, size=format_bytes(room), share=share))
     return rooms
 
@@ -78,4 +78,4 @@ def _bar(found: Shared, names: Sequence[str]) -> str:
     described = "; ".join(
         f"{name} {format_bytes(each.device.expected)}" for name, each in zip(names, found.found, strict=True)
     )
-    return picture("together", 104, say("together"), described, body)
+    return picture("shared", 104, say("together"), described, body)
