@@ -137,10 +137,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "copy": ("Share", "分享"),
     "more-actions": ("More actions", "更多操作"),
     "language": ("Language", "语言"),
-    "pin-note": (
-        "Press Compare at the top to add the current job; then change it to see both side by side.",
-        "点击顶部的“对比”加入当前任务；修改后即可并排查看。",
-    ),
     "view-overview": ("Overview", "概览"),
     "view-tensors": ("Tensors", "张量"),
     "view-plans": ("Plans", "调整方案"),

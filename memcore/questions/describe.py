@@ -13,7 +13,7 @@ from memcore.memory.rank import Rank
 from memcore.networks.glossary import SYMBOLS, meaning
 from memcore.records import dataclass
 from memcore.trace.program import Moment
-from memcore.units import format_bytes
+from memcore.units import format_bytes, format_count
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
@@ -147,6 +147,13 @@ def _meaning(name: str) -> str:
 def spelled(path: str, value: object) -> str:
     """The value of a setting as its file, form or flag would spell it; of a model's own key, as text."""
     return SETTINGS[path].kind.spell(value) if path in SETTINGS else str(value)
+
+
+def readable(path: str, value: object) -> str:
+    """The value of a setting for reading: counts have their thousands apart."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return format_count(value)
+    return spelled(path, value)
 
 
 def why(entry: Entry) -> str:

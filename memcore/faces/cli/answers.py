@@ -15,7 +15,7 @@ from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
-from memcore.faces.cli.describing import add_config, config_at, config_of, origins_of
+from memcore.faces.cli.describing import add_config, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
@@ -36,8 +36,9 @@ def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> 
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
-    if options.others:
-        return _shared(config, options)
+    others = jobs_with(options)
+    if others:
+        return _shared(config, others, options)
     if is_serving(config):
         return _estimate_serving(config, options)
     found = estimate_training(config)
@@ -60,12 +61,12 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
     return _judged(found, options)
 
 
-def _shared(config: Config, options: argparse.Namespace) -> int:
+def _shared(config: Config, others: Mapping[str, Config], options: argparse.Namespace) -> int:
     from memcore.faces.render.sharing import shared_data, shared_text  # noqa: PLC0415 - of several jobs alone
     from memcore.questions.sharing import share  # noqa: PLC0415
 
-    names = [*(options.config or [str(options.model)])[:1], *options.others]
-    found = share(config, *map(config_at, options.others))
+    names = [*(options.config or [str(options.model)])[:1], *others]
+    found = share(config, *others.values())
     if options.json:
         print_json(shared_data(found, names))
     else:

@@ -14,7 +14,7 @@ from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
-from memcore.config.url import LINK, decode_fragment
+from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.faces.cli.command import content
 from memcore.i18n.page import explanation, label, say, translated
@@ -126,6 +126,14 @@ def config_at(name: str) -> Config:
     """The config of one file, a link or a model's name alone, without flags."""
     plain = dict.fromkeys(SETTINGS)
     return config_of(argparse.Namespace(**{**plain, "config": [name], "set": []}))
+
+
+def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
+    """Jobs on the same GPUs by name: those that the link of a job names, and those of `--with`."""
+    link = options.config[0] if options.config else ""
+    linked = read_fragment(link).others if LINK.search(link) else ()
+    named = {f"{WITH} {number}": each for number, each in enumerate(linked, 1)}
+    return {**named, **{name: config_at(name) for name in options.others}}
 
 
 def _named(given: Sequence[str]) -> Mapping[str, object]:

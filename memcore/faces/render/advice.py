@@ -121,10 +121,11 @@ def _html_row(each: Advice | ServerAdvice, link: str) -> str:
     why = say("advice-useless", reason=translated(each.because)) if each.because else costs
     flags = " ".join(f"<code>{escape(translated(flag))}</code>" for flag in each.flags)
     saves = format_bytes(each.saves) if each.saves > 0 else say("saves-nothing")
-    fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits]
+    fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits] if each.saves > 0 else "-"
+    time = f"{100 * each.slowdown:+.0f}%" if each.saves > 0 else "-"
     heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
     cells = "".join(
         f'<td data-head="{escape(translated(head))}">{cell}</td>'
-        for head, cell in zip(_COLUMNS[1:], (saves, fits, f"{100 * each.slowdown:+.0f}%", flags), strict=True)
+        for head, cell in zip(_COLUMNS[1:], (saves, fits, time, flags), strict=True)
     )
     return f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}{cells}</tr>'

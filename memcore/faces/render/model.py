@@ -17,7 +17,7 @@ from memcore.networks.placement import placement
 from memcore.networks.table import Row, layer_order, layer_rows
 from memcore.networks.weights import KINDS
 from memcore.symbols import spell
-from memcore.units import format_bytes, format_count
+from memcore.units import KiB, format_bytes, format_count
 
 _WEIGHT_BYTES = {"fp32": 4, "bf16": 2, "fp8": 1}
 _CACHE_BYTES = 2
@@ -136,7 +136,7 @@ def _widths(model: Model) -> Iterator[tuple[str, str]]:
 def _caches(model: Model) -> Iterator[tuple[str, str]]:
     cached = model.cached_elements
     yield "KV cache per token, elements", f"{cached:,}"
-    yield "KV cache per token in bf16", format_bytes(_CACHE_BYTES * cached)
+    yield "KV cache per token in bf16", f"{_CACHE_BYTES * cached / KiB:,.6g} KiB"
     yield "recurrent state per sequence, elements", f"{model.state_elements:,}"
     if model.kept_elements:
         yield "kept in modules per sequence, elements", f"{model.kept_elements:,}"

@@ -16,6 +16,8 @@ from memcore.units import format_bytes, format_count
 
 _FULL = 80
 """Percent of a row from which on no number fits behind its bar in a narrow window, so that it stands inside."""
+_MANY = 8
+"""Rows up to which the page shows all of them at once."""
 ROW, TOP, LEFT = 30, 22, 18.0
 """Height of a row and of what stands above them, in pixels; where bars begin, in percent."""
 
@@ -56,7 +58,8 @@ def ranks(found: Estimate | ServingEstimate) -> str:
         return f'<p class="alone">{escape(say("ranks-same"))}</p>'
     classes = CLASSES if isinstance(found, ServingEstimate) else {}
     table = f'<details id="ranks-details"><summary>{escape(say("numbers"))}</summary>{_table(every)}</details>'
-    return grid(every, found.capacity, classes) + table
+    drawn = grid(every, found.capacity, classes)
+    return f'<div class="many">{drawn}</div>{table}' if len(every) > _MANY else drawn + table
 
 
 def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str], name: str = "ranks") -> str:

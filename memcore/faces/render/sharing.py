@@ -41,7 +41,7 @@ def _verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
     for name, each in zip(names, found.found, strict=True):
         room = found.left_for(each)
         if not found.fits and room is not None and isinstance(each, ServingEstimate):
-            share = max(room, 0) / found.capacity
+            share = 100 * max(room, 0) // found.capacity / 100
             yield say("cli-share-left", size=format_bytes(max(room, 0)), name=name, share=f"{share:.2f}")
 
 
