@@ -189,9 +189,6 @@ tensors. Start with:
         "如何调整：用相同的文件与参数运行 `memcore plan`",
     ),
     # Catalogs
-    "cli-capacities": ("Sources of the capacity", "容量的来源"),
-    "cli-usable": ("usable GiB", "可用 GiB"),
-    "cli-source-column": ("source", "来源"),
     "cli-model-column": ("model, with or without its publisher", "模型（发布者可省略）"),
     "cli-parameters": ("parameters", "参数量"),
     "cli-family": ("family", "模型系列"),
@@ -300,7 +297,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "放得下的策略，代价从低到高（*：余量、代价与 GPU 数上没有更优者）"
     ),
     "How, in the same order": "做法（顺序相同）",
-    "Not looked at": "未尝试",
+    "Not tried": "未尝试",
     "Refused": "被拒绝",
     # Help
     "usage: ": "用法：",
@@ -363,6 +360,11 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "训练或推理任务需要多少 GPU 显存、何时最多、由哪些张量造成。"
     ),
     "found a null character, which no name of a file and no value has": ("含有空字符，文件名和值都不会含有它"),
+    # Columns
+    "name": "名称",
+    "usable GiB": "可用 GiB",
+    "source": "来源",
+    "Sources of the capacity": "容量的来源",
     # Arguments
     "found one": "实为一个",
     "is not text": "不是文本",
