@@ -159,7 +159,6 @@ NOT_SAID = {
     "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
     "a licence such as licence:apache-2.0, or moe, vision, audio or embedding",
     *("{v0} ({v2} parameters)", "{v0} on {v2} × {v4}", "{v0} on one {v2}", "{v0} ({v2}): {v4} parameters"),
-    *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`
     *("{v0}layer {v2}", "{v0}layers {v2} to {v4}", "{v0}layers {v2}, {v4} … {v6}", "vision {v1} "),
 }

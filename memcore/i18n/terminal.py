@@ -146,8 +146,8 @@ tensors. Start with:
     "cli-none-fits": ("{label}: no value fits ({path}).", "{label}：没有放得下的值（{path}）。"),
     "cli-largest": ("{label}: {value} is the largest that fits ({path}).", "{label}：最大可为 {value}（{path}）。"),
     "cli-smallest": ("{label}: {value} is the smallest that fits ({path}).", "{label}：最小可为 {value}（{path}）。"),
-    "cli-with": ("With {value}:", "若为 {value}："),
-    "cli-closest": ("With {value}, which comes closest:", "最接近的 {value}："),
+    "cli-with": ("With {value}:", "取 {value} 时："),
+    "cli-closest": ("With {value}, which comes closest:", "取最接近的 {value} 时："),
     "cli-unlimited": ("Nothing limits it: the same fits whatever its value.", "没有上限：取任何值都放得下。"),
     # Layouts
     "cli-layouts": (
@@ -189,12 +189,13 @@ tensors. Start with:
         "如何调整：用相同的文件与参数运行 `memcore plan`",
     ),
     # Catalogs
-    "cli-capacities": ("Sources of the capacity", "容量的来源"),
-    "cli-usable": ("usable GiB", "可用 GiB"),
-    "cli-source-column": ("source", "来源"),
     "cli-model-column": ("model, with or without its publisher", "模型（发布者可省略）"),
     "cli-parameters": ("parameters", "参数量"),
     "cli-family": ("family", "模型系列"),
+    "cli-model-is": ("{name} ({family}): {count} parameters", "{name}（{family}）：{count} 个参数"),
+    "cli-layers": ("layers", "层"),
+    "cli-parameters-each": ("parameters each", "每层参数量"),
+    "cli-mixer-and-ffn": ("mixer; feed-forward", "混合层；前馈层"),
     "cli-licences": (
         "The licences of {count} further models are not known.",
         "另有 {count} 个模型的许可证未知。",
@@ -234,6 +235,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "Stages": "流水线各级",
     "Parts": "组成部分",
     "Notes": "说明",
+    "While generating": "生成时",
     "From start to end": "从启动到结束",
     "Kept by each process": "每个进程常驻",
     "Users by context length": "各上下文长度下的用户数",
@@ -295,7 +297,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "放得下的策略，代价从低到高（*：余量、代价与 GPU 数上没有更优者）"
     ),
     "How, in the same order": "做法（顺序相同）",
-    "Not looked at": "未尝试",
+    "Not tried": "未尝试",
     "Refused": "被拒绝",
     # Help
     "usage: ": "用法：",
@@ -358,6 +360,11 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "训练或推理任务需要多少 GPU 显存、何时最多、由哪些张量造成。"
     ),
     "found a null character, which no name of a file and no value has": ("含有空字符，文件名和值都不会含有它"),
+    # Columns
+    "name": "名称",
+    "usable GiB": "可用 GiB",
+    "source": "来源",
+    "Sources of the capacity": "容量的来源",
     # Arguments
     "found one": "实为一个",
     "is not text": "不是文本",

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _shows(*streams: TextIO) -> bool:
     """Return whether streams have Chinese characters."""
     try:
-        return all("\u4e2d".encode(each.encoding or "ascii") for each in streams)
+        return all("\u4e2d".encode(each.encoding or "utf-8") for each in streams)
     except (UnicodeEncodeError, LookupError):
         return False
 

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from memcore.columns import table
-from memcore.faces.cli.command import FITS, Command, print_json
+from memcore.faces.cli.command import FITS, Command, print_json, spell
 from memcore.hardware import ACCELERATORS
-from memcore.i18n.page import say, translated
 from memcore.units import GiB
 
 
@@ -36,12 +35,10 @@ def _hardware(options: argparse.Namespace) -> int:
         cells = [
             (each.id, each.name, f"{each.usable / GiB:.2f}", str(sources.index(each.source) + 1)) for each in shown
         ]
+        print("\n".join(table([("id", spell("name"), spell("usable GiB"), spell("source")), *cells], right=(2, 3))))
         print(
-            "\n".join(
-                table([("id", translated("name"), say("cli-usable"), say("cli-source-column")), *cells], right=(2, 3))
-            )
+            f"\n{spell('Sources of the capacity')}", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n"
         )
-        print(f"\n{say('cli-capacities')}", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n")
     return FITS
 
 

@@ -85,16 +85,17 @@ def _tensors(model: Model) -> Iterator[dict[str, Any]]:
 
 def model_text(model: Model) -> str:
     """Return what `memcore model` prints."""
-    head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
-    lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
-    columns = ("layers", "parameters each", "KV/token", "mixer; feed-forward")
+    head = say("cli-model-is", name=model.name, family=model.network.family, count=f"{model.parameters:,}")
+    lines = [head, *(say("cli-warning", said=translated(each)) for each in model.warnings), ""]
+    columns = (say("cli-layers"), say("cli-parameters-each"), "KV/token", say("cli-mixer-and-ffn"))
     rows = [
-        (row.layers, f"{row.parameters:,}", f"{row.cached:,}", f"{row.mixer}; {row.ffn}") for row in layer_rows(model)
-    ]
+        (row.layers, f"{row.parameters:,}", f"{row.cached:,}",
+         say("and-also").join((translated(row.mixer), translated(row.ffn))))
+        for row in layer_rows(model)
+    ]  # fmt: skip
     lines += section("Layers", table([columns, *rows], right=(1, 2)))
-    lines += section("Sizes", table(_widths(model), right=(1,)))
-    lines += section("Parameters", table(_counts(model), right=(1,)))
-    lines += section("While generating", table(_caches(model), right=(1,)))
+    for heading, listed in (("Sizes", _widths), ("Parameters", _counts), ("While generating", _caches)):
+        lines += section(heading, table(((translated(name), size) for name, size in listed(model)), right=(1,)))
     return "\n".join(lines).rstrip() + "\n"
 
 

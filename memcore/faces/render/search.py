@@ -35,7 +35,7 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     left_out = [
         (say("cli-all-of", title=translated(title)), translated(why)) for title, why in progress.left_out.items()
     ]
-    lines += section("Not looked at", table(left_out)) if left_out else []
+    lines += section("Not tried", table(left_out)) if left_out else []
     lines += section("Refused", table([(str(count), translated(why)) for why, count in reasons])) if reasons else []
     return "\n".join([*lines, say("cli-cost")]) + "\n"
 
