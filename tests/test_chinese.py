@@ -104,6 +104,7 @@ NOT_SAID = {
         "lmdeploy serve",
         "lmdeploy chat",
         *("ollama run", "ollama serve", "ollama pull", "ollama create"),
+        *("litgpt finetune", "litgpt pretrain"),
         "sglang serve",
         "full_shard auto_wrap",
         "megatron bridge",

@@ -59,12 +59,17 @@ def _swapped(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
         return content
     whole = {name: {**each, "cmd": _in_one_line(each["cmd"])} if _swaps(each) else each
              for name, each in models.items()}  # fmt: skip
-    known = {name: each for name, each in whole.items() if _swaps(each) and _PROGRAM.search(each["cmd"])}
+    known = {name: each for name, each in whole.items() if _swaps(each) and _serves(each["cmd"])}
     return {**content, "models": known or whole}
 
 
 def _swaps(model: object) -> bool:
     return isinstance(model, Mapping) and isinstance(model.get("cmd"), str)
+
+
+def _serves(command: str) -> bool:
+    """Whether a command runs a known server, or a container that may have one."""
+    return _PROGRAM.search(command) is not None or contained([*command.split(), END]) is not None
 
 
 def _in_one_line(command: str) -> str:

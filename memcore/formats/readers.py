@@ -85,6 +85,7 @@ def _of_batch(text: str) -> str:
 
 
 _UNIT = re.compile(r"^\[Service\][ \t]*$", re.MULTILINE)
+_EXPORTS = "export "
 _STARTED = re.compile(r"^(ExecStart|Environment)=[@:+!-]*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 
 
@@ -99,7 +100,7 @@ def _of_unit(text: str) -> str:
     if not _UNIT.search(text):
         return text
     said = [(name, value) for name, value in _STARTED.findall(text) if value]
-    lines = [f"export {value}" if name == "Environment" else value for name, value in said]
+    lines = [_EXPORTS * (name == "Environment") + value for name, value in said]
     return "\n".join(["#!/bin/sh", *lines])
 
 
@@ -230,7 +231,12 @@ def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     served = deployed(found)
     if served is not None:
         return "argv", served
-    return ("yaml", _as_file(found)) if _of_trainer(found) or _overridden(found) else ("argv", found)
+    as_file = _of_trainer(found) or _overridden(found) or _LITGPT.search(str(found.get("", ""))) is not None
+    return ("yaml", _as_file(found)) if as_file else ("argv", found)
+
+
+_LITGPT = re.compile(r"\blitgpt (?:finetune|pretrain)")
+"""A program whose arguments are the keys of its files (jsonargparse)."""
 
 
 def _overridden(found: Mapping[str, Any]) -> bool:
@@ -434,7 +440,7 @@ _LAUNCHED = re.compile(
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
     r"|verl\.trainer\.\w+|recipe\.dapo\.main_dapo|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
-    r"|\bnemo llm (?:finetune|pretrain)\b"
+    r"|\bnemo llm (?:finetune|pretrain)\b|\blitgpt (?:finetune|pretrain)"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
 _OVERRIDING = ("verl.trainer.", "recipe.dapo.main_dapo", "training/run_recipe.py")
@@ -456,7 +462,10 @@ _SUPERVISED = "verl.trainer.fsdp_sft_trainer"
 _FACTORIES = re.compile(r"\bnemo\sllm\s")
 """What begins a command that overrides whole sections too, as in `peft=none`."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama|nemo\sllm")
-_ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$")
+_ON_A_MODEL = re.compile(
+    r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$"
+    r"|\blitgpt (?:pretrain|finetune_\w+|finetune (?:lora|full))$"
+)
 """Programs behind which a model stands, even one whose name has no owner."""
 _HANDLED = re.compile(
     r"(?:sudo )?(?:docker|podman) (?:pull|build|push|tag|exec|rm|stop|logs|images?)\b|(?:uv )?pip3? "

@@ -167,7 +167,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
             "for-loop": Implementation(
                 own=1,
                 states=(State("exp_avg"),),
-                source="LLM Foundry, llmfoundry/optim/lion.py: one moment, and `exp_avg.lerp` gives another",
+                source="LLM Foundry, llmfoundry/optim/lion.py: a moment like the parameter, and `exp_avg.lerp`",
             ),
         },
         default="bitsandbytes",

@@ -363,8 +363,9 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     """Raise an error for files of other tasks, stages and methods."""
     other = _OTHERWISE.search(str(found.get("", "")))
     if other:
-        raise ConfigError.at("the command", "found {:.60}, which does not train; supported: {}",
-                             other[0], "`llamafactory-cli train`")  # fmt: skip
+        raise ConfigError.at(
+            "the command", "found {:.60}, which does not train; supported: `llamafactory-cli train`", other[0]
+        )
     for name in ("export_dir", "infer_backend"):
         if name in found and "stage" not in found:
             raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")

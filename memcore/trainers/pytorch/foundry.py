@@ -184,8 +184,9 @@ FOUNDRY = Tool(
              "callbacks.*", "loggers.*", "algorithms.*", "eval_*", "icl_*", "save_*", "load_*", "model.init_device",
              "model.config_overrides.*", f"{_PEFT}lora_alpha", f"{_PEFT}task_type", f"{_PEFT}inference_mode",
              f"{_PEFT}base_model_name_or_path", f"{_PEFT}fan_in_fan_out", "device_eval_batch_size",
+             "console_log_interval",
              f"{_FSDP}limit_all_gathers", f"{_FSDP}verbose", f"{_FSDP}state_dict_type", f"{_FSDP}use_orig_params",
-             "run_name", "console_log_interval", "seed", "max_duration", "global_seed", "data_*"),
+             "run_name", "seed", "max_duration", "global_seed", "data_*"),
     read_only=True,
     source="LLM Foundry, llmfoundry/utils/config_utils.py",
 )  # fmt: skip
