@@ -14,12 +14,12 @@ from math import ceil
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
-from memcore.errors import UnsupportedError
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts, SpecialMixer
 from memcore.records import dataclass
+from memcore.servers.vllm import supported
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
 from memcore.servers.vllm.options import Options
@@ -63,22 +63,16 @@ _TOWER = "hidden states of the tower"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
 
 
-_ABSENT = frozenset({"cpmant", "prophetnet", "reformer", "rwkv", "xlnet"})
-"""Types that no class of vLLM runs: its registry has none, and its Transformers backend needs attention to choose.
-
-Sources: vllm 0.33, model_executor/models/registry.py (`_VLLM_MODELS`, `_try_resolve_transformers`); transformers 5.23,
-`PreTrainedModel.is_backend_compatible` and `_can_set_attn_implementation`.
-"""
-
-
 def options(read: Defaults, basics: Basics) -> Options:
     """Read and default them.
 
     Raises UnsupportedError for a family that vLLM does not have.
     """
-    if basics.model.network.family in _ABSENT:
-        raise UnsupportedError("model.model_type", "vLLM does not support {!r}", basics.model.network.family)
-    version = read.take(EngineSettings.version, NEWEST, "the newest release that memcore knows")
+    family = basics.model.network.family
+    last = supported.UNTIL.get(family)
+    newest = "the newest release that memcore knows" if last is None else "the last release that has this family"
+    version = read.take(EngineSettings.version, last or NEWEST, newest)
+    supported.check(family, version)
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
     if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
