@@ -313,9 +313,6 @@ NOTES = {
         "What a captured graph takes depends on the driver, which no log states; two drivers were measured. Kernels that "
         "first run during capture are loaded then.",
     ),
-        "FlashInfer is installed there and samples without sorting, which the range covers: 1 GiB of a cache of 5 and 12 "
-        "GiB.",
-    ),
     **dict.fromkeys(
         ("log-0.14-qwen3-1.7b-24gb-kv", "log-0.14-qwen3-1.7b-24gb-tokens"),
         "The stated remainder is more than nine tenths of any 24 GB GPU; either the share or the GPU was different.",
