@@ -23,6 +23,7 @@ from memcore.serving.stages import Stage
 from memcore.symbols import Quotient, Shape, Total, product
 
 ACTIVATIONS, WORKSPACES = "activations", "workspaces"
+FLUSHED = "buffer for flushing the L2 cache"
 _RUNNER = "vllm, v1/worker/gpu_model_runner.py"
 _SAMPLER = "vllm, v1/sample/sampler.py and ops/topk_topp_sampler.py"
 _PIECE = "vllm, compilation/backends.py; inductor's wrapper"
@@ -160,7 +161,7 @@ def _dense(step: Step, ffn: FeedForward) -> list[Entry]:
     elif step.benchmark:
         found.append(
             Entry(
-                title="buffer for flushing the L2 cache",
+                title=FLUSHED,
                 category=ACTIVATIONS,
                 each=step.benchmark,
                 text="size of the cache",

@@ -50,7 +50,17 @@ from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
-from memcore.serving.profile import ACTIVATIONS, WORKSPACES, Step, expert_workspace, gates, passing, sampling, widest
+from memcore.serving.profile import (
+    ACTIVATIONS,
+    FLUSHED,
+    WORKSPACES,
+    Step,
+    expert_workspace,
+    gates,
+    passing,
+    sampling,
+    widest,
+)
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
@@ -308,7 +318,10 @@ def _uncertain(
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
     # A start is the first one or it is not: that does not even out with the rest.
-    lower += sum(entry.bytes - entry.low for entry in within if entry.title == FIRST_START)
+    open_ones = [entry for entry in within if entry.title == FIRST_START and entry.low < entry.bytes]
+    if open_ones:
+        lower += sum(entry.bytes - entry.low for entry in open_ones)
+        lower += sum(entry.bytes for entry in profiled if entry.title == FLUSHED)
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
