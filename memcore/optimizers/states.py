@@ -86,6 +86,10 @@ class Implementation:
     """What is kept, where that is not what the row says."""
     source: str = ""
     """Where the implementation is, if not where the row says."""
+    seconds: float = 0.0
+    """Seconds that the kernel takes for an element at least, where it computes for longer than it reads and writes."""
+    waits: float = 0.0
+    """Seconds for each parameter, where the host waits for the GPU after each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

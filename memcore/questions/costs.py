@@ -235,6 +235,10 @@ class Plan:
     parameter and both moments are read, the latter three written, the 16-bit parameter written; before it gradients are
     read for their norm, and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM,
     optimizer/clip_grads.py)."""
+    updating: float = 0.0
+    """Seconds that the optimizer's kernels take for an element at least."""
+    stepping: float = 0.0
+    """Seconds that the host waits between parameters in the optimizer's step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +308,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
-    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * plan.updated / _kernels(roofline)
+    update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
     attending = _attending(work, plan, roofline, each)
@@ -329,6 +333,11 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     attending *= plan.heaviest + bubble
     parts = computing, attending, hidden, exposed + waited, update, launching
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _update(plan: Plan, part: float, roofline: Roofline) -> float:
+    """Seconds of the optimizer's step on a rank that updates `part` parameters."""
+    return part * max(plan.updated / _kernels(roofline), plan.updating) + plan.stepping
 
 
 def _sending(
@@ -585,6 +594,8 @@ def plan_of(job: Job) -> Plan:
         divides_experts=sizes.get("etp", 1),
         sends_behind=job.stages > 1 and _asked(job, "sends_behind"),
         updated=_updated(job),
+        updating=job.implementation.seconds,
+        stepping=job.implementation.waits * sum(count for _, _, count in job.share.tensors) / job.stages,
     )
 
 
