@@ -30,7 +30,7 @@ from memcore.tools.methods import (
     of_trl_method,
 )
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
-from memcore.tools.sharding import SEVERAL, of_trl, sharded
+from memcore.tools.sharding import SEVERAL, VERSION, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
@@ -194,13 +194,14 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     """axolotl's keys: weights have the dtype of the job, 4 bits are quantized twice, checkpoints are reentrant.
 
     Sources: axolotl 0.18, utils/config/__init__.py (`torch_dtype`, `gradient_checkpointing_kwargs`), loaders/model.py
-    (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py.
+    (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py,
+    monkeypatch/accelerate/fsdp2.py (parameters keep their dtype, where accelerate's own function would upcast them).
     """
     method, learnt = of_axolotl_method(found)
     plain, notes = sharded(_axolotl_ranks(found))
     normalized, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
     normalized |= method
-    spread = normalized.get(ENGINE) in _SHARDED
+    spread = normalized.get(ENGINE) in _SHARDED and str(normalized.get(VERSION)) != "2"  # fsdp2_prepare_model
     if _bf16(found):
         normalized[PRECISION] = "bf16-mixed" if spread else "bf16"
     elif any(is_set(found.get(name)) for name in ("fp16", "float16")):

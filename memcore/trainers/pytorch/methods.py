@@ -99,7 +99,13 @@ def scored(read: Defaults, model: Model) -> Model:
     embedding_and_head = model.network.embedding_and_head
     head = replace(embedding_and_head.head, name="score", outer=(1,), bias=False)
     embedding_and_head = replace(
-        embedding_and_head, head=head, tied=False, head_softcap=False, head_scaled=False, head_upcast=False
+        embedding_and_head,
+        head=head,
+        predicts=True,
+        tied=False,
+        head_softcap=False,
+        head_scaled=False,
+        head_upcast=False,
     )
     return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
 
