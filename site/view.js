@@ -183,7 +183,7 @@ let resting = 0;
 function askForWays(whole, send) {
   clearTimeout(resting);
   if (embedded()) return;
-  for (const id of ["ways", "crowd"]) byId(id).classList.add("before");
+  byId("ways").classList.add("before");
   if (whole) resting = setTimeout(() => send({ do: "ways" }), REST);
 }
 
