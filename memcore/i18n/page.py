@@ -113,8 +113,8 @@ def _complaint(problem: Problem) -> str:
 
 
 def every() -> dict[str, str]:
-    """The whole table in the language that is spoken."""
-    return {key: say(key) for key in WORDS}
+    """Return what the page says, all of it, in the language that is spoken."""
+    return {key: say(key) for key in WORDS if key not in WORDS_OF_TERMINAL}
 
 
 WORDS: Mapping[str, tuple[str, str]] = {

@@ -20,7 +20,7 @@ _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
 def when(moment: Moment, estimate: Estimate, rank: Rank | None = None) -> str:
     """A moment in words, of the rank that needs most if none is given: `backward pass, layers 2 to 29`."""
-    where = _where(place(moment.place, (rank or estimate.rank).job.model))
+    where = place_in_words(moment, rank or estimate.rank)
     # A place of the loss says so itself.
     key = "moment-end" if moment.place == "end" else "moment"
     named = where if moment.phase == "loss" else say(key, phase=translated(PHASES[moment.phase]), where=where)
@@ -36,11 +36,12 @@ _LAYERS = re.compile(
 )
 
 
-def _where(place: str) -> str:
-    """A place of the timeline in the language that is spoken."""
-    match = _LAYERS.fullmatch(place)
+def place_in_words(moment: Moment, rank: Rank) -> str:
+    """A moment's place of the timeline in the language that is spoken: `layers 2 to 29`."""
+    found = place(moment.place, rank.job.model)
+    match = _LAYERS.fullmatch(found)
     if match is None:
-        return translated(place)
+        return translated(found)
     key = "layer" if match["last"] is None else "layers" if match["next"] is None else "some-layers"
     return say(key, **match.groupdict())
 

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Flag, Integer, Listed, Text
+from memcore.config.kinds import Flag, Integer, Text
 from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
-from memcore.serving.gguf_types import BLOCK_TYPES
 from memcore.serving.inference import POOLED, Inference
 
 _VLLM, _SGLANG, _TRT, _CPP = ("vllm",), ("sglang",), ("tensorrt-llm",), ("llama.cpp",)
-_GGML = Listed("ggml types", {name.lower(): name for name in BLOCK_TYPES})
 
 
 class ServerSettings(Section, path="engine"):

@@ -34,8 +34,6 @@ from memcore.tools.pictures import IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
 
-_CHECKPOINTS = "training.activation_checkpointing"
-
 
 def _shared(name: str) -> Share:
     """Return what the trainers' modules say of their engines in such files."""

@@ -14,7 +14,7 @@ from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
 from memcore.memory.places import PHASES
 from memcore.memory.rank import outside_allocator
-from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
+from memcore.questions.describe import Verdict, name_of, place_in_words, spelled, symbols, verdict, when
 from memcore.rules.table import RULES
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
@@ -96,7 +96,7 @@ def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
     """Every class of ranks, with where its peak is and why."""
     for rank in estimate.ranks:
         words = [
-            when(rank.peak, estimate, rank),
+            say("moment", phase=translated(PHASES[rank.peak.phase]), where=place_in_words(rank.peak, rank)),
             translated(rank.because),
             say("rank-binds") if rank is estimate.rank else "",
         ]

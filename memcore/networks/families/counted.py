@@ -213,11 +213,6 @@ def _used(config: Config) -> Mapping[str, int]:
     return {"buffer of image codes in use": 65_536}
 
 
-_MOLMO = (
-    "embedding_size", "architectures", "auto_map", "attention_layer_norm", "norm_after", "qkv_bias", "weight_tying",
-)  # fmt: skip
-
-
 def _molmo(config: Config) -> Config:
     """Molmo's decoder: Qwen2's, or OLMo 2's where norms come after."""
     kinds = {(True, False, False): "qwen2", (False, True, True): "olmo2"}

@@ -31,7 +31,6 @@ from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
 """Plans that are shown, and estimates that are made for them: about 10 ms each."""
-_EVERY = tuple(dict.fromkeys(tier for tiers in GOALS.values() for tier in tiers))
 
 
 @dataclass(frozen=True, slots=True)

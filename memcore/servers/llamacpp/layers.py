@@ -5,8 +5,6 @@ Source: `build_attn`, `build_qkv`, `build_ffn`, `build_moe_ffn` of `src/llama-gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer
 from memcore.servers.llamacpp.ggml.graph import (
@@ -245,9 +243,6 @@ def _ffn(to: Builder, part: Ffn, tensor: Tensor, *, sparse: bool) -> Tensor:
         gate = mul_mat(to.weight("ffn_gate_inp_shexp.weight"), tensor)
         beside = apply("MUL", beside, apply("SIGMOID", gate))
     return apply("ADD", found, beside)
-
-
-_GATED: Mapping[str, str] = {"silu": "GLU", "swish": "GLU", "swiglu": "GLU"}
 
 
 def _activated(part: FeedForward | Experts, tensor: Tensor) -> Tensor:

@@ -16,9 +16,6 @@ from memcore.networks.network import Model
 from memcore.networks.weights import Weight
 from memcore.records import dataclass
 
-STAGES = (2, 3)
-"""ZeRO's stages for which DeepSpeed has an estimator."""
-
 
 def estimate_zero2_model_states_mem_needs(
     total_params: int,

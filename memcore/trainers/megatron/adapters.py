@@ -17,8 +17,6 @@ from memcore.trainers.megatron.networks.towers import SEEING, embedder
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.learning import trainable_parts
 
-_PATH = "training.adapter"
-
 
 def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) -> Model:
     """The model with its adapters, and with what is frozen; ms-swift freezes towers and projectors (`freeze_vit`)."""

@@ -48,7 +48,6 @@ _VALUES = (
     "cuda_graph_warmup_steps data_parallel_sharding_strategy outer_dp_sharding_strategy"
 )
 _USED = {"precision_aware_optimizer": "--use-precision-aware-optimizer"}
-_CHECKPOINTS = "training.activation_checkpointing"
 _KERNELS = {"flash": "flash", "fused": "cudnn", "unfused": "math", "local": "math"}
 _ARCHITECTURES = {"pretrain_bert.py": "bert", "pretrain_t5.py": "t5"}
 _OF_T5 = ("--encoder-num-layers", "--decoder-num-layers", "--decoder-seq-length")

@@ -20,7 +20,6 @@ from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_
 from memcore.trainers.pytorch.transformers_releases import CHECKPOINTS_INSIDE, STARTS_NEW, before
 
 BUDGET = Training.activation_memory_budget
-_PATH = "training.activation_checkpointing"
 
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:

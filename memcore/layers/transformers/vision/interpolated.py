@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from memcore.symbols import Shape
 from memcore.tensors.arithmetic import total
 from memcore.tensors.basics import new
 from memcore.tensors.operations import embedding, mul
@@ -10,7 +9,6 @@ from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.step import Step
 
 _RULE = "vision_positions"
-_ROWS: Shape = ("nq",)
 
 
 def taps_and_weights(step: Step) -> tuple[Tensor, Tensor]:
