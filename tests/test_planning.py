@@ -182,7 +182,7 @@ def test_without_a_plan_the_limit_and_the_least_are_said():
         (serve("llama-3.1-405b", 8192, gpus(1, "t4")), 1, {"hardware"}),
         (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 2, {"work", "hardware"}),
         (train("llama-3.1-405b", 4096, gpus(1, "t4")), 2, {"hardware"}),
-        (train("deepseek-v3", 4096, gpus(8)), 1, {"hardware"}),
+        (train("deepseek-v3", 4096, gpus(8)), 1, {"transfer", "hardware"}),
     ],
 )
 def test_there_is_always_a_way(job, least, tiers):

@@ -599,6 +599,17 @@ def plan_of(job: Job) -> Plan:
     )
 
 
+def usual_of(job: Job) -> Plan:
+    """The plan of a job for what no layout changes: as if it had one stage, interleaved if there were several."""
+    found = plan_of(job)
+    return replace(
+        found,
+        stepping=found.stepping * job.stages,
+        sends_behind=hasattr(registry.engine_module(job.engine.name, "costs"), "sends_behind"),
+        divides_experts=1 if "etp" in job.sizes else 0,
+    )
+
+
 def _asked(job: Job, name: str) -> bool:
     """What the engine's module says of a job, if it says anything."""
     own: Callable[[Job], bool] | None = getattr(registry.engine_module(job.engine.name, "costs"), name, None)

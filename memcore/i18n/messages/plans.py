@@ -72,6 +72,12 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "the second moment is two vectors per matrix, and each gradient is freed right after its use": (
         "每个矩阵的二阶矩只是两个向量，且梯度用完即释放"
     ),
+    "parameters, gradients and moments take two bytes each, without an fp32 copy": (
+        "参数、梯度和一阶、二阶矩各占 2 字节，没有 fp32 副本"
+    ),
+    "two bytes of moments per parameter, and each gradient is freed right after its use": (
+        "每个参数的一阶、二阶矩共 2 字节，且梯度用完即释放"
+    ),
     "gradients and optimizer states exist for small matrices only": "只有小矩阵有梯度和优化器状态",
     "frozen weights take 4.5 bits each": "每个冻结权重占 4.5 位",
     "frozen weights need no fp32 copy": "冻结权重不需要 fp32 副本",
@@ -104,6 +110,10 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "each token waits for host memory": "每个 token 都要等待主机内存",
     # What it may cost in quality
     "published runs match 32-bit Adam": "已发表的训练结果与 32 位 Adam 一致",
+    "bf16 parameters lose small updates": "bf16 参数会丢失小的更新",
+    "both moments are quantized in blocks of 256, and there is no gradient clipping": (
+        "一阶、二阶矩按 256 个一组量化，且不做梯度裁剪"
+    ),
     "no first moment, no gradient clipping, and bf16 parameters lose small updates": (
         "没有一阶矩，不做梯度裁剪，且 bf16 参数会丢失小的更新"
     ),

@@ -16,6 +16,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.hardware import BY_ID
 from memcore.memory.estimate import Estimate
+from memcore.memory.host_phases import host_phases
 from memcore.messages import Message
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
@@ -171,9 +172,8 @@ class Trainings:
         close: list[tuple[Division, Estimate]] = []
         refused = 0
         for division in divisions(frame.asked, frame.way):
-            if self.bench.count > last or refused > _REFUSED or self._is_idle(frame, division, close):
-                continue
-            if any(need > other.gain(division) for need, other in failed):
+            spent = self.bench.count > last or refused > _REFUSED
+            if spent or self._is_idle(frame, division, close) or _fails_too(division, failed):
                 continue
             if free is None:
                 free = yield from self._free(frame, division)
@@ -183,6 +183,8 @@ class Trainings:
             lean = yield from self._degree(frame, division, free, frame.way.degrees[-1], 1)
             if lean is None:
                 continue
+            if not _has_room(frame, lean):
+                break  # whatever divides the job, a node holds as much
             need = self.bench.need(lean) / max(lean.capacity or 0, 1)
             best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
             if best is None:
@@ -350,10 +352,23 @@ class Trainings:
 _DOUBLINGS, _SHORTEST = 11, 512
 _LAST, _EACH_FRAME = 40, 32
 """Estimates for the last resorts, whatever was spent before, and for one frame."""
+_HOST = 4 * 10**12
+"""The most memory that a node is taken to have: a DGX B200's (NVIDIA's datasheet: up to 4 TB; a DGX H100 has 2)."""
 _LIGHTER = 2
 """Further divisions that are looked at where all that fit compute layers twice."""
 _REFUSED = 4
 """Divisions in which a way may refuse a method before it is taken to refuse it in all."""
+
+
+def _fails_too(division: Division, failed: Sequence[tuple[float, Division]]) -> bool:
+    """Whether a division that did not fit, by how much it needed, shows that this one does not either."""
+    return any(need > other.gain(division) for need, other in failed)
+
+
+def _has_room(frame: Frame, found: Estimate) -> bool:
+    """Whether a node can hold what a step offloads."""
+    phases = () if frame.transfer is None else host_phases(found.rank)
+    return all(each.bytes <= _HOST for each in phases if each.name == "step")
 
 
 def _usable(knob: Knob) -> int:

@@ -9,12 +9,11 @@ from dataclasses import field
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
-from memcore.dtypes import ITEMSIZE
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, cost, rates_of, roofline_for, traffic_of
+from memcore.questions.costs import Cost, Plan, Roofline, cost, rates_of, roofline_for, traffic_of, usual_of
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
@@ -29,11 +28,11 @@ from memcore.questions.searching.spaces import (
     slowest_of,
     space_of,
 )
-from memcore.questions.work import Work, dispatch_of, work_for
+from memcore.questions.work import Work, work_for
 from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.searching import Kind
-from memcore.trace.traffic import Dispatch, Traffic
+from memcore.trace.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,9 @@ class Question:
     floor: Floor
     work: Work
     roofline: Roofline
-    computes: int
-    sums: int
+    usual: Plan
+    """What the cost model takes of the job, for what no layout changes."""
     traffic: Traffic
-    dispatch: Dispatch
     slowest: Slowest
     capacity: int | None
     outside: int
@@ -64,7 +62,7 @@ class Question:
         """What a layout costs."""
         return cost(
             self.work,
-            plan(self.space, layout, self.computes, self.sums, self.traffic, self.dispatch, self.slowest),
+            plan(self.space, layout, self.usual, self.traffic, self.slowest),
             self.roofline,
         )
 
@@ -166,11 +164,9 @@ def _question(
         floor=floor_of(job),
         work=work,
         traffic=traffic_of(job),
-        dispatch=dispatch_of(job),
+        usual=usual_of(job),
         slowest=slowest_of(work, space.layers, space.counted),
         roofline=rates_of(job, roofline or roofline_for(config)),
-        computes=int(ITEMSIZE[job.recipe.precision.autocast or job.recipe.precision.compute]),
-        sums=int(ITEMSIZE[job.recipe.precision.reduce]),
         capacity=job.capacity,
         outside=context(job.accelerator).expected,
     )

@@ -26,7 +26,7 @@ from memcore.questions.work import Work
 from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.searching import SCHEDULE, SCHEDULES, Policy, Row
-from memcore.trace.traffic import Dispatch, Traffic
+from memcore.trace.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,13 +250,11 @@ def sequences_of(job: Job) -> int:
     return data * job.sizes["b"] * job.micro_batches
 
 
-def plan(
-    space: Space, layout: Layout, computes: int, sums: int, traffic: Traffic, dispatch: Dispatch, slowest: Slowest
-) -> Plan:
-    """Return what the cost model takes of a layout; an element that is gathered has `computes` bytes, a sum `sums`.
+def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: Slowest) -> Plan:
+    """Return what the cost model takes of a layout.
 
-    `traffic` and `dispatch`: what the engine sends, whatever the sizes; `slowest`: the pipeline's slowest rank, by
-    stages and chunks.
+    `usual`: the plan of the job that is searched, for what no layout changes; `traffic`: what the engine sends,
+    whatever the sizes; `slowest`: the pipeline's slowest rank, by stages and chunks.
     """
     policy, count = space.row.policies[layout.policy], layout.micro_batches
     sharded = space.row.sharded == "parameters"
@@ -276,8 +274,8 @@ def plan(
         attention_again=policy.again[1],
         gathers=gathers if space.row.sharded != "nothing" else 0,
         reduces=reduces,
-        computes=computes,
-        sums=sums,
+        computes=usual.computes,
+        sums=usual.sums,
         offloaded=policy.offloaded,
         chunks=policy.chunks,
         idle=IDLE.get(policy.schedule, 1.0),
@@ -286,8 +284,22 @@ def plan(
         messages=(traffic.gathered, traffic.reduced),
         heaviest=slowest(layout.stages, policy.chunks),
         regrouped=traffic.regrouped,
-        dispatch=dispatch,
+        dispatch=usual.dispatch,
+        divides_experts=_divides_experts(space, layout, usual),
+        sends_behind=usual.sends_behind and layout.stages > 1 and policy.chunks > 1,
+        updated=usual.updated,
+        updating=usual.updating,
+        stepping=usual.stepping / layout.stages,
     )
+
+
+def _divides_experts(space: Space, layout: Layout, usual: Plan) -> int:
+    """Ranks that divide each expert: as many as divide the other layers, if an engine divides experts and they fit."""
+    if not usual.divides_experts or layout.experts == 1:
+        return 1
+    given = space.row.policies[layout.policy].settings.get(Parallelism.expert_tensor_parallel_size)
+    fits = layout.gpus // layout.stages % (layout.experts * layout.tensor) == 0
+    return int(str(given)) if given else layout.tensor if fits else 1
 
 
 Slowest: TypeAlias = Callable[[int, int], float]
