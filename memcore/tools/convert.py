@@ -190,7 +190,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     """What a tool's keys say of a job, behind what was `said` of the text."""
     notes, keys = tuple(said), found
     if gpus and any(key.name == GPUS for key in tool.keys):
-        found = {GPUS: gpus, **found}
+        found = {**found, GPUS: gpus} if isinstance(found.get(GPUS), str) else {GPUS: gpus, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
     found = _switched(tool, found)
