@@ -570,3 +570,16 @@ def test_tables_of_the_command_line_hold_no_formulas(capsys):
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert any(cell.startswith("'--") for row in rows for cell in row)
     assert [cell for row in rows for cell in row if cell[:1] in {"=", "@"} or cell.startswith("--")] == []
+
+
+def test_sequences_are_shared_within_tensor_parallelism():
+    """vLLM's decode context parallelism takes no GPUs of its own (vllm, config/parallel.py)."""
+    sizes = {"tensor_parallel_size": 4, "context_parallel_size": 2}
+    served = {"model": "qwen3-8b", "engine": {"type": "vllm"}, "parallelism": sizes, "hardware": {"num_gpus": 4}}
+    config = Config.from_dict(served)
+    written = exported(config)
+    assert written.left_out == ()
+    assert estimate(Config.from_dict(imported(written.text).config)).job.num_gpus == 4
+    with pytest.raises(MemcoreError, match="found 4, which must divide the tensor-parallel size \\(2\\)"):
+        estimate(Config.from_dict({**served, "parallelism": {"tensor_parallel_size": 2, "context_parallel_size": 4},
+                                   "hardware": {}}))  # fmt: skip

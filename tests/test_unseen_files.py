@@ -1023,3 +1023,40 @@ def test_a_key_that_stands_empty_first():
     """YAML's readers take the later of two."""
     text = ACCELERATE.replace("distributed_type: FSDP\n", "num_processes:\ndistributed_type: FSDP\nnum_processes: 4\n")
     assert imported(text).config["hardware"]["num_gpus"] == 4
+
+
+OF_OLLAMA = """\
+cat > /tmp/Modelfile <<EOF
+FROM /root/.ollama/models/qwen2.5-3b-instruct-q4_k_m.gguf
+PARAMETER stop "[INST]"
+PARAMETER num_ctx 8192
+EOF
+
+ollama create qwen2-model -f /tmp/Modelfile || true
+"""
+"""Tomas148-M/MiniLLMBot, LLM_FineTunning/autoscript.sh, with a length."""
+OF_MODELSCOPE = """\
+export BASE_MODEL="/mnt/workspace/modelscope_hub/qwen/Qwen1___5-0___5B" # JUST AN EXAMPLE
+
+CUDA_VISIBLE_DEVICES=0 python \\
+    src/train_bash.py \\
+    --stage sft \\
+    --model_name_or_path ${BASE_MODEL} \\
+    --finetuning_type full \\
+    --template qwen2 \\
+    --cutoff_len 4096 \\
+    --per_device_train_batch_size 2 \\
+    --gradient_accumulation_steps 32 \\
+    --flash_attn \\
+    --bf16 True
+"""
+"""GAIR-NLP/cs2916, hw2/finetune/run.sh."""
+
+
+def test_fifth():
+    said = flat({**imported(OF_OLLAMA).config, "model": ""})
+    assert (said["inference.quantization"], said["inference.max_model_len"]) == ("q4_k_m", 8192)
+    found = imported(OF_MODELSCOPE).config
+    assert (found["model"], found["training"]["attention"]) == ("Qwen/Qwen1.5-0.5B", "flash")
+    with pytest.raises(MemcoreError, match="--device: found 'npu'"):
+        imported("python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --device npu --mem-fraction-static 0.8")

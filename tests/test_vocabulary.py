@@ -50,6 +50,34 @@ def test_harvested():
     }
 
 
+RELEASES = {
+    "transformers": ("4.46.", "4.57.", "5."),
+    "trl": ("0.12.", "0.24.", "1."),
+    "peft": ("0.13.", "0.21."),
+    "accelerate": ("1.2.", "1.15."),
+    "deepspeed": ("0.16.", "0.19."),
+    "axolotl": ("0.5.", "0.18."),
+    "llama-factory": ("0.8.", "0.9.6"),
+    "ms-swift": ("3.5.", "3.10.", "4.5."),
+    "torchtune": ("0.3.", "0.6."),
+    "torchtitan": ("0.1.", "0.2.", "2026."),
+    "megatron": ("0.8.", "0.12.", "0.19."),
+    "nanotron": ("0.4", "0.5"),
+    "vllm": ("0.8.5", "0.9.", "0.11.", "0.14.", "0.20.", "0.33."),
+    "sglang": ("0.4.6", "0.5.2", "0.5.23"),
+    "llama.cpp": ("0.3.",),
+    "tensorrt-llm": ("1.2.", "1.3."),
+}
+"""Releases whose whole vocabulary is classed, by how their numbers begin."""
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_releases_are_harvested(name):
+    """Each key of such a release has a class, as `test_every_key_has_a_class` says of all that is harvested."""
+    found = rows(name)["versions"]
+    assert [begin for begin in RELEASES[name] if not any(each.startswith(begin) for each in found)] == []
+
+
 @pytest.mark.parametrize("name", HARVESTED)
 def test_every_key_has_a_class(name):
     """`python -m harvest` writes a question mark for a key that a new release brings."""

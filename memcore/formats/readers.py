@@ -56,7 +56,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
-    described = of_modelfile(text)
+    described = _modelfile_of(text)
     if described is not None:
         return "modelfile", described
     if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
@@ -64,6 +64,16 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     text = _of_unit(text)
     scripts = [text] if _SHELL.match(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
+
+
+_MODELFILE_HERE = re.compile(r"[Mm]odelfile\S{0,40}[ \t]{0,8}<<-?[ \t]{0,8}[\"']?(\w{1,40})[\"']?[ \t]*\n")
+
+
+def _modelfile_of(text: str) -> Mapping[str, Any] | None:
+    """The Modelfile that a text is, or that a script writes; None for another text."""
+    begins = _MODELFILE_HERE.search(text)
+    ends = re.compile(rf"^[ \t]*{begins[1]}[ \t]*$", re.MULTILINE).search(text, begins.end()) if begins else None
+    return of_modelfile(text[begins.end() : ends.start()] if begins and ends else text)
 
 
 _SET = re.compile(r"^[ \t]*@?set[ \t]+\"?(\w{1,80})=([^\"\r\n]*)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)

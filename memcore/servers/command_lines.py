@@ -8,13 +8,13 @@ from typing import Any
 from memcore.config.kinds import Flag
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import Normalized
 from memcore.formats.shell import FILE, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.networks.catalog import named
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
@@ -92,6 +92,16 @@ def _says_format(model: object) -> bool:
     return known is not None and known.format is not None
 
 
+_DEVICES = ("cuda", "auto")
+
+
+def _raise_elsewhere(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for a server on anything but NVIDIA's GPUs."""
+    device = str(found.get("--device") or "auto")
+    if device.partition(":")[0] not in _DEVICES and not OUTSIDE.search(device):
+        raise UnsupportedError("--device", "found {!r:.80}; supported: {}", device, joined(", ", _DEVICES))
+
+
 def _vllm(found: Mapping[str, Any]) -> Normalized:
     """vLLM's flags, whose words are separated by dashes or not (utils/argparse_utils.py, FlexibleArgumentParser)."""
     text = found.get(f"{FILE}{str(found.get('--config')).removeprefix('./')}")
@@ -99,6 +109,7 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     if isinstance(content, Mapping):  # the script writes it; what the command says holds (load_config_file)
         found = {**{f"--{name}": value for name, value in content.items()}, **found}
         found = {name: value for name, value in found.items() if name != "--config"}
+    _raise_elsewhere(found)
     normalized = _named(found, "*", "--kv-cache-dtype")
     given = normalized.pop("--speculative-config", normalized.pop("-sc", None))
     try:
@@ -247,6 +258,7 @@ def _taken(flag: str, draft: object, method: str) -> Message:
 
 def _sglang(found: Mapping[str, Any]) -> Normalized:
     """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
+    _raise_elsewhere(found)
     normalized = _named(found, "--model-path", "--kv-cache-dtype")
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:

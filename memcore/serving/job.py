@@ -294,6 +294,10 @@ def _layout(read: Defaults, server: Server) -> Layout:
             read.take(Parallelism.tensor_parallel_size, counts["tensor"], "each matrix is split across all GPUs")
         else:
             read.refuse(Hardware.num_gpus, "found {}, but the parallel sizes need {}", total, used)
+    shared, split = counts.get("context", 1), counts.get("tensor", 1)
+    if split % shared:
+        read.refuse(Parallelism.context_parallel_size, "found {}, which must divide the tensor-parallel size ({})",
+                    shared, split)  # fmt: skip
     if not server.parallel and not server.splits and total not in (None, 1):
         read.refuse(Hardware.num_gpus, "found {}; {} is supported only on one GPU", total, server.title)
     return Layout(

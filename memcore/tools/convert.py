@@ -191,7 +191,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     """What a tool's keys say of a job, behind what was `said` of the text."""
     notes, keys = tuple(said), found
     if gpus and any(key.name == GPUS for key in tool.keys):
-        found = {GPUS: gpus, **found}
+        found = {**found, GPUS: gpus} if isinstance(found.get(GPUS), str) else {GPUS: gpus, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
     found = _switched(tool, found)
@@ -400,7 +400,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     for name, why in _COMPOSED.items():
         if name in found:
             raise UnsupportedError(name, "found {!r:.80}; {}", _listed(found[name]), why)
-    files = list(dict.fromkeys(_FILES.findall(program)))
+    files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:
         message = "its settings are in another file, which it only names: {}; pass that file"
@@ -475,11 +475,15 @@ _FOLDER = re.compile(r"[~./$]|(?:[^/]*/){2}")
 """How a model's folder begins, which no hub id does."""
 
 
+_DOT = "___"
+"""How ModelScope's folders write a dot (modelscope, hub/utils/utils.py)."""
+
+
 def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
     """The model of the catalog that a folder on a disk is called after, and a note on it."""
     if not isinstance(model, str) or not _FOLDER.match(model):
         return model, ()
-    last = model.rstrip("/").rpartition("/")[2]
+    last = model.rstrip("/").rpartition("/")[2].replace(_DOT, ".")
     known = full_name(last)
     if known not in catalog():
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memcore import limits
+from memcore import limits, registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -143,7 +143,11 @@ def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> in
 
 
 def gpus_of(config: Config) -> int | None:
-    """The GPUs of a job: as many as it says, else as its groups have; None for neither, or more than a job takes."""
+    """The GPUs of a job: as many as it says, else as its groups have; None for neither, or more than a job takes.
+
+    Sequences are shared within the ranks of tensor parallelism where answers are served (vllm, config/parallel.py:
+    `decode_context_parallel_size`).
+    """
     flat = _sizes(config)
     product = flat[_DATA] or 1
     for path in _MODEL_RANKS:
@@ -167,4 +171,5 @@ def whole_batch(config: Config) -> int | None:
 
 
 def _sizes(config: Config) -> dict[str, Any]:
-    return {path: config.get(path) for path in (*_MODEL_RANKS, _DATA, _GPUS)}
+    served = dict.fromkeys(_MODEL_RANKS[2:]) if config.get(EngineSettings.type) in registry.SERVERS else {}
+    return {path: config.get(path) for path in (*_MODEL_RANKS, _DATA, _GPUS)} | served

@@ -297,6 +297,7 @@ LLAMA_FACTORY = Tool(
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
         Meaning(sets={Training.optimizer.name: "muon"}, keys={"use_muon": True}),
         Meaning(sets={Training.attention: "flash"}, keys={"flash_attn": "fa2"}),
+        Meaning(sets={Training.attention: "flash"}, keys={"flash_attn": True}),
         Meaning(sets={Training.attention: "sdpa"}, keys={"flash_attn": "sdpa"}),
         Meaning(sets={Training.attention: "math"}, keys={"flash_attn": "disabled"}),
         *(

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memcore.formats.normalized import ENGINE, OPTIMIZER, PARAMETERS, STAGE, Normalized
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.normalized import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Normalized
+from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message
 
 
@@ -75,3 +77,48 @@ def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
 
 _SHARDED_WEIGHTS = 3
 """The stage of ZeRO that shards weights."""
+
+
+DEVICES = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
+_LISTED = re.compile(r"\d{1,3}(?:,\d{1,3})*")
+
+
+def visible(found: Mapping[str, Any]) -> int:
+    """Return how many GPUs a command sees; 0 where it does not say."""
+    devices = str(found.get(DEVICES, ""))
+    return len(devices.split(",")) if _LISTED.fullmatch(devices) else 0
+
+
+_BY_ITSELF = re.compile(r"\b(?:llamafactory-cli|lmf) train\b")
+_OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|export|eval)\b"
+                        r"|\b(?:cli_demo|api_demo|web_demo|webui|export_model|evaluate)\.py\b")  # fmt: skip
+"""Programs of LLaMA-Factory that start a process for each GPU, and those that train nothing."""
+
+
+def factory_started(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """LLaMA-Factory's keys with a process for each GPU that it sees (launcher.py: `get_device_count`)."""
+    seen = visible(found)
+    if GPUS in found or not seen or not _BY_ITSELF.search(str(found.get("", ""))):
+        return found
+    return {**found, GPUS: seen}
+
+
+def factory_trains(found: Mapping[str, Any]) -> None:
+    """Raise an error for files of other tasks, stages and methods."""
+    other = _OTHERWISE.search(str(found.get("", "")))
+    if other:
+        raise ConfigError.at(
+            "the command", "found {:.60}, which does not train; supported: `llamafactory-cli train`", other[0]
+        )
+    for name in ("export_dir", "infer_backend"):
+        if name in found and "stage" not in found:
+            raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
+    if "tensor_model_parallel_size" in found:
+        message = (
+            "LLaMA-Factory with Megatron-Core is not supported yet; describe the job with flags and --engine megatron"
+        )
+        raise ConfigError.at("tensor_model_parallel_size", message)
+    kind = found.get("finetuning_type", "lora")
+    if kind not in ("lora", "full", "oft"):
+        message = "found {!r}; supported: 'lora', 'oft' and 'full'"
+        raise UnsupportedError("finetuning_type", message, kind)

@@ -12,12 +12,12 @@ from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, Normalized
-from memcore.formats.shell import ENVIRONMENT, OUTSIDE
+from memcore.formats.shell import OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.separate_experts import experts_of
-from memcore.tools.launchers import is_set, launched
+from memcore.tools.launchers import DEVICES, factory_started, factory_trains, is_set, launched, visible
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
@@ -330,8 +330,8 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     reentrant. Sources: LLaMA-Factory 0.9.6, hparams/finetuning_args.py, hparams/model_args.py (`use_reentrant_gc`),
     model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
     """
-    _factory_trains(found)
-    found = _factory_started(found)
+    factory_trains(found)
+    found = factory_started(found)
     method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
@@ -358,41 +358,6 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         elif name in normalized and (names := linear_alone(found.get("model_name_or_path"))):
             normalized[name] = names
     return normalized, notes
-
-
-def _factory_trains(found: Mapping[str, Any]) -> None:
-    """Raise an error for files of other tasks, stages and methods."""
-    other = _OTHERWISE.search(str(found.get("", "")))
-    if other:
-        raise ConfigError.at(
-            "the command", "found {:.60}, which does not train; supported: `llamafactory-cli train`", other[0]
-        )
-    for name in ("export_dir", "infer_backend"):
-        if name in found and "stage" not in found:
-            raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
-    if "tensor_model_parallel_size" in found:
-        message = (
-            "LLaMA-Factory with Megatron-Core is not supported yet; describe the job with flags and --engine megatron"
-        )
-        raise ConfigError.at("tensor_model_parallel_size", message)
-    kind = found.get("finetuning_type", "lora")
-    if kind not in ("lora", "full", "oft"):
-        raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
-
-
-def _factory_started(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys with a process for each GPU that a command sees (src/llamafactory/launcher.py: `get_device_count`)."""
-    devices = str(found.get(_DEVICES, ""))
-    if GPUS in found or not _BY_ITSELF.search(str(found.get("", ""))) or not _LISTED.fullmatch(devices):
-        return found
-    return {**found, GPUS: len(devices.split(","))}
-
-
-_BY_ITSELF = re.compile(r"\b(?:llamafactory-cli|lmf) train\b")
-_OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|export|eval)\b"
-                        r"|\b(?:cli_demo|api_demo|web_demo|webui|export_model|evaluate)\.py\b")  # fmt: skip
-_LISTED = re.compile(r"\d{1,3}(?:,\d{1,3})*")
-"""GPUs as `CUDA_VISIBLE_DEVICES` has them."""
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
@@ -493,13 +458,10 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
         raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
 
 
-_DEVICES = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
-
-
 def _swift_alone(found: Mapping[str, Any]) -> None:
     """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
-    devices, processes = str(found.get(_DEVICES, "")), found.get(PER_NODE, found.get(GPUS, 1))
-    seen = len(devices.split(",")) if _LISTED.fullmatch(devices) else 0
+    devices, processes = str(found.get(DEVICES, "")), found.get(PER_NODE, found.get(GPUS, 1))
+    seen = visible(found)
     if found.get("deepspeed") is None and isinstance(processes, int) and seen > processes:
         message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
         raise _refuse("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))

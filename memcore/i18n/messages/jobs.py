@@ -92,6 +92,9 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {ranks}，不能整除 {model} 的 {count} 个专家"
     ),
     "it must divide the {shards} ranks over which FSDP shards": "必须整除 FSDP 分片所用的 {shards} 个 rank",
+    "found {shared}, which must divide the tensor-parallel size ({ranks})": (
+        "当前为 {shared}，必须整除张量并行大小（{ranks}）"
+    ),
     "it must divide the {shards} data-parallel ranks": "必须整除 {shards} 个数据并行 rank",
     "all ranks receive equally many tokens for their experts": "各 rank 的专家收到的 token 数相同",
     "at worst it is {worst}": "最坏为 {worst}",
