@@ -24,8 +24,8 @@ TWO_STACKS = frozenset((
     *("bigbird_pegasus", "blenderbot", "blenderbot-small", "canary", "dia", "encoder-decoder", "fsmt", "led", "longt5"),
     *("m2m_100", "marian", "moonshine", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "pegasus"),
     *("pegasus_x", "pix2struct", "plbart", "pop2piano", "pp_formulanet", "prophetnet", "seamless_m4t"),
-    *("seamless_m4t_v2", "speech-encoder-decoder", "speech_to_text", "speecht5", "switch_transformers", "t5", "t5gemma"),
-    *("t5gemma2", "udop", "umt5", "vision-encoder-decoder"),
+    *("seamless_m4t_v2", "speech-encoder-decoder", "speech_to_text", "speecht5", "switch_transformers", "t5"),
+    *("t5gemma", "t5gemma2", "udop", "umt5", "vision-encoder-decoder"),
 ))  # fmt: skip
 """Types with an encoder and a decoder that neither the registry nor a plugin that it names has."""
 UNTIL: Mapping[str, str] = {
