@@ -389,7 +389,7 @@ def test_what_language_model_goes_with(model, parts, said):
         states_of(model, trainable=parts)
 
 
-@pytest.mark.parametrize("model_type", ["mamba", "bamba", "convbert"])
+@pytest.mark.parametrize("model_type", ["mamba", "bamba", "fnet"])
 def test_a_server_without_attention_heads(model_type):
     """FlashInfer, which vLLM chooses on Blackwell, has no workspace where no layer attends."""
     job = {"model": {"model_type": model_type}, "engine": {"type": "vllm"}}
