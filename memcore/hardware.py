@@ -121,8 +121,8 @@ class Accelerator:
 
     @property
     def stack(self) -> str:
-        """What PyTorch or JAX runs on: `cuda`, `rocm`, `xpu`, `cann` or `tpu`."""
-        return _STACKS[self.vendor]
+        """What PyTorch or JAX runs on: `cuda`, `rocm`, `xpu`, `cann` or `tpu`; `cuda` for a vendor without a row."""
+        return _STACKS.get(self.vendor, "cuda")
 
     @property
     def major(self) -> int | None:
