@@ -23,7 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import STARTS
+from deriver.starts import CONDITIONS, STARTS
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
@@ -264,6 +264,11 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
     kept["names"] = {**names, **kept["names"]}
     if _ties_always(row["type"], given):
         kept["unties"] = True
+    kept["tensors"] = [
+        [name, next((text for part, text in known.items() if re.fullmatch(part, name)), when), *axes]
+        for known in (CONDITIONS.get(row["type"], {}),)
+        for name, when, *axes in row["tensors"]
+    ]
     return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
 
 
@@ -288,6 +293,8 @@ def write(rows: dict[str, dict[str, Any]]) -> None:
             kind["base"] = name
         if name == building.class_name(row["type"]):
             kind["class"] = name
+        if name == building.causal_name(row["type"]):
+            kind["causal"] = name
     TARGET.write_text(_text(types, classes), encoding="utf-8")
     derived.derived.cache_clear()
     for name, row in classes.items():

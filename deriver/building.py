@@ -67,6 +67,12 @@ def base_name(model_type: str) -> str | None:
     return found if found is None or isinstance(found, str) else found[0]
 
 
+def causal_name(model_type: str) -> str | None:
+    """The class of its AutoModelForCausalLM."""
+    found: str | None = _table("CAUSAL_LM").get(model_type)
+    return found
+
+
 def find(name: str) -> Any:
     """A class of transformers, also one that only its own module knows; None if there is none.
 

@@ -16,7 +16,7 @@ from deriver.building import Flat, find
 
 NO_MATTER = re.compile(
     r"(.*\.)?(.*(_token_id|_token_index|_token|_eps|_epsilon|_std|_range|_coef|dropout\w*|_pdrop|_ids?)|rope_.*"
-    r"|dtype|torch_dtype|architectures|_name_or_path|transformers_version|use_cache|return_dict|output_\w+"
+    r"|dtype|torch_dtype|architectures|_name_or_path|transformers_version|use_cache|return_dict|output_(attentions|hidden_states|past|\w*logits)"
     r"|initializer_\w+|problem_type|id2label|label2id|model_type|_attn_implementation\w*|chunk_size_feed_forward)"
 )
 """Keys that decide neither a part nor a size."""

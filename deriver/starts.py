@@ -41,3 +41,20 @@ HIDING: Mapping[str, Mapping[str, Any]] = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
 }
 """Values without which other keys change nothing, where the class's own default is another."""
+
+_PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
+CONDITIONS: Mapping[str, Mapping[str, str]] = {
+    **{
+        kind: {r"enc_to_dec_proj\..*": _PROJECTS}
+        for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
+    },
+    "deberta": {
+        r".*\.pos_proj\..*": "(relative_attention) and ('c2p' in pos_att_type)",
+        r".*\.pos_q_proj\..*": "(relative_attention) and ('p2c' in pos_att_type)",
+    },
+}
+"""Tensors whose presence depends on keys that no class declares, or on words that only some values of others allow.
+
+Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
+modeling_deberta.py (`DisentangledSelfAttention.__init__`).
+"""

@@ -15,6 +15,8 @@ def page() -> str:
         "# Command line",
         "Generated from the parsers. Every command takes `--help`, and `--json` for output that programs read "
         "([JSON](json.md)). Exit status: 0, 1 if a job does not fit, 2 if the input is wrong.",
+        "Answers, help and errors are in English, or in Chinese with `--language zh`, with `MEMCORE_LANGUAGE=zh` in the "
+        "environment, or in a Chinese locale. JSON, CSV and annotations of GitHub are always in English.",
         "Commands that take a config accept files of the tools that run the job, a link of the page, a catalog model, "
         "and a flag for every [setting](reference.md#settings); the tables list the usual ones.",
     ]

@@ -84,10 +84,10 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 | copies | PyTorch with sequence parallelism: m · L/p · 4·(2 + again) · 2 · n · h · w, what is gathered or reduced along the sequence, which is not the first axis | `memory` × `memory_efficiency` |
 | expert | m · copies · n/t · h · w · 2·(2 + again), to the experts and back. Copies of a token that leave its rank, in each layer with k chosen experts: k·(e-1)/e (all-to-all), e·(1 - (1 - 1/e)^k)·(e-1)/e (DeepEP, HybridEP: once to each rank), e - 1 (all-gather) | between nodes `network`, with DeepEP and HybridEP once to each node; within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
-| launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured | |
+| launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured; none for what runs in CUDA graphs (Megatron's `--cuda-graph-impl`), whose kernels take 3 µs each at least | |
 | waited | what is sent once a step: as far as a backward pass (gradients) or a forward pass (parameters) of one micro-batch does not hide it, or all of it where the engine waits | |
 | slowest | work of the pipeline's fullest rank over the mean: layers, and the head on the last | |
-| update | P/(t·p·z) · bytes for each parameter. PyTorch: fused kernels read parameter, gradient and states and write all but the gradient; `foreach` moves three times as much; clipping 3 times over gradients. Else 38: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
+| update | P/(t·p·z) · bytes for each parameter; with 8-bit states of bitsandbytes at least 34 ps for each, and 150 µs for each tensor. PyTorch: fused kernels read parameter, gradient and states and write all but the gradient; `foreach` moves three times as much; clipping 3 times over gradients. Else 38: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
 | host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
 | bubble | (p - 1) / (m · chunks) × the schedule's share | |
 
@@ -95,8 +95,8 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the step, and so does Megatron's distributed
 optimizer, which waits for both unless `--overlap-grad-reduce` and `--overlap-param-gather` are set. FSDP's and
 context-parallel communication overlaps with compute, which is slower by `communication_units` in the meantime; tensor,
-expert (unless `--overlap-moe-expert-parallel-comm` is set) and pipeline communication is exposed, and each of its collectives takes `collective_latency` and `rank_latency`
-for each further rank.
+expert (unless `--overlap-moe-expert-parallel-comm` is set) and pipeline communication (unless Megatron's stages have several
+chunks) is exposed, and each of its collectives takes `collective_latency` and `rank_latency` for each further rank.
 Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
 that fits into the `domain` of the fast links uses them, all others the network.
 

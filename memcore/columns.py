@@ -1,27 +1,42 @@
-"""Rows of text as aligned lines."""
+"""Rows of text as aligned lines, as a terminal shows them: Chinese characters take two columns."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 
 WIDTH = 80
-"""Characters of a line where no terminal says how many it has."""
+"""Columns of a line where no terminal says how many it has."""
+_WIDE = re.compile("[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]")
+"""Characters of two columns: Chinese, Japanese and Korean ones and their punctuation (Unicode's UAX #11)."""
+
+
+def columns(text: str) -> int:
+    """Columns that a text takes in a terminal.
+
+    >>> columns("9.13 GiB"), columns("峰值")
+    (8, 4)
+    """
+    return len(text) if text.isascii() else len(text) + len(_WIDE.findall(text))
 
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Rows as aligned lines; the columns in `right` are flush right."""
     cells = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
         padded = [
-            cell.rjust(width) if number in right else cell.ljust(width)
+            _padded(cell, width, right=number in right)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(padded).rstrip())
     return lines
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    space = " " * (width - columns(cell))
+    return space + cell if right else cell + space
 
 
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
@@ -38,27 +53,40 @@ def fitted(line: str, width: int) -> list[str]:
     >>> fitted("  Saving   15.0 GiB  the tensors of one file", 34)
     ['  Saving   15.0 GiB  the tensors', '                     of one file']
     """
-    if len(line) <= width or "\033" in line:
+    if columns(line) <= width or "\033" in line:
         return [line]
     gaps, leading = list(_GAP.finditer(line)), len(line) - len(line.lstrip())
-    near = [each.end() for each in gaps if each.end() <= width * 2 // 3]
+    ends = [(columns(line[: each.end()]), each) for each in gaps]
+    near = [end for end, _ in ends if end <= width * 2 // 3]
     if near or not gaps:
-        return _wrapped(line, width, near[-1] if near else leading + 2 * bool(leading))
+        return wrapped(line, width, near[-1] if near else leading + 2 * bool(leading))
     indent = leading + 4
-    return [line[: gaps[0].start()], *_wrapped(" " * indent + line[gaps[0].end() :], width, indent)]
+    return [line[: gaps[0].start()], *wrapped(" " * indent + line[gaps[0].end() :], width, indent)]
 
 
-def _wrapped(line: str, width: int, indent: int) -> list[str]:
-    pieces = textwrap.wrap(
-        _SIZE.sub(r"\1\0", line.lstrip()),
-        width,
-        initial_indent=line[: len(line) - len(line.lstrip())],
-        subsequent_indent=" " * indent,
-        replace_whitespace=False,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [each.replace("\0", " ") for each in pieces]
+_OPENING, _CLOSING = "[“‘（《「【]*", "[”’。，、；：？！）》」】…]*"
+_UNBROKEN = re.compile(
+    rf"\s+|{_OPENING}[^\s{_WIDE.pattern[1:]}+{_CLOSING}|{_OPENING}{_WIDE.pattern}{_CLOSING}",
+)
+"""Spaces, a word, or a Chinese character, with the punctuation that may not end or begin a line."""
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    """Return a text in lines of at most a width; those after the first are indented. A longer word is left whole.
+
+    >>> wrapped("显存峰值出现在损失的梯度。", 12, 2)
+    ['显存峰值出现', '  在损失的梯', '  度。']
+    """
+    lines, line = [], text[: len(text) - len(text.lstrip())]
+    room, empty = width - columns(line), True
+    for piece in _UNBROKEN.findall(_SIZE.sub(r"\1\0", text.strip())):
+        taken = columns(piece)
+        if taken > room and not empty:
+            lines.append(line.rstrip())
+            line, room, empty = " " * indent, width - indent, True
+        if not empty or not piece.isspace():
+            line, room, empty = line + piece, room - taken, False
+    return [each.replace("\0", " ") for each in (*lines, line.rstrip())]
 
 
 def flowed(pieces: Iterable[str], width: int, indent: int) -> list[str]:

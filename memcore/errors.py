@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.messages import Message, filled
+from memcore.records import dataclass
 
 LONGEST = 3000
 """Characters of a message: lists of everything that is known are shorter."""

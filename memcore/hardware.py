@@ -7,10 +7,10 @@ held against the lowest. An "80 GB" card has 79.1 GiB.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.units import GiB, MiB
 
 TERA, GIGA = 10**12, 10**9

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore.messages import Message
+from memcore.records import dataclass
 
 _STATES = 2000
 """Of a pattern: repetitions that are counted are written out."""

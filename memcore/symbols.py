@@ -7,10 +7,11 @@ size derived from others, such as `⌈a·d/z⌉`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from operator import itemgetter
 from typing import TypeAlias
+
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from memcore import estimate
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "docs" / "architecture.md"
 PAGE = SOURCE.read_text(encoding="utf-8") if SOURCE.exists() else ""  # only tests are in the browser's Python
@@ -65,6 +67,46 @@ def walked(name, place, without=(), run=None):
         check=False,
     )
     return done, said
+
+
+OWN = {"model_type": "llama", "vocab_size": 264, "hidden_size": 72, "num_hidden_layers": 5, "num_attention_heads": 3}
+"""A network whose step no other test has recorded."""
+
+
+def calls(run):
+    """Which module calls which function of another while something runs; those that a test calls have no caller."""
+    found = set()
+
+    def follow(frame, event, _):
+        caller = frame.f_back
+        while caller and not caller.f_globals.get("__name__", "").startswith("memcore."):
+            caller = caller.f_back
+        if event == "call":
+            by = caller.f_globals["__name__"] if caller else ""
+            found.add((by, frame.f_globals.get("__name__", ""), frame.f_code.co_name))
+
+    sys.setprofile(follow)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_one_estimate_is_followed_in_fourteen_files():
+    """Each file of the table is called by one above it, and the function that is named runs."""
+    rows = re.findall(r"^\| `memcore/(\S+)\.py` \| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert 10 < len(rows) <= 14
+
+    def run():
+        found = estimate({"model": OWN, "engine": {"type": "fsdp"}, "hardware": {"num_gpus": 2}})
+        assert found.device.expected > found.ledger.total
+
+    found = calls(run)
+    names = [f"memcore.{path.replace('/', '.')}" for path, _ in rows]
+    for number, (name, (_, function)) in enumerate(zip(names, rows, strict=True)):
+        assert any(called == name and code == function for _, called, code in found) or not number, (name, function)
+        assert any(caller in names[:number] and called == name for caller, called, _ in found) or not number, name
 
 
 @pytest.mark.parametrize("name", WALKS)

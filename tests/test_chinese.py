@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from memcore import estimate, registry
+from memcore.columns import columns, fitted
 from memcore.config.settings import SETTINGS
 from memcore.config.texts import from_texts
 from memcore.errors import ConfigError, MemcoreError
+from memcore.faces.cli import main
+from memcore.faces.cli.command import BAD_INPUT, spoken
 from memcore.faces.page.actions import handle
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Session
@@ -33,21 +36,16 @@ SILENT = (
     *(
         "__init__",
         "__main__",
-        "faces/cli",
+        "faces/cli/completing",
         "faces/notebook",
         "trainers/pytorch/torchtitan_commits",
         "i18n",
+        "records",
         "registry",
     ),
     *(
         "faces/render/accuracy",
         "faces/render/formulas",
-        "faces/render/plans",
-        "faces/render/search",
-        "faces/render/sharing",
-        "faces/render/serving_text",
-        "faces/render/solution",
-        "faces/render/text",
     ),
     *(
         "trainers/megatron/formulas",
@@ -55,11 +53,8 @@ SILENT = (
         "trainers/deepspeed/formulas",
         "trainers/pytorch/formulas",
         "questions/formulas",
-        "memory/host_phases",
-        "memory/phases",
-        "serving/presets",
     ),  # the command line's
-    *("config/json_schema", "questions/quick", "tensors", "symbols"),
+    *("config/json_schema", "tensors", "symbols"),
     *(
         "trainers/pytorch/tool_names",
         "formats/containers",
@@ -87,6 +82,10 @@ LATIN = set(WORD.findall(" ".join((*SCHEMAS, *(re.sub("{.*?}", "", text) for tex
 NAMES = {"source", "help", "label", "unit", "flag", "title", "program", "launch", "default"}
 """Arguments that are names, places to look up, or have tables of their own."""
 ENGLISH = re.compile(r"(?<![\w.'-])[a-z]{3,} [a-z]{3,}(?![\w.])|\b(the|of|with|which|is|are)\b")
+SENTENCE = re.compile(r"([a-z']{2,} ){3,}[a-z]{2,}")
+"""Four English words in a row."""
+NO_SENTENCE = re.compile(r"来源：|each block rounded up to|documented by any source|^  \d  |show program's version")
+"""Sources, formulas, and what argparse says itself."""
 PROSE = re.compile(r"[a-z]{2,}[',]?s? [a-z{'(]|[}]'? [a-z]{2,}")
 """Words one after another."""
 OF_JSON = {
@@ -105,6 +104,7 @@ NOT_SAID = {
         "lmdeploy serve",
         "lmdeploy chat",
         *("ollama run", "ollama serve", "ollama pull", "ollama create"),
+        *("litgpt finetune", "litgpt pretrain"),
         "sglang serve",
         "full_shard auto_wrap",
         "megatron bridge",
@@ -125,6 +125,15 @@ NOT_SAID = {
     "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source",
     "vllm, model_executor/layers/quantization/compressed_tensors",
     "the model's config.json",
+    # Commands, examples of arguments, and lines that programs read
+    *("memcore {v1}", "{v0} or another number's flag", "\r[{v1}] {v3} of {v5}"),
+    *("::{v1} file={v3},title=memcore::{v5}", "complete -c memcore -n '__fish_seen_subcommand_from {v1}' {v3}{v4}"),
+    *("train.yaml train.log", "configs/*.yaml --accelerator h100-sxm-80gb", "train.yaml --to torchtitan"),
+    "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers",
+    "torch/optim: states are made when a parameter is first updated",
+    "transformers, trainer.py, evaluation_loop: kept on the GPU without eval_accumulation_steps",
+    "the model's parameters",
+    "the recorded step",
     " (each block rounded up to 512 B)",
     # Keys of tables, tags, and classes of a picture
     *(
@@ -151,14 +160,6 @@ NOT_SAID = {
     "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
     "a licence such as licence:apache-2.0, or moe, vision, audio or embedding",
     *("{v0} ({v2} parameters)", "{v0} on {v2} × {v4}", "{v0} on one {v2}", "{v0} ({v2}): {v4} parameters"),
-    *(
-        "Time: relative GPU time per token (roofline estimate, for ranking only).",
-        "then fits",
-        "then needs",
-    ),
-    "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
-    *("What saves memory, best first", "Cost and flags", "Saves nothing here", "One on top of another"),
-    *("parameters each", "While generating"),
     # Read again where they are shown: `describe.when`
     *("{v0}layer {v2}", "{v0}layers {v2} to {v4}", "{v0}layers {v2}, {v4} … {v6}", "vision {v1} "),
 }
@@ -390,3 +391,100 @@ def test_messages_are_plain():
     texts = [each for table in tables for row in table.items() for each in row]
     assert len(texts) > 5000
     assert [each for each in texts if BANNED.search(each)] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "estimate --model llama-3.1-8b --adapter lora --accelerator rtx-4090",
+        "estimate --model qwen3-32b --engine vllm --max-len 8192 --accelerator h100-sxm-80gb",
+        "estimate --model llama-3.1-8b --engine fsdp --gpus 64 --pp 4 --accelerator h100-sxm-80gb",
+        "explain --model gpt2 --seq 256 --accelerator t4",
+        "explain --model gpt2 --engine vllm --accelerator t4",
+        "advise --model gpt2 --seq 512 --accelerator t4",
+        "solve --for batch --model gpt2 --seq 512 --accelerator t4",
+        "quick 1B",
+        "validate --model gpt2",
+        "check --model gpt2 --accelerator t4",
+        "hardware h100",
+        "estimate --help",
+        "--help",
+        "",
+    ],
+)
+def test_the_command_line_speaks_chinese(command, monkeypatch, capsys):
+    """Every line of an answer fits its terminal, and none is an English sentence; sources and names stay as they are."""
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("LC_ALL", "LC_MESSAGES", "MEMCORE_LANGUAGE"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        assert main(command.split()) != BAD_INPUT
+    except SystemExit as stopped:
+        assert stopped.code == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert any(CHINESE.search(line) for line in printed)
+    assert [line for line in printed if columns(line) > 80] == []
+    assert [line for line in printed if SENTENCE.search(line) and not NO_SENTENCE.search(line)] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "language"),
+    [
+        ([], {}, "en"),
+        ([], {"LANG": "zh_CN.UTF-8"}, "zh"),
+        ([], {"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+        ([], {"LANG": "zh_CN.UTF-8", "LC_MESSAGES": "", "LC_ALL": ""}, "zh"),
+        ([], {"LANG": "en_US.UTF-8", "MEMCORE_LANGUAGE": "zh"}, "zh"),
+        (["--language", "en"], {"MEMCORE_LANGUAGE": "zh"}, "en"),
+        (["--language=zh"], {}, "zh"),
+        (["--language", "zh", "--json"], {}, "en"),
+        (["--csv"], {"LANG": "zh_CN.UTF-8"}, "en"),
+        (["--format", "github"], {"LANG": "zh_CN.UTF-8"}, "en"),
+    ],
+)
+def test_the_language_of_an_answer(arguments, environment, language):
+    """The flag, then the variable of memcore, then the locale; what programs read is English."""
+    found, rest = spoken(["estimate", *arguments, "job.json"], environment)
+    assert found == language
+    assert rest[0] == "estimate"
+    assert rest[-1] == "job.json"
+    assert not any(each.startswith("--language") for each in rest)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("estimate --language fr", "error: --language: found 'fr'; allowed: en, zh"),
+        ("estimate --language", "error: --language: found ''; allowed: en, zh"),
+        ("estimate --language zh --modle gpt2", "错误：未识别的参数：--modle（是否指 --model？）"),
+        ("explain --language zh --model gpt2 --at noon", "错误：--at：值为 'noon'；允许："),
+        ("plan --language zh --model gpt2 --price x", "错误：--price：应为大于 0 的数，如 2.5，实为 'x'"),
+        (
+            "estimate --language zh --model gpt2 --gpus abc",
+            "错误：hardware.num_gpus：应为整数，如 8192、8k 或 7B，实为 'abc'",
+        ),
+        ("estimate --language zh nofile.yaml", "错误：nofile.yaml：没有这个文件或目录"),
+        ("solve --language zh --model gpt2", "错误：缺少参数：--for"),
+        ("nothing --language zh", "错误：COMMAND：值为 'nothing'；允许："),
+    ],
+)
+def test_errors_of_the_command_line(command, said, capsys):
+    """An error is in the language that is asked for."""
+    assert main(command.split()) == BAD_INPUT
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "lines"),
+    [
+        ("峰值时刻", 8, ["峰值时刻"]),
+        ("显存峰值出现在损失的梯度。", 12, ["显存峰值出现", "在损失的梯", "度。"]),
+        ("参数（8 个）与激活值", 12, ["参数（8 个）", "与激活值"]),
+        ("  最大的部分是激活值：57.1 GiB", 18, ["  最大的部分是激活", "    值：57.1 GiB"]),
+    ],
+)
+def test_lines_of_wide_characters(line, width, lines):
+    """A Chinese character takes two columns; no line begins with what closes, and a number keeps its unit."""
+    assert fitted(line, width) == lines
+    assert all(columns(each) <= width for each in lines)

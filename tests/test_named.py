@@ -4,7 +4,7 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError
-from memcore.networks.catalog import find_model, identified, named, search
+from memcore.networks.catalog import find_model, identified, known, named, search
 
 NAMES = [
     ("NousResearch/Meta-Llama-3.1-8B", "meta-llama/Llama-3.1-8B", None, ""),
@@ -81,6 +81,38 @@ def test_short_names_mean_what_is_as_large(name, base, others):
     said = {each.path: each for each in trained(name).assumptions}["model"]
     assert (said.value, said.notable) == (base, True)
     assert ("others: " in said.reason) == bool(others)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("deepseek-r1:70b", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B"),
+        ("deepseek-r1:7b", "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"),
+        ("phi4:14b", "microsoft/phi-4"),
+        ("mistral-nemo:12b", "mistralai/Mistral-Nemo-Base-2407"),
+        ("qwen2.5-coder:7b-instruct-q4_K_M", "Qwen/Qwen2.5-Coder-7B-Instruct"),
+        ("llama3.1:70b-instruct-q4_0", "meta-llama/Llama-3.1-70B-Instruct"),
+        ("google/gemma-3-12b", "google/gemma-3-12b-pt"),
+        ("qwen/qwen3-coder-30b", "Qwen/Qwen3-Coder-30B-A3B-Instruct"),
+        ("meta-llama/llama-3.3-70b-instruct:free", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("z-ai/glm-4.5-air:free", "zai-org/GLM-4.5-Air"),
+        ("deepseek/deepseek-chat-v3.1", "deepseek-ai/DeepSeek-V3.1"),
+        ("mistralai/mistral-small-3.2-24b-instruct", "mistralai/Mistral-Small-3.2-24B-Instruct-2506"),
+        ("cohere/command-a", "CohereForAI/c4ai-command-a-03-2025"),
+        ("llama3 8b instruct", "meta-llama/Meta-Llama-3-8B-Instruct"),
+        ("llama3-1-8b", "meta-llama/Llama-3.1-8B"),
+        ("yi 34b chat", "01-ai/Yi-34B"),
+    ],
+)
+def test_names_as_other_tools_write_them(name, base):
+    """Ollama's tags, OpenRouter's and LM Studio's ids, words with blanks; of sizes that a model's own name lacks."""
+    assert identified(name).base == base
+    assert known(name)
+
+
+@pytest.mark.parametrize("name", ["phi4:3b", "somebody/phi-4:free-form", "google/qwen3-8b-x", "mistral-nemo:30b"])
+def test_names_of_other_makers_and_sizes_are_no_models(name):
+    assert not known(name)
 
 
 @pytest.mark.parametrize(

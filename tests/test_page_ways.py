@@ -47,7 +47,7 @@ def test_plans_are_shown_at_once(shared):
     cards.nth(0).get_by_role("button", name="Use this").focus()
     page.keyboard.press("Enter")
     answered(page, plans[0].config)
-    room = page.get_by_role("region", name="What else fits in the free memory")
+    room = page.get_by_role("region", name="Also certain to fit")
     expect(room).to_contain_text(f"You use: {plans[0].moves[0]}")
     expect(page).to_have_url(re.compile("adapter=lora"))
     room.get_by_role("button", name="Undo").click()
@@ -65,7 +65,7 @@ def test_plans_are_shown_at_once(shared):
 def test_free_room_is_offered(shared):
     """Each button sets what it says, and the job still fits; where no capacity is known nothing is offered."""
     page = at(shared, ON_EIGHT)
-    room = page.get_by_role("region", name="What else fits in the free memory")
+    room = page.get_by_role("region", name="Also certain to fit")
     expect(room.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
     assert room.get_by_role("button").count() == 4
     config = decode_fragment(ON_EIGHT)
@@ -106,9 +106,9 @@ def test_cards_for_everybody(browser, site, width, scheme):
     context = visitor(browser, viewport=size, color_scheme=scheme, bypass_csp=True, locale="zh-CN")
     page = live(context.new_page(), site)
     for link, name in (
-        (ON_EIGHT, "余下的显存可以用来"),
+        (ON_EIGHT, "还确定放得下"),
         (TOO_BIG, "放得下的方案"),
-        (SERVER, "余下的显存可以用来"),
+        (SERVER, "还确定放得下"),
     ):
         page.evaluate(f"location.hash = {link!r}")
         part = page.get_by_role("region", name=name)

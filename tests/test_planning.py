@@ -90,6 +90,57 @@ JOBS = {
     "14B generate on 24 GB": (serve("qwen3-14b", 4096, gpus(1, "rtx-4090"), "transformers"), {}, {FORMAT: "int8"}),
 }  # fmt: skip
 
+HOST, OPTIMIZER = "engine.cpu_offload", "training.optimizer.name"
+RECIPES = {
+    # Twenty more, whose first moves are those of published recipes, written down before they were run
+    # axolotl, examples/llama-3/qlora-fsdp-70b.yaml
+    "70B on 2 of 24 GB": (train("llama-3.1-70b", 512, gpus(2, "rtx-4090")), {}, {NF4: "nf4"}),
+    # torchtune, llama3_1/405B_qlora; it checkpoints fully, where the plan does so selectively and still fits
+    "405B on 8": (train("llama-3.1-405b", 2048, gpus(8)), {}, {NF4: "nf4"}),
+    # torchtune, llama3_3/70B_full
+    "70B in full on 8": (train("llama-3.3-70b", 2048, gpus(8)), {"quality": "same"}, {HOST: True, FULL: "full"}),
+    # torchtune, llama3_3/70B_full_multinode
+    "70B in full on 16": (train("llama-3.3-70b", 1024, gpus(16)), {"quality": "same"}, {FULL: "full", TENSOR: 8}),
+    # torchtune, qwen3/32B_lora
+    "32B on 4 of 80 GB": (train("qwen3-32b", 2048, gpus(4)), {}, {ADAPTER: "lora"}),
+    # torchtune, gemma2/27B_lora
+    "27B on 4 of 80 GB": (train("gemma-2-27b", 2048, gpus(4)), {}, {ADAPTER: "lora", FULL: "full"}),
+    # Unsloth, notebooks: gpt-oss-20b with QLoRA on a T4
+    "20B of experts on 16 GB": (train("gpt-oss-20b", 1024, gpus(1, "t4"), precision="fp16"), {}, {ADAPTER: "lora"}),
+    # axolotl, examples/expert_parallel/qwen3_30ba3b_ep_fsdp_fft_4gpu.yaml
+    "30B-A3B on 4": (train("qwen3-30b-a3b", 2048, gpus(4)), {}, {FULL: "full", OPTIMIZER: "adamw-8bit"}),
+    # torchtune, phi4/14B_full_low_memory
+    "14B in full on 80 GB": (train("phi-4", 2048, gpus(1)), {"quality": "close"}, {FULL: "full", OPTIMIZER: "adamw-8bit"}),
+    # torchtune, llama3_2/3B_full_single_device
+    "3B in full on 24 GB": (
+        train("llama-3.2-3b", 2048, gpus(1, "rtx-4090")), {"quality": "close"}, {FULL: "full", OPTIMIZER: "adamw-8bit"},
+    ),
+    # axolotl, examples/mistral: mixtral-qlora
+    "Mixtral on 48 GB": (train("mixtral-8x7b-v0.1", 2048, gpus(1, "rtx-a6000")), {}, {NF4: "nf4", FULL: "full"}),
+    # Megatron Bridge, perf_recipes/deepseek/b300: 256 GPUs
+    "DeepSeek-V3 on 256 B300": (
+        train("deepseek-v3", 4096, gpus(256, "b300"), "megatron"), PRE, {STAGES: 8, EXPERTS: 8},
+    ),
+    # perf_recipes/qwen/gb200: 64 GPUs
+    "235B on 64 GB200": (train("qwen3-235b-a22b", 4096, gpus(64, "gb200"), "megatron"), PRE, {STAGES: 8, EXPERTS: 8}),
+    # perf_recipes/llama/h100: 64 GPUs, TP4 PP4 CP2
+    "70B on 64 by Megatron": (train("llama-3-70b", 8192, gpus(64), "megatron"), PRE, {TENSOR: 4}),
+    # perf_recipes/qwen/h100: 16 GPUs
+    "30B-A3B on 16 by Megatron": (train("qwen3-30b-a3b", 4096, gpus(16), "megatron"), PRE, {EXPERTS: ...}),
+    # vLLM recipes, Llama/Llama3.3-70B.md: FP8 on Hopper
+    "70B for 64 users on 2": (serve("llama-3.3-70b", 8192, gpus(2), batch_size=64), {}, {FORMAT: "fp8", TENSOR: 2}),
+    # vLLM recipes, Qwen/Qwen3.md: FP8 on four
+    "235B vLLM on 4": (serve("qwen3-235b-a22b", 16384, gpus(4)), {}, {FORMAT: "fp8"}),
+    # vLLM recipes, Llama/Llama4-Scout.md: FP8
+    "Scout vLLM on 2": (serve("llama-4-scout-17b-16e", 8192, gpus(2)), {}, {FORMAT: "fp8"}),
+    # llama.cpp, tools/server/README.md, --n-cpu-moe: experts stay on the host
+    "30B-A3B llama.cpp on 16 GB": (
+        serve("qwen3-30b-a3b", 8192, gpus(1, "t4"), "llama.cpp"), {}, {"engine.n_cpu_moe": ...},
+    ),
+    # Unsloth, documentation: long contexts with QLoRA
+    "8B at 32k on 24 GB": (train("llama-3.1-8b", 32768, gpus(1, "rtx-4090")), {}, {ADAPTER: "lora", FULL: "full"}),
+}  # fmt: skip
+
 
 def has(found, moves):
     """Whether a job has all settings of a move, given or assumed; `...` stands for any value."""
@@ -97,7 +148,7 @@ def has(found, moves):
     return all(taken.get(path) == value or (value is ... and path in taken) for path, value in moves.items())
 
 
-@pytest.mark.parametrize(("job", "options", "moves"), JOBS.values(), ids=JOBS)
+@pytest.mark.parametrize(("job", "options", "moves"), [*JOBS.values(), *RECIPES.values()], ids=[*JOBS, *RECIPES])
 def test_a_job_ends_in_plans(job, options, moves):
     """The first move of an expert is among the first three plans, each fits, and is estimated the same on its own."""
     found = plan(job, **options)

@@ -29,9 +29,9 @@ def texts():
 
 
 FLOORS = (
-    {"version", "messages", "symbols", "dtypes", "columns", "escaping", "registry"},
-    {"errors", "limits", "patterns", "rules", "tensors", "optimizers"},
-    {"units", "untrusted", "i18n"},
+    {"version", "messages", "dtypes", "columns", "escaping", "registry", "records"},
+    {"errors", "limits", "patterns", "rules", "symbols"},
+    {"units", "untrusted", "i18n", "tensors", "optimizers"},
     {"hardware", "networks"},
     {"config"},
     {"trace", "formats"},

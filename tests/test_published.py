@@ -15,13 +15,14 @@ import pytest
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.read import read_model
+from memcore.servers.vllm.supported import ABSENT, TWO_STACKS
 
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
 UNTRAINED = {"albert": "derived-repeated", "kimi_k3": "kimi-k3", "xlnet": "scores for positions and segments"}
 """Types that are refused for training by the part that lacks."""
-UNSERVED = {"xlnet"}
+UNSERVED = {*ABSENT, *TWO_STACKS}
 """Types that vLLM does not have."""
 KINDS = {row["config"].get("model_type"): name for name, row in reversed(PUBLISHED.items())}
 """A file of each type."""
@@ -43,6 +44,23 @@ def test_vllm_is_answered(name):
     job = {**job, "hardware": {"accelerator": "b200", "num_gpus": ranks}}
     job["parallelism"] = {"tensor_parallel_size": ranks}
     assert estimate_serving(job).budget
+
+
+@pytest.mark.parametrize("kind", sorted(UNSERVED & {*KINDS}))
+def test_vllm_has_not_every_type(kind):
+    """Its registry decides; generate() serves what has a cache that is known."""
+    job = {"model": PUBLISHED[KINDS[kind]]["config"], "hardware": {"accelerator": "b200", "num_gpus": 1}}
+    with pytest.raises(UnsupportedError, match=f"vLLM does not support '{kind}'"):
+        estimate_serving({**job, "engine": {"type": "vllm"}})
+
+
+def test_the_last_release_of_vllm_with_a_type_is_taken():
+    """Qwen's first models left it after 0.23."""
+    job = {"model": PUBLISHED["Qwen/Qwen-7B"]["config"], "hardware": {"accelerator": "b200", "num_gpus": 1}}
+    found = estimate_serving({**job, "engine": {"type": "vllm"}})
+    assert {each.path: each.value for each in found.assumptions}["engine.version"] == "0.23.0"
+    with pytest.raises(UnsupportedError, match="0.23.0 is the last release of vLLM that supports 'qwen'"):
+        estimate_serving({**job, "engine": {"type": "vllm", "version": "0.30"}})
 
 
 @pytest.mark.parametrize("name", KINDS.values())

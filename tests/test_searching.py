@@ -20,7 +20,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.cli import main
-from memcore.faces.render.search import flags_of, scatter, search_data, search_text
+from memcore.faces.render.search import flags_of, search_data, search_text
 from memcore.questions.costs import plan_of
 from memcore.questions.searching import tasks
 from memcore.questions.searching.found import TIE, order, pareto
@@ -592,7 +592,6 @@ def test_faces(capsys, tmp_path):
     text, data = search_text(last, config), search_data(last, config)
     assert data["found"][0]["allocated"] == last.best[0].allocated
     assert "cheapest first" in text
-    assert scatter(last).count("<circle") == len(last.best)
     output = tmp_path / "sweep.jsonl"
     command = [
         "search",

@@ -528,8 +528,8 @@ def test_side_by_side():
     """Pinned results stand on one axis with what differs; a pinned one can be taken away."""
     visit = Visit(ON_EIGHT).do("pin")
     visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
-    assert "<mark>8192</mark>" in visit.html["compare"]
-    assert "<mark>4096</mark>" in visit.html["compare"]
+    assert "<mark>8,192</mark>" in visit.html["compare"]
+    assert "<mark>4,096</mark>" in visit.html["compare"]
     assert visit.html["compare"].count('<text x="0%"') == 2
     assert "−" in visit.html["compare"]
     visit.do("propose", key="pin-A", entry=2)

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from memcore import ConfigError, estimate, share
+from memcore.config.settings import Config
+from memcore.config.url import SHARING, decode_fragment, encode_fragment, read_fragment
 from memcore.faces.cli import main
+from memcore.faces.page.actions import handle
+from memcore.faces.page.answering import values_of
+from memcore.faces.page.session import Session
+from memcore.units import format_bytes
 
 TRAIN = {"model": "gpt2", "training": {"sequence_length": 512}, "hardware": {"accelerator": "t4"}}
 GENERATE = {"model": "gpt2", "engine": {"type": "transformers"}, "inference": {"max_model_len": 512}}
@@ -59,3 +65,64 @@ def test_the_command_line(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["device_bytes"] == sum(each["device_bytes"] for each in found["jobs"])
     assert found["fits"] is False
+
+
+JOBS = [Config.from_dict(each) for each in (TRAIN, GENERATE, {**TRAIN, "hardware": {"accelerator": "l4"}})]
+LINK = encode_fragment(JOBS[0], JOBS[1:])
+WRONG = {
+    "twice": (f"{LINK}&with=v1%26model%3Dgpt2%26with%3Dv1", "names further jobs itself"),
+    "cut off": ("v1&model=gpt2&with=v1%26model%", "found '%'"),
+    "no model": ("v1&model=gpt2&with=v1%26seq%3D512", "is required"),
+    "too many": (f"{LINK}{f'&with={LINK[:10]}' * SHARING}", "at most"),
+}
+
+
+def test_a_link_names_jobs_on_the_same_gpus(capsys):
+    """The job of the link is itself alone; the command line adds the others up."""
+    assert decode_fragment(LINK) == JOBS[0]
+    assert read_fragment(f"#{LINK}&view=compare").others == tuple(JOBS[1:])
+    alone = encode_fragment(JOBS[0], JOBS[1:2])
+    assert main(["estimate", f"https://example.org/#{alone}", "--with", "gpt2", "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["jobs"]][1:] == ["with 1", "gpt2"]
+
+
+@pytest.mark.parametrize(("link", "said"), WRONG.values(), ids=WRONG)
+def test_a_damaged_link_names_what_is_wrong(link, said):
+    """What can be read of it is."""
+    found = read_fragment(link)
+    assert found.config is not None
+    assert any(said in str(each.message) for each in found.problems)
+
+
+def told(session, doing, **more):
+    """The HTML of a message's patches by element id, and the last link."""
+    html, link = {}, None
+    for patch in handle(session, {"do": doing, "texts": values_of(session.form), "entry": 1, **more}):
+        html |= patch.get("html", {})
+        link = patch.get("fragment", link)
+    return html, link
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_page_adds_jobs_up(language):
+    """A job that is kept runs on the GPU of the current one at a click; links carry it, another click ends it."""
+    session = Session()
+    told(session, "start", link=f"#{encode_fragment(JOBS[0])}", texts=None, language=language)
+    told(session, "pin")
+    told(session, "set", path="training.sequence_length", value="1024")
+    other = session.config
+    html, link = told(session, "share", name="A")
+    both = share(other, JOBS[0])
+    assert format_bytes(both.expected) in html["compare"]
+    assert 'data-fits="true"' in html["together-note"]
+    assert read_fragment(link).others == (JOBS[0],)
+    again = Session()
+    opened, _ = told(again, "start", link=f"#{link}", texts=None, language=language)
+    assert opened["together-note"] == html["together-note"]
+    html, link = told(session, "set", path="hardware.accelerator", value="l4")
+    moved = share(*(each.replaced("hardware.accelerator", "l4") for each in (other, JOBS[0])))
+    assert format_bytes(moved.expected) in html["compare"], "all run on the GPU of the current job"
+    html, link = told(session, "share", name="A")
+    assert (html["together-note"], "with=" in link) == ("", False)
+    html, _ = told(again, "open", link="#v1&model=gpt2")
+    assert html["together-note"] == ""

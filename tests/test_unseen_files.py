@@ -726,3 +726,300 @@ def test_series_of_the_same_shapes(name, model):
 def test_releases_of_servers(text, version):
     """What an image's tag or a pinned package says; several say nothing."""
     assert flat({**imported(text).config, "model": ""}).get("engine.version") == version
+
+
+SWAPPED = """\
+macros:
+  latest-llama: >
+    llama-server
+    --port ${PORT}
+models:
+  "Qwen3-30B-A3B-AWQ":
+    cmd: |
+      docker run --rm --name ${MODEL_ID}
+      -v /models/hf-cache:/root/.cache/huggingface
+      # the larger context does not start
+      vllm/vllm-openai:v0.10.1
+      --model Qwen/Qwen3-30B-A3B
+      --tensor-parallel-size 2 --gpu-memory-utilization 0.90
+      --max-model-len 131072
+  qwen3-4b:
+    cmd: ${latest-llama} -hf unsloth/Qwen3-4B-Instruct-2507-GGUF:UD-Q4_K_XL --ctx-size 32000
+    ttl: 1800
+"""
+"""TKontu/llama-swap-deploy, config.yaml, and taagarwa-rh/llama-swap-config, config.yaml, two models of each."""
+SWIFT_NODES = """\
+nnodes=2
+nproc_per_node=8
+
+CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \\
+NNODES=$nnodes \\
+NODE_RANK=0 \\
+MASTER_ADDR=127.0.0.1 \\
+NPROC_PER_NODE=$nproc_per_node \\
+swift sft \\
+    --model /data/models/Qwen/Qwen3-8B \\
+    --train_type lora \\
+    --torch_dtype bfloat16 \\
+    --per_device_train_batch_size 1 \\
+    --gradient_accumulation_steps $(expr 32 / $nproc_per_node / $nnodes) \\
+    --lora_rank 8 \\
+    --max_length 8192 \\
+    --deepspeed zero2
+"""
+"""puzhiyuan/AiO, train/ms-swift/sft/mutilnode/node1.sh, with a smaller model."""
+VERL_NODES = """\
+torchrun \\
+    --nnodes=$WORLD_SIZE \\
+    --nproc_per_node=$NPROC_PER_NODE \\
+    -m verl.trainer.fsdp_sft_trainer \\
+    model.enable_gradient_checkpointing=True \\
+    ulysses_sequence_parallel_size=4 \\
+    model.partial_pretrain=ckpts/models--Qwen--Qwen2.5-32B-Instruct/snapshots/5ede1c97bbab6ce5cda5812749b4c0bdf79b18dd \\
+    data.max_length=16384 \\
+    use_remove_padding=True \\
+    data.micro_batch_size_per_gpu=1 \\
+    data.train_batch_size=32
+"""
+"""GAIR-NLP/LIMO as ChenmienTan/LIMO has it, scripts/train_qwen_32b_limo.sh."""
+FACTORY_GPUS = """\
+export CUDA_VISIBLE_DEVICES=0,1,2,3
+llamafactory-cli chat --model_name_or_path /data/hf-models/Qwen3-8B --adapter_name_or_path saves/x --template qwen
+llamafactory-cli train \\
+    --model_name_or_path /data/hf-models/Qwen3-8B \\
+    --stage sft --do_train --finetuning_type full --template qwen --cutoff_len 512 \\
+    --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --bf16
+"""
+"""okeeper/LLaMA-Factory, qwen/train.sh: its first and its last command."""
+FOUNDRY_DORA = """\
+max_seq_len: 2048
+model:
+  name: hf_causal_lm
+  pretrained_model_name_or_path: HuggingFaceTB/SmolLM2-135M
+  peft_config: {r: 64, peft_type: LORA, task_type: CAUSAL_LM, lora_alpha: 128, use_dora: true, target_modules: [q_proj]}
+train_loader: {name: finetuning}
+optimizer: {name: decoupled_adamw, lr: 6.0e-4}
+global_train_batch_size: 8
+device_train_microbatch_size: 4
+precision: amp_bf16
+fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE, activation_checkpointing: true}
+"""
+"""LocalResearchGroup/llm-foundry, scripts/train/yamls/finetune/smollm2-135m_dora.yaml, with checkpoints."""
+SUBMITTED = """\
+command: |
+  composer train/train.py /mnt/config/parameters.yaml
+image: mosaicml/llm-foundry:2.5.1_cu124-latest
+compute:
+  gpus: 16
+parameters:
+  variables: {max_seq_len: 4096}
+  max_seq_len: ${variables.max_seq_len}
+  model: {name: hf_causal_lm, pretrained_model_name_or_path: meta-llama/Llama-3.1-8B, use_flash_attention_2: true}
+  optimizer: {name: decoupled_lionw, lr: 5.0e-7}
+  global_train_batch_size: 16
+  device_train_microbatch_size: 1
+  precision: amp_bf16
+  fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE}
+"""
+"""LLM Foundry, mcli/mcli-llama3-70b-instruct-finetune.yaml, with a smaller model."""
+LITGPT_JOB = """\
+script_name="ft_stabai"
+cat >$script_name <<EOD
+#!/bin/bash
+export NCCL_DEBUG=INFO
+conda activate litgpt
+srun litgpt finetune_lora /data/fsx/checkpoints/NousResearch/Llama-3.2-1B  --data Alpaca --train.epochs 1  --precision bf16-true
+EOD
+sbatch $script_name
+"""
+"""harishvs/litgpt-slurm, slurm_ft.sh."""
+UNIT = """\
+[Unit]
+Description=llama.cpp API Server (Qwen3.5-35B-A3B)
+
+[Service]
+Type=simple
+ExecStart=/home/tanker/projects/temp/llama.cpp/build/bin/llama-server \\
+    --model /home/tanker/projects/temp/models/Qwen3.5-35B-A3B-Q4_K_M.gguf \\
+    --port 5000 \\
+    --n-gpu-layers 99 \\
+    --ctx-size 98304
+Restart=on-failure
+
+[Install]
+WantedBy=multi-user.target
+"""
+"""tanker327/homelab-llm, llama-server.service."""
+COMPOSED = """\
+services:
+  vllm:
+    image: ${VLLM_IMAGE:-vllm/vllm-openai:v0.26.0}
+    command: >
+      --model ${MODEL:-Qwen/Qwen3-8B}
+      --port ${PORT:-8000}
+      --gpu-memory-utilization ${GPU_MEM_UTIL:-0.80}
+      ${ENGINE_ARGS:-}
+  proxy:
+    image: ghcr.io/berriai/litellm
+    command: [--config, /app/config.yaml, --max-model-len, "5"]
+"""
+"""luisefigueroa/pulsar-gb10-vllm-stack, docker-compose.yml, with another service beside it."""
+TEMPLATED = """\
+model:
+  _component_: torchtune.models.phi3.lora_phi3_mini
+  lora_attn_modules: ['q_proj', 'v_proj', 'output_proj']
+  apply_lora_to_mlp: True
+  lora_rank: 8
+tokenizer:
+  _component_: torchtune.models.phi3.phi3_mini_tokenizer
+  path: {{model_dir}}/tokenizer.model
+  max_seq_len: 2048
+optimizer: {_component_: torch.optim.AdamW, fused: True, lr: 3e-4}
+loss: {_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}
+batch_size: 1
+gradient_accumulation_steps: 16
+enable_activation_checkpointing: True
+dtype: bf16
+output_dir: {{log_dir}}/lora_finetune_output
+"""
+"""Azure/torchtune-azureml, scripts/lora_finetune_phi3.yaml."""
+BY_SIZES = """\
+tokenizer: {_component_: tokenizer.DeepSeekTokenizer, max_seq_len: 4096}
+model:
+  _component_: torchtune.models.llama2.llama2
+  vocab_size: 102400
+  num_layers: 30
+  num_heads: 32
+  num_kv_heads: 32
+  embed_dim: 4096
+  max_seq_len: 4096
+  attn_dropout: 0.0
+  norm_eps: 1e-5
+batch_size: 2
+optimizer: {_component_: bitsandbytes.optim.PagedAdamW, lr: 2e-5}
+loss: {_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}
+gradient_accumulation_steps: 16
+enable_activation_checkpointing: True
+dtype: bf16
+"""
+"""ebsmothers/torchtune-does-math, custom_fft_single_device.yaml."""
+DAPO = """\
+python3 -m recipe.dapo.main_dapo \\
+  --config-path=${CONFIG_PATH:-config} \\
+  --config-name='dapo_trainer' \\
+  algorithm.adv_estimator=grpo \\
+  data.max_prompt_length=2048 \\
+  data.max_response_length=4096 \\
+  actor_rollout_ref.model.path=Qwen/Qwen3-4B \\
+  actor_rollout_ref.actor.use_dynamic_bsz=True \\
+  actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+  actor_rollout_ref.actor.ppo_max_token_len_per_gpu=$((1024 * 32)) \\
+  actor_rollout_ref.actor.strategy=fsdp2 \\
+  trainer.n_gpus_per_node=8
+"""
+"""ylXuu/Search-Gen-V, Search-Gen-V/trainer/train_dapo.sh."""
+FOURTH = {
+    SWIFT_NODES: {
+        "hardware.num_gpus": 16,
+        "hardware.gpus_per_node": 8,
+        "training.gradient_accumulation_steps": 2,
+        "engine.zero_stage": 2,
+    },
+    FACTORY_GPUS: {"hardware.num_gpus": 4, "engine.type": "ddp", "training.sequence_length": 512},
+    FOUNDRY_DORA: {
+        "training.adapter.type": "dora",
+        "training.adapter.rank": 64,
+        "training.activation_checkpointing.use_reentrant": True,
+    },
+    SUBMITTED: {
+        "hardware.num_gpus": 16,
+        "training.optimizer.name": "lion",
+        "training.sequence_length": 4096,
+        "training.attention": "flash",
+    },
+    LITGPT_JOB: {
+        "training.adapter.rank": 8,
+        "training.adapter.target_modules": ["q_proj", "v_proj"],
+        "training.precision": "bf16",
+    },
+    UNIT: {"engine.type": "llama.cpp", "inference.quantization": "q4_k_m", "inference.max_model_len": 98304},
+    COMPOSED: {
+        "engine.gpu_memory_utilization": 0.8,
+        "engine.version": "v0.26.0",
+        "inference.max_model_len": None,
+    },
+    TEMPLATED: {"training.adapter.rank": 8, "training.micro_batch_size": 1, "training.sequence_length": 2048},
+    BY_SIZES: {"training.optimizer.name": "paged-adamw", "training.gradient_accumulation_steps": 16},
+    DAPO: {"training.sequence_length": 32768, "training.method.name": "grpo", "engine.version": 2},
+}
+
+
+@pytest.mark.parametrize("text", FOURTH, ids=lambda text: text.split()[0])
+def test_fourth(text):
+    found = imported(text, None)
+    said = flat({**found.config, "model": ""})
+    assert {path: said.get(path) for path in FOURTH[text]} == FOURTH[text]
+    assert found.accounts.unknown == ()
+
+
+def test_a_network_by_its_sizes():
+    sizes = imported(BY_SIZES).config["model"]
+    assert (sizes["intermediate_size"], sizes["num_hidden_layers"], sizes["vocab_size"]) == (11008, 30, 102400)
+
+
+def test_models_of_llama_swap():
+    """A command goes on over lines there, and macros are texts: each model is a job of its own."""
+    jobs = [flat({**imported(SWAPPED, job=number).config, "model": ""}) for number in (1, 2)]
+    assert [each.get("inference.max_model_len") for each in jobs] == [131072, 32000]
+    assert [each["engine.type"] for each in jobs] == ["vllm", "llama.cpp"]
+    with pytest.raises(ConfigError, match="2 commands for 2 jobs"):
+        imported(SWAPPED)
+
+
+def test_nodes_that_only_a_cluster_knows():
+    """Processes of each node are not those of the job."""
+    said = {"WORLD_SIZE": "4", "NPROC_PER_NODE": "8"}
+    config, _ = read_sources([Source("run.sh", VERL_NODES)], variables=said)
+    assert (config["hardware"]["num_gpus"], config["training"]["gradient_accumulation_steps"]) == (32, 4)
+    with pytest.raises(ConfigError, match="WORLD_SIZE, which the script does not set; give it with --gpus"):
+        read_sources([Source("run.sh", VERL_NODES)], variables={"NPROC_PER_NODE": "8"})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("python src/cli_demo.py --model_name_or_path gpt2 --template qwen --finetuning_type full", "does not train"),
+        ("llamafactory-cli train a.yaml --model_name_or_path gpt2 --cutoff_len 512", "a.yaml; pass that file"),
+        ("axolotl train cfg.yml --micro-batch-size 2", "cfg.yml; pass that file"),
+        ("accelerate launch sft.py --config x.yaml --load_in_4bit true --model_name_or_path gpt2", "pass that file"),
+        ("accelerate launch run_sft.py recipes/x.yaml --per_device_train_batch_size 2", "recipes/x.yaml; pass"),
+        (FOUNDRY_DORA.replace("LORA,", "LOHA,"), "supported: LORA"),
+        ("litgpt finetune_adapter gpt2/x --train.epochs 1", "supported: lora, full, pretrain"),
+    ],
+)
+def test_what_another_file_says_is_asked_for(text, words):
+    with pytest.raises(MemcoreError, match=words):
+        imported(text, 1)
+
+
+def test_a_value_that_a_program_prints():
+    """What a command's output gives is asked for by its variable, and can be given."""
+    script = 'G=$(awk "BEGIN {print 0.8}")\nvllm serve Qwen/Qwen3-8B --gpu-memory-utilization "${G}" --max-num-seqs 3\n'
+    with pytest.raises(ConfigError, match=r"found \$G"):
+        read_sources([Source("run.sh", script)])
+    config, _ = read_sources([Source("run.sh", script)], variables={"G": "0.7"})
+    assert config["engine"]["gpu_memory_utilization"] == 0.7
+
+
+def test_a_switch_before_empty_variables():
+    text = (
+        "torchrun --nproc_per_node 1 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+        "--seq-length 128 --max-position-embeddings 128 --vocab-size 512 --micro-batch-size 1 --bf16 $MORE $OPTIONS"
+    )
+    assert imported(text).config["training"]["precision"] == "bf16-mixed"
+
+
+def test_a_key_that_stands_empty_first():
+    """YAML's readers take the later of two."""
+    text = ACCELERATE.replace("distributed_type: FSDP\n", "num_processes:\ndistributed_type: FSDP\nnum_processes: 4\n")
+    assert imported(text).config["hardware"]["num_gpus"] == 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import Problem
 from memcore.messages import Message, filled, joined
+from memcore.records import dataclass
 
 WITH_OWN_LAYERS_ABSENT = (
     Training.loss_shift,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.hardware import USUAL_STACKS, Accelerator, find_accelerator, vendors
 from memcore.messages import joined
+from memcore.records import dataclass
 from memcore.units import GiB
 
 

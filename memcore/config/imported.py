@@ -7,12 +7,13 @@ or said otherwise; what has no bearing on memory here is left out. Each such cha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memcore.config.kinds import Flag
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.units import shown
 
 ENGINES: Mapping[str, str] = {

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
 from memcore.errors import meaning, nearest
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.units import SIZE, GiB, approximate, parse_bytes, parse_count, shown
 from memcore.untrusted import with_limits
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from memcore.records import dataclass
 
 Settings = Mapping[str, object]
 """Settings by path; None leaves one out."""
@@ -69,3 +71,5 @@ class Method:
     knobs: tuple[Knob, ...]
     alternatives: tuple[Mapping[str, object], ...] = ({},)
     """Settings that engines need with it; the first that the engine takes is used."""
+    spare: bool = False
+    """Only where all weights cannot be trained with less given up."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.records import dataclass
 
 EXPERTS, RECURRENT = "model.experts", "model.recurrent"
 """What a model has, in addition to the settings taken: names that are no paths."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from memcore import limits
 from memcore.config.kinds import JsonSchema
 from memcore.messages import Message
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ are derived from the declarations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from memcore import registry
@@ -22,6 +22,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting, settings_of
 from memcore.config.training import Training
 from memcore.errors import ConfigError
+from memcore.records import dataclass
 
 MODEL = setting(
     ModelName(),

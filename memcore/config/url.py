@@ -10,7 +10,7 @@ Links are for ever: tests/truth/links.json holds one of every spelling, and name
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
@@ -31,6 +31,10 @@ FORMER: Mapping[str, str] = {"fsdp-version": EngineSettings.version, "quantizati
 """Settings by short names that they had in the past. A name that another setting has now means that one, unless it
 refuses the value."""
 _SAFE = ":-._~/"
+WITH = "with"
+"""The part of a link that is the link of another job on the same GPUs."""
+SHARING = 5
+"""Other jobs on the same GPUs at most."""
 EMBED = "embed"
 """The last part of a link whose page shows one live picture, for a frame in another page."""
 _VIEW = re.compile(rf"view=\w+|{EMBED}")
@@ -48,20 +52,25 @@ class Link:
     problems: tuple[Problem, ...]
     newer: bool
     """Whether a newer memcore may understand more of it."""
+    others: tuple[Config, ...] = ()
+    """Other jobs on the same GPUs."""
 
 
-def encode_fragment(config: Config) -> str:
-    """The fragment of a config, without the `#`.
+def encode_fragment(config: Config, others: Iterable[Config] = ()) -> str:
+    """The fragment of a config, without the `#`, and of other jobs on the same GPUs.
 
     >>> encode_fragment(Config.from_dict({"model": "gpt2", "training": {"sequence_length": 1024}}))
     'v1&model=gpt2&seq=1024'
+    >>> encode_fragment(Config.from_dict({"model": "gpt2"}), [Config.from_dict({"model": "gpt2-xl"})])
+    'v1&model=gpt2&with=v1%26model%3Dgpt2-xl'
     """
-    texts = to_texts(config)
-    return "&".join([VERSION, *(f"{SETTINGS[path].flag}={quote(text, safe=_SAFE)}" for path, text in texts.items())])
+    parts = [(SETTINGS[path].flag, text) for path, text in to_texts(config).items()]
+    parts += [(WITH, encode_fragment(each)) for each in others]
+    return "&".join([VERSION, *(f"{name}={quote(text, safe=_SAFE)}" for name, text in parts)])
 
 
 def decode_fragment(text: str) -> Config:
-    """The config of a fragment, or of a whole URL with one.
+    """The config of a fragment, or of a whole URL with one, alone where other jobs run on the same GPUs.
 
     Raises ConfigError naming every part that cannot be understood.
     """
@@ -88,14 +97,39 @@ def read_fragment(text: str) -> Link:
             (Problem("link", Message("found {} settings; expected at most {}", len(parts), PARTS)),),
             newer=False,
         )
-    texts, problems, newer = _texts(part for part in parts if part and not _VIEW.fullmatch(part))
+    beside = [part for part in parts if part.startswith(f"{WITH}=")]
+    texts, problems, newer = _texts(part for part in parts if part and part not in beside and not _VIEW.fullmatch(part))
+    others, refused_others = _others(beside)
+    problems += refused_others
     try:
         config: Config | None = from_texts(texts)
     except ConfigError as error:
         problems += error.problems
         refused = {each.path for each in error.problems}
         config = _understood({path: each for path, each in texts.items() if path not in refused})
-    return Link(config, tuple(problems), newer)
+    return Link(config, tuple(problems), newer, others)
+
+
+def _others(parts: Sequence[str]) -> tuple[tuple[Config, ...], list[Problem]]:
+    """Jobs on the same GPUs, and what is wrong with them."""
+    where = Message("link: {}", WITH)
+    if len(parts) > SHARING:
+        return (), [Problem(where, Message("found {} jobs; expected at most {}", len(parts), SHARING))]
+    found, problems = [], []
+    for part in parts:
+        try:
+            text = _unescaped(part.partition("=")[2])
+        except ValueError as error:
+            problems.append(Problem(where, str(error)))
+            continue
+        if f"&{WITH}=" in text:
+            problems.append(Problem(where, "names further jobs itself; name all of them in one link"))
+            continue
+        read = read_fragment(text)
+        problems += [Problem(where, each.message, each.suggestion) for each in read.problems]
+        if read.config is not None:
+            found.append(read.config)
+    return tuple(found), problems
 
 
 def _other_version(version: str, *, newer: bool) -> Problem:

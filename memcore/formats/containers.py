@@ -42,22 +42,39 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     """
     if not any(key in content for key in _TOLD):
         return None
-    content = _swapped(content)
     macros = content.get("macros")
     if isinstance(macros, Mapping):
         content = {name: _without_macros(value, macros, 0) for name, value in content.items() if name != "macros"}
-    found = list(_scripts(content, 0))
+    found = list(_scripts(_swapped(content), 0))
     return "\n".join(found) if found else None
 
 
 def _swapped(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A file of llama-swap without the programs of other kinds of models, where it has some that are known."""
+    """A file of llama-swap with each command in one line, and without the programs of other kinds of models.
+
+    Lines of a command go on without a sign there, and those of comments are left out (internal/config/commands.go).
+    """
     models = content.get("models")
     if not isinstance(models, Mapping):
         return content
-    known = {name: each for name, each in models.items()
-             if isinstance(each, Mapping) and _PROGRAM.search(str(each.get("cmd", "")))}  # fmt: skip
-    return {**content, "models": known} if known else content
+    whole = {name: {**each, "cmd": _in_one_line(each["cmd"])} if _swaps(each) else each
+             for name, each in models.items()}  # fmt: skip
+    known = {name: each for name, each in whole.items() if _swaps(each) and _serves(each["cmd"])}
+    return {**content, "models": known or whole}
+
+
+def _swaps(model: object) -> bool:
+    return isinstance(model, Mapping) and isinstance(model.get("cmd"), str)
+
+
+def _serves(command: str) -> bool:
+    """Whether a command runs a known server, or a container that may have one."""
+    return _PROGRAM.search(command) is not None or contained([*command.split(), END]) is not None
+
+
+def _in_one_line(command: str) -> str:
+    lines = [line.strip() for line in command.split("\n")]
+    return " ".join(line.removesuffix("\\") for line in lines if line and not line.startswith("#"))
 
 
 def _without_macros(content: object, macros: Mapping[Any, Any], deep: int) -> Any:
@@ -264,9 +281,14 @@ def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
     if script is not None:
         return f"export {RELEASE}={release}\n{script}" if release else script
     named = _PROGRAM.search(" ".join(entry))
-    program = named[0] if named else program_of(str(content.get("image", "")))
+    own_program = "" if entry[-1:] and entry[-1].endswith(".sh") else " ".join(entry)
+    program = named[0] if named else own_program or program_of(str(content.get("image", ""))) or _UNKNOWN
     start = f"{program} " if (words and words[0].startswith("-")) or not words else ""
-    return (f"{RELEASE}={release} " if release else "") + start + " ".join(_quoted(word) for word in words)
+    return (f"{RELEASE}={release} " if release else "") + start + " ".join(_said(word, own) for word in words)
+
+
+_UNKNOWN = "container"
+"""What stands for the program of an image that nobody knows, whose flags are not those of another container."""
 
 
 def _words(value: object) -> list[str]:
@@ -279,6 +301,16 @@ def _quoted(word: str) -> str:
     """A word for the shell, in which variables count."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
     return f'"{escaped}"'
+
+
+def _said(word: str, own: Sequence[Any]) -> str:
+    """A word of a command; a variable alone in a text, not in a list, may be several words, or none."""
+    alone = _VARIABLE.fullmatch(word) is not None and all(isinstance(each, str) for each in own)
+    return word if alone else _quoted(word)
+
+
+_VARIABLE = re.compile(r"\$\{\w+(?::?-[^${}]*)?\}|\$\w+")
+"""A variable, perhaps with what it is without an environment."""
 
 
 def _variables(content: Mapping[Any, Any]) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memcore.errors import ConfigError
 from memcore.formats.scalars import block, double_quoted, folding, resolved, single_quoted
 from memcore.messages import Message
+from memcore.records import dataclass
 
 _GAP = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:#[^\n]*)?")
 _LINE_GAP = re.compile(r"[ \t]*\n(?:[ \t]*\n)*[ \t]*")

@@ -11,12 +11,13 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
+from memcore.records import dataclass
 
 _MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Lines of a notebook that are commands of the shell or of IPython."""

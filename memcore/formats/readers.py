@@ -12,7 +12,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.containers import RELEASE, commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
-from memcore.formats.normalized import GPUS, interpolated
+from memcore.formats.normalized import GPUS, PER_NODE, interpolated
 from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
@@ -61,6 +61,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         return "modelfile", described
     if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
         raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
+    text = _of_unit(text)
     scripts = [text] if _SHELL.match(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
@@ -83,6 +84,49 @@ def _of_batch(text: str) -> str:
     return _HELD.sub(r"${\1}", _SET.sub(r"\1='\2'", plain))
 
 
+_UNIT = re.compile(r"^\[Service\][ \t]*$", re.MULTILINE)
+_EXPORTS = "export "
+_STARTED = re.compile(r"^(ExecStart|Environment)=[@:+!-]*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+
+
+def _of_unit(text: str) -> str:
+    r"""The command that a unit of systemd starts, as a shell's script; other texts as they are.
+
+    >>> print(_of_unit("[Service]\nEnvironment=A=1\nExecStart=/bin/llama-server -m x.gguf\n"))
+    #!/bin/sh
+    export A=1
+    /bin/llama-server -m x.gguf
+    """
+    if not _UNIT.search(text):
+        return text
+    said = [(name, value) for name, value in _STARTED.findall(text) if value]
+    lines = [_EXPORTS * (name == "Environment") + value for name, value in said]
+    return "\n".join(["#!/bin/sh", *lines])
+
+
+_LEFT_OPEN = re.compile(r"\{\{-?[ \t]{0,8}\.?([A-Za-z][\w.]{0,80})[ \t]{0,8}-?\}\}")
+"""A place that a template's reader fills in."""
+
+
+def _of_template(text: str) -> str:
+    """A template with variables from outside in its places.
+
+    >>> _of_template("path: {{model_dir}}/vocab.json")
+    'path: $model_dir/vocab.json'
+    """
+    return _LEFT_OPEN.sub(lambda each: f"${each[1].replace('.', '_')}", text) if "{{" in text else text
+
+
+def _submitted(content: Mapping[Any, Any]) -> dict[str, Any] | None:
+    """The parameters of a run of MosaicML's platform, and its GPUs (mcli: `compute.gpus`); None for another file."""
+    parameters, compute = content.get("parameters"), content.get("compute")
+    if not isinstance(parameters, Mapping) or "command" not in content:
+        return None
+    gpus = compute.get("gpus") if isinstance(compute, Mapping) else None
+    counted = {GPUS: gpus} if isinstance(gpus, int) and gpus > 0 else {}
+    return {**interpolated(flat(parameters)), **counted}
+
+
 def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]]:
     """TOML, flags, YAML, or the command that a YAML file of containers holds."""
     first = _BEFORE.match(text)
@@ -91,7 +135,10 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
         return "toml", flat(_toml(text))
     if _is_command(text, start) or (_overriding_in(text) and not _KEY.match(text, start)):
         return of_command(read_command(text))
-    content = _documents(text, notes)
+    content = _documents(_of_template(text), notes)
+    submitted = _submitted(content) if isinstance(content, Mapping) else None
+    if submitted is not None:
+        return "yaml", submitted
     script = commands(content) if isinstance(content, Mapping) else None
     if script is not None:
         return of_command(read_command(script))
@@ -187,7 +234,12 @@ def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     served = deployed(found)
     if served is not None:
         return "argv", served
-    return ("yaml", _as_file(found)) if _of_trainer(found) or _overridden(found) else ("argv", found)
+    as_file = _of_trainer(found) or _overridden(found) or _LITGPT.search(str(found.get("", ""))) is not None
+    return ("yaml", _as_file(found)) if as_file else ("argv", found)
+
+
+_LITGPT = re.compile(r"\blitgpt (?:finetune|pretrain)")
+"""A program whose arguments are the keys of its files (jsonargparse)."""
 
 
 def _overridden(found: Mapping[str, Any]) -> bool:
@@ -215,14 +267,7 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
 
 def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
-    gpus = next(
-        (
-            found[name]
-            for name in _PROCESSES
-            if isinstance(found.get(name), int) or OUTSIDE.search(str(found.get(name, "")))
-        ),
-        None,
-    )
+    counts = started(found)
     kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
     named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
     if _overridden(found):  # whatever else stands there is the launcher's
@@ -230,7 +275,37 @@ def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
     keys = _opened(keys)
     keys[""] = found.get("", "")
-    return keys if gpus is None else {**keys, GPUS: gpus}
+    return {**keys, **counts}
+
+
+def started(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The GPUs of a launcher's processes, and those of a node where there are several.
+
+    `--num_processes` of accelerate is that of all nodes; torchrun and deepspeed count those of each
+    (accelerate, commands/launch.py; torch, distributed/run.py; deepspeed, launcher/runner.py: `--include`).
+    """
+    name = next((each for each in _PROCESSES if _is_count(found.get(each))), None)
+    named = _INCLUDED.fullmatch(str(found.get("--include", "")))
+    if name is None and named is None:
+        return {}
+    each = found[name] if name else len(str(named and named[1]).split(","))
+    nodes = 1 if name == _OF_ALL else next((found[of] for of in _NODES if _is_count(found.get(of))), 1)
+    if nodes == 1:
+        return {GPUS: each}
+    if isinstance(each, int) and isinstance(nodes, int):
+        return {GPUS: each * nodes, PER_NODE: each}
+    return {GPUS: nodes if isinstance(each, int) else each}
+
+
+def _is_count(value: object) -> bool:
+    """Whether a value is a number, or a variable that stands for one."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or OUTSIDE.search(str(value)) is not None
+
+
+_OF_ALL = "--num_processes"
+_NODES = ("--nnodes", "--num_nodes")
+_INCLUDED = re.compile(r"localhost:(\d{1,2}(?:,\d{1,2})*)")
+"""The GPUs of this machine that deepspeed takes."""
 
 
 def _opened(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -364,14 +439,14 @@ _LISTED = 12
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
-    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b"
+    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory-cli|lmf) train\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
-    r"|verl\.trainer\.\w+|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
-    r"|\bnemo llm (?:finetune|pretrain)\b"
+    r"|verl\.trainer\.\w+|recipe\.dapo\.main_dapo|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
+    r"|\bnemo llm (?:finetune|pretrain)\b|\blitgpt (?:finetune|pretrain)"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
-_OVERRIDING = ("verl.trainer.", "training/run_recipe.py")
+_OVERRIDING = ("verl.trainer.", "recipe.dapo.main_dapo", "training/run_recipe.py")
 """Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
 
 
@@ -390,7 +465,10 @@ _SUPERVISED = "verl.trainer.fsdp_sft_trainer"
 _FACTORIES = re.compile(r"\bnemo\sllm\s")
 """What begins a command that overrides whole sections too, as in `peft=none`."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama|nemo\sllm")
-_ON_A_MODEL = re.compile(r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$")
+_ON_A_MODEL = re.compile(
+    r"(?:vllm|trtllm-serve) serve$|lmdeploy serve api_server$|ollama run$"
+    r"|\blitgpt (?:pretrain|finetune_\w+|finetune (?:lora|full))$"
+)
 """Programs behind which a model stands, even one whose name has no owner."""
 _HANDLED = re.compile(
     r"(?:sudo )?(?:docker|podman) (?:pull|build|push|tag|exec|rm|stop|logs|images?)\b|(?:uv )?pip3? "

@@ -13,18 +13,21 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
+from memcore.records import dataclass
 
 END = ";"
 """The word that ends a command."""
 OUTSIDE = re.compile(r"\$\w{1,200}")
 """A variable that the script does not set, or the output of a command."""
+_OUTPUT = "$OUTPUT"
+"""What stands for the output of a command."""
 _POSITION = re.compile(r"\$\d{1,2}\b")
 """An argument of the script, which is empty until somebody gives it."""
 ENVIRONMENT, FILE = "*env.", "*file."
@@ -96,14 +99,23 @@ def words(text: str) -> list[str]:
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
-    processes = script.variables.get("NPROC_PER_NODE", "")
-    if processes.isdecimal() and "NPROC_PER_NODE" not in script.used:
-        script.found += ["--nproc_per_node", processes, END]  # launchers read it from the environment
+    started = _processes(script.variables)
+    if started and "NPROC_PER_NODE" not in script.used:
+        script.found += [*started, END]  # launchers read it from the environment
     for name in script.exported:
         script.found += [f"{ENVIRONMENT}{name}={script.variables.get(name, '')}", END]
     for name, content in script.files.items():
         script.found += [f"{FILE}{name}={content}", END]
     return script.found
+
+
+def _processes(environment: Mapping[str, str]) -> list[str]:
+    """The processes that launchers read from their environment, as the flags that say the same."""
+    each, nodes = environment.get("NPROC_PER_NODE", ""), environment.get("NNODES", "")
+    if not each.isdecimal():
+        return []
+    several = ["--nnodes", nodes] if nodes not in ("", "1") else []
+    return ["--nproc_per_node", each, *several]
 
 
 @dataclass
@@ -370,7 +382,7 @@ class _Script:
         if rest[:1] == "(":
             inside = self._inside("(", ")").strip()
             calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
-            return calculated or "$OUTPUT"
+            return calculated or _OUTPUT
         if rest[:1] == "{":
             return self._braced(self._inside("{", "}"))
         name = _PLAIN.match(self.text, self.at)
@@ -490,9 +502,7 @@ class _Script:
             assigned = {}
         if not command or command[0] not in _SILENT:
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
-            processes = assigned.get("NPROC_PER_NODE", ("", False))[0]
-            each = ["--nproc_per_node", processes] if processes.isdecimal() else []
-            self._emit([*command, *each, *around])
+            self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])
 
     def _choice(self, given: list[str]) -> None:
         """A `case` opens, or closes."""
@@ -528,6 +538,9 @@ class _Script:
 
     def _assign(self, name: str, value: str, *, more: bool) -> None:
         """A variable gets a value; what is added to copies what was there."""
+        if value == _OUTPUT:  # only who runs the script knows it: asked for by the variable's name
+            given = variable_given(name)
+            value = f"${name}" if given is None else given
         before = self.variables.get(name, "") if more else ""
         self.filled += len(before)
         if self.filled > VARIABLES_LENGTH:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
+
+from memcore.records import dataclass
 
 Syntax = Literal["argv", "json", "yaml", "toml", "modelfile"]
 _ENDINGS: Mapping[Syntax, str] = {

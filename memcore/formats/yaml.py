@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memcore.formats.cursor import COMPLEX, PLAIN, QUOTED, Cursor
 from memcore.limits import NESTING
 from memcore.messages import Message
+from memcore.records import dataclass
 
 _DIRECTIVE = re.compile(r"%[^\n]*")
 _DASH = re.compile(r"-(?![^ \t\n])")
@@ -202,8 +203,8 @@ class _Reader(Cursor):
                 if not isinstance(each, Mapping):
                     self.refuse("merges something that is not a mapping", at)
                 pairs.merged |= each
-        elif key not in pairs.own:
-            pairs.own[key] = value
+        elif pairs.own.get(key) is None:
+            pairs.own[key] = value  # of an empty key and another one, that has a value
         elif pairs.own[key] == value:
             self.notes.append(Message("{} appears twice with the same value", key))
         else:

@@ -11,6 +11,7 @@ from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.rules import TITLES_IN_CHINESE
 from memcore.i18n.serving import SERVING_IN_CHINESE
 from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
+from memcore.i18n.terminal import TERMINAL_IN_CHINESE
 
 WORDS_OF_ANSWERS: Mapping[str, tuple[str, str]] = {
     # What a moment is called, and how an answer is spelled
@@ -62,6 +63,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     **LABELS_IN_CHINESE,
     **MODELS_IN_CHINESE,
     **SERVING_IN_CHINESE,
+    **TERMINAL_IN_CHINESE,
     # How long something is there
     "during the whole job": "整个任务期间",
     "allocated in the first optimizer step and kept": "从第一次优化器更新起",

@@ -122,6 +122,7 @@ _REASONS: Mapping[str, str] = {
     "as torchtitan does": "与 torchtitan 相同",
     "as in torchtitan": "与 torchtitan 相同",
     "the newest release that memcore knows": "memcore 已知的最新版本",
+    "the last release that has this family": "支持该系列的最后一个版本",
     "the checkpoint's dtype": "checkpoint 的 dtype",
     "the model's maximum": "模型的最大值",
     "its layers have routed experts": "其各层有路由专家",

@@ -1,7 +1,7 @@
-"""The one table of what the page and the verdict say, in English and in Simplified Chinese.
+"""The one table of what the page and the command line say, in English and in Simplified Chinese.
 
 A row is a key with both texts; `{name}` is filled in by `say`. Names of settings, tensors and tools stay as the field
-spells them. The command line speaks English.
+spells them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from memcore.i18n.labels import WORDS_OF_LABELS
 from memcore.i18n.logs import WORDS_OF_LOGS
 from memcore.i18n.serving import WORDS_OF_SERVING
 from memcore.i18n.spacing import filled
+from memcore.i18n.terminal import WORDS_OF_TERMINAL
 from memcore.i18n.timeline import WORDS_OF_TIMELINE
 from memcore.i18n.waiting import WORDS_OF_WAITING
 from memcore.i18n.ways import WORDS_OF_WAYS
@@ -121,6 +122,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     **WORDS_OF_LABELS,
     **WORDS_OF_LOGS,
     **WORDS_OF_SERVING,
+    **WORDS_OF_TERMINAL,
     **WORDS_OF_TIMELINE,
     **WORDS_OF_WAITING,
     **WORDS_OF_WAYS,
@@ -135,10 +137,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "copy": ("Share", "分享"),
     "more-actions": ("More actions", "更多操作"),
     "language": ("Language", "语言"),
-    "pin-note": (
-        "Press Compare at the top to add the current job; then change it to see both side by side.",
-        "点击顶部的“对比”加入当前任务；修改后即可并排查看。",
-    ),
     "view-overview": ("Overview", "概览"),
     "view-tensors": ("Tensors", "张量"),
     "view-plans": ("Plans", "调整方案"),
@@ -475,6 +473,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "{gpus} needs {need}. Name an accelerator to see whether that fits.",
         "{gpus}需要 {need}。请选择加速器以判断能否放下。",
     ),
+    "two-sentences": ("{first} {second}", "{first}{second}"),
     "verdict-range": ("The range is {low} to {high}.", "范围为 {low} 到 {high}。"),
     "missing": ("{size} short", "还差 {size}"),
     "one-gpu": ("the GPU", "该 GPU"),

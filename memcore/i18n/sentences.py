@@ -7,7 +7,6 @@ Chinese text that ends in `:s` takes names, which are not to be translated. A pi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from string import Formatter
 from typing import TypeAlias
@@ -16,6 +15,7 @@ from memcore.i18n.answers import ANSWERS_IN_CHINESE
 from memcore.i18n.engine_texts import words
 from memcore.i18n.spacing import is_chinese, together
 from memcore.messages import Message
+from memcore.records import dataclass
 
 _WORDS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", ": ": "："}
 """What stands between words."""

@@ -39,7 +39,44 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "crowd-fits": ("fit", "放得下"),
     "crowd-waits": ("fit at the mean length", "平均长度放得下"),
     "crowd-no": ("do not fit", "放不下"),
-    "room": ("What else fits in the free memory", "余下的显存可以用来"),
+    "pin-this": ("Keep this job", "保留当前任务"),
+    "pin-note": (
+        "Keep this job, then change it: both stand side by side. If both run on the same GPU, the page adds them up.",
+        "先保留当前任务，再修改它，即可并排对比；若两者同时运行在同一块 GPU 上，本页会把显存相加。",
+    ),
+    "share-gpus": ("{name} on the same GPU", "{name} 在同一块 GPU 上"),
+    "this-job": ("this job", "当前任务"),
+    "together": ("On one GPU at the same time", "在同一块 GPU 上同时运行"),
+    "together-with": ("With {names} on the same GPU:", "与 {names} 同在一块 GPU 上："),
+    "together-fits": (
+        "fits. Together {need} of {capacity}, {size} free.",
+        "放得下。合计 {need}，容量 {capacity}，余 {size}。",
+    ),
+    "together-tight": (
+        "probably fits. Together {need} of {capacity}, {size} free; the range is {range}.",
+        "可能放得下。合计 {need}，容量 {capacity}，余 {size}；范围为 {range}。",
+    ),
+    "together-over": (
+        "probably does not fit. Together {need}, but the GPU has {capacity}: {size} short; the range is {range}.",
+        "可能放不下。合计 {need}，容量只有 {capacity}，还差 {size}；范围为 {range}。",
+    ),
+    "together-no": (
+        "does not fit. Together {need}, but the GPU has {capacity}: {size} short.",
+        "放不下。合计 {need}，容量只有 {capacity}，还差 {size}。",
+    ),
+    "together-unknown": (
+        "{need} in all. Choose a GPU to see whether that fits.",
+        "合计 {need}。选择 GPU 后即可判断能否放下。",
+    ),
+    "together-room": (
+        "Next to the others {name} can have {size}, {share} of the GPU.",
+        "其他任务之外，{name} 可用 {size}，即该 GPU 的 {share}。",
+    ),
+    "together-how": (
+        "Each job is a process with a CUDA context and keeps its peak, so peaks add up even at different times.",
+        "每个任务是一个进程，各有 CUDA 上下文并保留自己的峰值，因此峰值不同时出现也要相加。",
+    ),
+    "room": ("Also certain to fit", "还确定放得下"),
     "room-looking": ("Looking for what else fits …", "正在寻找还放得下什么……"),
     "room-none": ("Nothing larger fits: you are at the limit.", "再大就放不下了：这已是上限。"),
     "room-set": ("{label}: {value}", "{label}：{value}"),

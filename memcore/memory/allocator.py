@@ -12,10 +12,11 @@ import sys
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
+from memcore.records import dataclass
 from memcore.tensors.tape import ALIGNMENT, Block
 from memcore.trace.program import Program
 from memcore.units import MiB

@@ -10,9 +10,9 @@ PyTorch opens a communicator for each process group of several ranks when it fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from memcore.hardware import Accelerator, Overhead
+from memcore.records import dataclass
 from memcore.units import MiB
 
 PAIR = 12 * MiB

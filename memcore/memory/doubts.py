@@ -20,7 +20,6 @@ tenth's within, all ten taken in turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import sqrt
 
 from memcore.config.engine import EngineSettings
@@ -31,6 +30,7 @@ from memcore.networks.adapters import learns
 from memcore.networks.nearest import only_counted, positions, width
 from memcore.networks.network import Layer
 from memcore.networks.recognized import RESIDUAL, UNCACHED
+from memcore.records import dataclass
 from memcore.trace.code import code_of
 
 Share = tuple[float, float]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from memcore import registry
@@ -14,6 +14,7 @@ from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank
 from memcore.memory.readings import Reading
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.program import Moment
 

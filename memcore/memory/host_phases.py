@@ -9,13 +9,13 @@ torch/distributed/checkpoint/state_dict.py (`full_state_dict` with `cpu_offload`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from memcore.config.hardware import Hardware
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.communicators import node
 from memcore.memory.host import ALWAYS
 from memcore.memory.rank import Rank
+from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
 

@@ -7,12 +7,13 @@ range instead, and says where that was observed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 
 from memcore.dtypes import ITEMSIZE
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.rules.table import RULES
 from memcore.symbols import Factors, Quotient, Shape, Total, measure, product, spell
 from memcore.tensors.tape import Block

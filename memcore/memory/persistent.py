@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from memcore.dtypes import ITEMSIZE
@@ -16,6 +15,7 @@ from memcore.networks.network import Layer, Model
 from memcore.networks.quantized import quantization_states
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, State
+from memcore.records import dataclass
 from memcore.symbols import Shape, measure, product, split_over
 from memcore.trace.code import code_of
 from memcore.trace.job import Job

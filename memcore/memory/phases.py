@@ -7,10 +7,11 @@ optimizer's states are there, in an evaluation that keeps logits, when a checkpo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.rank import Rank
+from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.trace.program import aligned
@@ -51,7 +52,9 @@ def _phases(rank: Rank) -> Iterator[Phase]:
         "first_step",
         "First step",
         rank.first_step,
-        f"the optimizer states ({format_bytes(late)}) are created at its end" if late else "as every later step",
+        Message("the optimizer states ({}) are created at its end", format_bytes(late))
+        if late
+        else "as every later step",
         "torch/optim: states are made when a parameter is first updated",
     )
     yield Phase(
@@ -81,7 +84,7 @@ def _evaluation(rank: Rank) -> Phase:
         "evaluation",
         "Evaluation",
         max(moment.peak for moment in moments),
-        f"a batch of the same size; each further batch whose logits are kept adds {format_bytes(logits)}",
+        Message("a batch of the same size; each further batch whose logits are kept adds {}", format_bytes(logits)),
         "transformers, trainer.py, evaluation_loop: kept on the GPU without eval_accumulation_steps",
     )
 

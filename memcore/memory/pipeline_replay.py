@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from memcore.hardware import TERA, matmul_workspaces
@@ -34,6 +34,7 @@ from memcore.memory.allocator import (
     small_segments,
 )
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.trace.pipelined import IN_FLIGHT, SENT

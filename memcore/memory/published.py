@@ -6,7 +6,8 @@ A trainer whose tool has such formulas says what they answer in its module `form
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, cate
 from memcore.memory.persistent import persistent
 from memcore.memory.pipeline import stage_jobs, stages_of_rank
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.program import Moment, Program, Sample
 from memcore.trace.record import program_of
@@ -103,7 +104,11 @@ class Rank:
     name: str
     count: int
     job: Job
-    persistent: PersistentMemory
+
+    @cached_property
+    def persistent(self) -> PersistentMemory:
+        """What the rank keeps from step to step."""
+        return persistent(self.job)
 
     @cached_property
     def program(self) -> Program:
@@ -397,7 +402,7 @@ def _named(job: Job, rank: int) -> str:
 
 def _rank_of(job: Job, name: str, count: int) -> Rank:
     """One class of ranks."""
-    return Rank(name, count, job, persistent(job))
+    return Rank(name, count, job)
 
 
 def _with_ending(moments: list[Moment], rank: Rank) -> tuple[Moment, ...]:

@@ -5,7 +5,7 @@ Each has an expected value and a range; whether a job fits is decided on the las
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
@@ -13,6 +13,7 @@ from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
 from memcore.memory.rank import Rank, outside_allocator
 from memcore.messages import joined
+from memcore.records import dataclass
 from memcore.units import MiB
 
 OTHERS = 1280 * MiB

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from memcore.dtypes import ITEMSIZE
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, Needs, Optimizer, as_one
+from memcore.records import dataclass
 from memcore.symbols import Axis, Factors, Quotient, Shape, Smaller, Total, product, spell, triangle, whole
 from memcore.trace.job import Job
 from memcore.trace.program import aligned

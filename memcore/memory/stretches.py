@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from memcore.memory.ledger import Ledger
 from memcore.memory.rank import Rank
+from memcore.records import dataclass
 from memcore.trace.program import Moment, Sample
 
 

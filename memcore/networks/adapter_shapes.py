@@ -7,10 +7,10 @@ Sources: peft/tuners/lokr/layer.py (`update_layer`, `factorization`), oft/layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import isqrt
 
 from memcore.networks.weights import Linear
+from memcore.records import dataclass
 from memcore.symbols import Shape, product
 
 Axes = Mapping[str, tuple[Shape, ...]]

@@ -6,13 +6,14 @@ Source: peft/tuners/lora/layer.py and peft/tuners/tuners_utils.py (`_maybe_inclu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from memcore.networks.adapter_shapes import SHAPES, Numbers, frozen_tensors, tensors
 from memcore.networks.network import Layer, Model, Network
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.weights import Linear, Weight
+from memcore.records import dataclass
 from memcore.symbols import Shape, product
 
 ALL = "all-linear"

@@ -12,7 +12,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.messages import Message, joined
-from memcore.networks.named import Named, for_mlx, meant, plain
+from memcore.networks.named import Named, for_mlx, meant, meant_otherwise, plain, same_maker
 from memcore.networks.named import named as named_by
 from memcore.networks.network import Model
 from memcore.networks.read import read_model
@@ -167,13 +167,27 @@ _AS_LARGE = 0.03
 """How much the sizes of models may differ that one short name stands for."""
 
 
+_ABOUT = 0.08
+"""How much a size in a name may differ from the model's: `phi4:14b` has 14.7 billion parameters."""
+
+
 def _shortened(name: str) -> Named | None:
     """What a name without its version or purpose usually means, if all models that it may mean are as large."""
-    found = [_names()[each] for each in meant(name, map(nickname, catalog()))] if "/" not in name else []
-    sizes = [catalog()[each]["parameters"] for each in found]
-    if not found or max(sizes) > (1 + _AS_LARGE) * min(sizes):
-        return None
-    return Named(found[0], None, "", tuple(found[1:]))
+    maker, _, last = name.rpartition("/")
+    nicknames = [each for each, hub_id in _short_names() if not maker or same_maker(maker, hub_id.partition("/")[0])]
+    for short, size in ((meant(last, nicknames), None), *meant_otherwise(last, nicknames)):
+        found = [_names()[each] for each in short]
+        if size is not None:
+            found = [each for each in found if abs(catalog()[each]["parameters"] / (size * 1e9) - 1) < _ABOUT]
+        sizes = [catalog()[each]["parameters"] for each in found]
+        if found:
+            alike = max(sizes) <= (1 + _AS_LARGE) * min(sizes)
+            return Named(found[0], None, "", tuple(found[1:])) if alike else None
+    return None
+
+
+def _short_names() -> Iterator[tuple[str, str]]:
+    return ((nickname(hub_id), hub_id) for hub_id in catalog())
 
 
 def _found(last: str) -> str | None:

@@ -103,6 +103,8 @@ class Keys(Mapping[str, Any]):
 
     def _value(self, name: str) -> Any:
         found = self.stated(name)
+        if found is None:
+            found = self._of_part(name)
         if found is not None:
             return self._checked(name, found)
         rule = self.row["absent"].get(name)
@@ -117,6 +119,20 @@ class Keys(Mapping[str, Any]):
             found.append(evaluate(rule[2], self))
         self.more = before
         return found
+
+    def _of_part(self, name: str) -> Any:
+        """What a key of a model within means, where that is of another type than usual and calls it otherwise."""
+        part, _, key = name.rpartition(".")
+        usual = next((cls for _, _, where, cls in self.row["inner"] if where == part), None)
+        config = self.stated(part) if part and part in self.row["auto"] else None
+        if usual is None or not isinstance(config, Mapping) or not isinstance(config.get("model_type"), str):
+            return None
+        table = derived()
+        kinds = table["types"].get(config["model_type"], {})
+        row = table["classes"].get(kinds.get("class") or kinds.get("base"))
+        if row is None or row["type"] == table["classes"].get(usual, {}).get("type"):
+            return None
+        return Keys(config, row, f"{self.path}.{part}")[row["names"].get(key, key)]
 
     def _checked(self, name: str, value: Any) -> Any:
         """Refuse what no network has."""
@@ -196,7 +212,9 @@ def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
     if row is not None and model_type in (None, row["type"]):
         return usual
     kinds = table["types"].get(model_type, {}) if isinstance(model_type, str) else {}
-    found = kinds.get("class" if row is not None and row["head"] else "base")
+    # What predicts words after an encoder is no encoder with a decoder itself, and has cross-attention.
+    wanted = "causal" if path.endswith(".decoder") else "class" if row is not None and row["head"] else "base"
+    found = kinds.get(wanted)
     if found is None:
         raise ConfigError.at(
             f"{path}.model_type", "found {}, which is not supported inside this family yet", shown(model_type)

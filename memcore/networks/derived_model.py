@@ -115,7 +115,7 @@ def derived_model(
         _put(each, stacks, outer)
     row = derived()["classes"][name]
     keys = Keys(config, row)
-    known = row.get("cache") if caches is None else caches
+    known = row.get("cache", _cache_of(row["type"])) if caches is None else caches
     cached = None if known == "none" else bool(known)
     symbol = Symbols(sizes)
     main = _main(stacks)
@@ -149,6 +149,12 @@ def derived_model(
         window=window,
         warnings=(*_named(config, name), *_said_of(sorted({*_unread(config, name)})), *said),
     )
+
+
+def _cache_of(model_type: str) -> Any:
+    """What is known of the cache of a type's usual class; its others have the same layers."""
+    table = derived()
+    return table["classes"].get(table["types"].get(model_type, {}).get("class"), {}).get("cache")
 
 
 def _encoder(
@@ -193,6 +199,8 @@ def _turned(keys: Keys) -> tuple[int, int] | None:
 
 def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     """Whether layers run more often than there are of them: nothing of their number says how many layers there are."""
+    if main not in row["lists"] and row["inner"]:
+        return False
     length = row["lists"].get(main, "")
     often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers"))
     if often is None:

@@ -18,7 +18,8 @@ Formula: TypeAlias = Callable[[Values], Any]
 
 
 def _in(one: Any, other: Any) -> bool:
-    return isinstance(other, (list, tuple)) and one in other
+    """Older files write a list of words as one: `c2p|p2c` (transformers, DebertaConfig)."""
+    return one in other.split("|") if isinstance(other, str) else isinstance(other, (list, tuple)) and one in other
 
 
 _BINARY: Mapping[type, Callable[[Any, Any], Any]] = {

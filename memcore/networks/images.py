@@ -6,7 +6,8 @@ Sources: the image processors and processors of transformers 5.23 (`models/*/ima
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from memcore.records import dataclass
 
 
 def _whole_and_tiles(tiles: int) -> int:

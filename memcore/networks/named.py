@@ -8,7 +8,7 @@ a dtype are not among those that are left off.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.messages import Message, joined
@@ -29,7 +29,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf", "gguf"),
+    (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, and which format that is."""
@@ -63,12 +63,14 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
     (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
     (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
+    (re.compile(r"^(pythia-[\d.]{1,4}[bm])-deduped(?![\w.])", re.IGNORECASE), r"\1"),
 )
 """Series of the same shapes as another one, trained further on it.
 
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
-of which 10 are convolutions, 1.17 billion parameters).
+of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
+same sizes).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
@@ -78,6 +80,15 @@ _UPLOADED = re.compile(r"^[A-Za-z][A-Za-z0-9-]*_(?=[A-Za-z])")
 _SEVERAL = 4
 """Such endings, one behind the other."""
 _MARKS = re.compile(r"[-_ ]")
+_ROUTED = re.compile(r":(?:free|beta|extended|exacto|nitro|floor|online|thinking|batch)$", re.IGNORECASE)
+"""How OpenRouter asks for a price or a provider of a model (openrouter.ai/docs, Model Variants)."""
+_DISTILLED: Mapping[str, str] = {
+    **{f"deepseek-r1:{size}": f"DeepSeek-R1-Distill-Qwen-{size}" for size in ("1.5b", "7b", "14b", "32b")},
+    "deepseek-r1:8b": "DeepSeek-R1-0528-Qwen3-8B",
+    "deepseek-r1:70b": "DeepSeek-R1-Distill-Llama-70B",
+    "deepseek-r1:671b": "DeepSeek-R1-0528",
+}
+"""Tags that name another network than the model before them (ollama.com/library/deepseek-r1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +124,11 @@ _CACHED = re.compile(r"(?:^|/)models--([^/]+?)--([^/]+)(?=$|/)")
 def named(name: str, find: Callable[[str], str | None]) -> Named | None:
     """The model and the format behind a name; `find` knows the hub id of its last part."""
     cached = _CACHED.search(name)
-    maker, _, last = ("/".join(cached.groups()) if cached else name).strip().rpartition("/")
+    maker, _, last = _ROUTED.sub("", "/".join(cached.groups()) if cached else name.strip()).rpartition("/")
+    last = _DISTILLED.get(last.lower(), last)
     for ending, format_ in _ENDINGS:
         found = re.fullmatch(rf"(.+?)(?:{ending})", last, re.IGNORECASE)
-        base = _base(found[1], find) if found else None
+        base = _base(found[1].replace(":", "-"), find) if found else None
         if base is not None:
             blocks = format_ == "fp8" and maker.lower() in _BLOCKS
             return Named(base, "fp8-block" if blocks else format_, _frozen(last, blocks))
@@ -168,6 +180,8 @@ def _others(last: str) -> Iterator[str]:
 
 _DATE = re.compile(r"(\d\d)-(20\d\d)$")
 _FRACTION = re.compile(r"(?<=\d)_(?=\d)")
+_DASHED = re.compile(r"(?<=\d)-(?=\d-)")
+"""A point that a name has as a dash: `llama-3-1-8b`."""
 _WORD = re.compile(r"[^-_ :]+")
 _PURPOSE = re.compile(r"instruct|it|chat|thinking|hf")
 """Words of names that say what a model was trained further for, or how it is stored."""
@@ -186,7 +200,10 @@ def meant(name: str, nicknames: Iterable[str]) -> list[str]:
     >>> meant("mistral-7b", ["mistral-7b-instruct-v0.3", "mistral-7b-v0.1", "mistral-7b-v0.3", "mistral-nemo"])
     ['mistral-7b-v0.3', 'mistral-7b-v0.1', 'mistral-7b-instruct-v0.3']
     """
-    given = _words(name)
+    return _meant(_words(name), list(nicknames))
+
+
+def _meant(given: Sequence[str], nicknames: Iterable[str]) -> list[str]:
     wanted, sized, found = "".join(given), any(map(_SIZE.fullmatch, given)), []
     for each in nicknames:
         words = _words(each)
@@ -197,6 +214,32 @@ def meant(name: str, nicknames: Iterable[str]) -> list[str]:
             versions = [word for word in words if _VERSION.fullmatch(word)]
             found.append((not any(map(_PURPOSE.fullmatch, words)), versions, each))
     return [each for *_, each in sorted(found, reverse=True)]
+
+
+def meant_otherwise(name: str, nicknames: Iterable[str]) -> Iterator[tuple[list[str], float | None]]:
+    """Other readings of a name that `meant` does not understand, and the size that they must have in billions.
+
+    Without its purpose; with points for dashes; without a size that the model's own name does not have.
+
+    >>> list(meant_otherwise("mistral-nemo:12b", ["mistral-nemo-base-2407"]))[-1]
+    (['mistral-nemo-base-2407'], 12.0)
+    """
+    known, given = list(nicknames), _words(_ROUTED.sub("", name))
+    plainly = [word for word in given if not _PURPOSE.fullmatch(word)]
+    yield _meant(plainly, known), None
+    yield _meant(_words(_DASHED.sub(".", name.lower())), known), None
+    size = next((word for word in given if _SIZE.fullmatch(word)), None)
+    if size is not None and len(plainly) > 1:
+        yield _meant([word for word in plainly if word != size], known), float(size[:-1])
+
+
+def same_maker(given: str, maker: str) -> bool:
+    """Whether two names are one maker's: `ibm` and `ibm-granite`, `z-ai` and `zai-org`.
+
+    >>> same_maker("z-ai", "zai-org"), same_maker("cohere", "CohereForAI"), same_maker("me", "meta-llama")
+    (True, True, False)
+    """
+    return len(given) > 2 and plain(maker).startswith(plain(given))
 
 
 def _words(name: str) -> list[str]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property
 
 from memcore.networks.images import Images
 from memcore.networks.parts import Attention, Experts, Extra, Ffn, Mixer
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.records import dataclass
 from memcore.symbols import Shape, product
 
 

@@ -7,10 +7,10 @@ sequence while text is generated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from memcore.networks.weights import Constant, Linear, Norm, Weight, kind_of
+from memcore.records import dataclass
 from memcore.symbols import Axis, Shape
 
 

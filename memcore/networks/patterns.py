@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
 from memcore.messages import joined
 from memcore.networks.reader import Reader
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

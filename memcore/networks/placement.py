@@ -6,10 +6,9 @@ of transformers' configurations: columns of the first matrix of a pair, rows of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.networks.network import Network
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

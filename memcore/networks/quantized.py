@@ -9,12 +9,13 @@ gptqmodel/nn_modules/qlinear/tritonv2.py (`TritonV2QuantLinear`; auto_gptq keeps
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 from memcore.networks.network import Model
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Weight
+from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape
 
 BLOCK, NESTED_BLOCK, SIDE, GROUP = 64, 256, 128, 128

@@ -44,7 +44,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     """
     config, added = _typed(config)
     _check_class(config)
-    more, extras, config = extra_weights(config), published(config), renamed(config)
+    more, extras, config = extra_weights(config), published(config), _tied_by_text(renamed(config))
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
@@ -100,6 +100,31 @@ def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Me
     found = next((kind for kind in known_families() if own and _MARKS.sub("", kind).lower() == own), None)
     said = Message("found no model_type; {!r} is taken from architectures", found)
     return (config, ()) if found is None else ({**config, "model_type": found}, (said,))
+
+
+_TEXTS = ("text_config", "llm_config", "language_config")
+"""Parts that describe the language model of a composite."""
+
+
+def _tied_by_text(config: Mapping[str, object]) -> Mapping[str, object]:
+    """A composite's file of before transformers 5 that does not say whether the head is tied leaves it to its text.
+
+    Sources: transformers 4.50, modeling_utils.py (`tie_weights` asks `get_text_config().tie_word_embeddings`) and 5.0,
+    whose composites have a default of their own.
+    """
+    release = config.get("transformers_version")
+    if config.get("tie_word_embeddings") is not None or (
+        isinstance(release, str) and not release.startswith(("4.", "3."))
+    ):
+        return config
+    text = next((part for key in _TEXTS if isinstance(part := config.get(key), Mapping)), None)
+    kind = text.get("model_type") if text is not None else None
+    kind = ALIASES.get(kind, kind) if isinstance(kind, str) else ""
+    if text is None or kind not in FAMILIES or not FAMILIES[kind].ties:
+        return config
+    reader = Reader(text, FAMILIES[kind].like or kind, FAMILIES[kind].keys)
+    tied = reader.flag("tie_word_embeddings")
+    return config if reader.problems else {**config, "tie_word_embeddings": tied}
 
 
 def _check_class(config: Mapping[str, object]) -> None:

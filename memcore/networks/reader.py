@@ -51,8 +51,9 @@ class Reader:
             self.refuse(key, "expected an object, found {!r}", nested)
         found = nested if isinstance(nested, Mapping) else {}
         kind = found.get("model_type")
-        # Published files of Qwen's vision-language models name the whole there, for which transformers has one class.
-        own = isinstance(kind, str) and kind in classes() and kind != self.config.get("model_type")
+        # Published files of Qwen's vision-language models name the whole there, or a sibling of it.
+        whole = kind == self.config.get("model_type") or f"{kind}_vision" in classes()
+        own = isinstance(kind, str) and kind in classes() and not whole
         named = str(kind) if own else model_type
         return Reader(found, named, keys, self, f"{self.path}.{key}")
 

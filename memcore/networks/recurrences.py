@@ -6,11 +6,11 @@ Sources: transformers 5.23, `models/<family>/modeling_<family>.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Weight
+from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape, Shifted
 
 _KIND = "linear-attention"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from memcore.networks.parts import Experts
 from memcore.networks.reader import Reader
 from memcore.networks.rows import Dense, activation_of
 from memcore.networks.weights import Constant, Linear, Weight
+from memcore.records import dataclass
 from memcore.symbols import Axis, Shape
 
 Decides: TypeAlias = "str | bool | Callable[[Reader], bool]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from memcore.errors import nearest
@@ -11,6 +10,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention, FeedForward, Ffn, Heads, LatentAttention, Mixer
 from memcore.networks.reader import Reader
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.records import dataclass
 from memcore.symbols import Axis, Shape, Shifted
 from memcore.tensors.operations import ACTIVATIONS
 

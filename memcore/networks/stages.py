@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
 from memcore.networks.network import Layer, Model
+from memcore.records import dataclass
 
 Partition: TypeAlias = Callable[[int, int], tuple[int, ...]]
 """How many layers each stage has, given how many there are of layers and of stages."""

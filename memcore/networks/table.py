@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, Mixer, SpecialMixer
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

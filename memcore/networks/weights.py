@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 from memcore.symbols import Axis, Quotient, Shape
 
@@ -225,3 +226,15 @@ class Linear:
             name = f"{self.name}.{matrix}" if self.adapter_kind == "scale" else self.adapter_name(matrix)
             learns = not (self.adapter_frozen and matrix == "lora_A")
             yield Weight(name, axes, "adapter", matrix == "miss_block", dtype=dtype, trainable=learns)
+
+
+def linears_of(part: Any) -> Iterator[Linear]:
+    """Yield the linear layers of a layer or of one of its parts."""
+    if isinstance(part, Linear):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from linears_of(item)
+    elif is_dataclass(part) and not isinstance(part, Weight):
+        for item in fields(part):
+            yield from linears_of(getattr(part, item.name))

@@ -6,8 +6,8 @@ Unless a row says otherwise, states have the parameter's dtype and shape, on the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from memcore.records import dataclass
 from memcore.symbols import Axis, Factors, Quotient, Shape, Smaller, Total, product, spell
 
 _BLOCK = 128
@@ -86,6 +86,10 @@ class Implementation:
     """What is kept, where that is not what the row says."""
     source: str = ""
     """Where the implementation is, if not where the row says."""
+    seconds: float = 0.0
+    """Seconds that the kernel takes for an element at least, where it computes for longer than it reads and writes."""
+    waits: float = 0.0
+    """Seconds for each parameter, where the host waits for the GPU after each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

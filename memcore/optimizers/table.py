@@ -162,7 +162,14 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "lion": Optimizer(
         title="Lion",
         states=(State("exp_avg", dtype="fp32"),),
-        implementations=_KERNEL,
+        implementations={
+            **_KERNEL,
+            "for-loop": Implementation(
+                own=1,
+                states=(State("exp_avg"),),
+                source="LLM Foundry, llmfoundry/optim/lion.py: a moment like the parameter, and `exp_avg.lerp`",
+            ),
+        },
         default="bitsandbytes",
         source="bitsandbytes/optim/lion.py: one moment in fp32; the kernel works in place",
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, floor, isfinite
 from statistics import correlation, fmean, median
 from typing import Any
@@ -21,6 +21,7 @@ from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.messages import Message
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted
 from memcore.units import format_bytes, format_count

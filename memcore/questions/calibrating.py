@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from memcore.config.settings import Config
@@ -13,6 +12,7 @@ from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.messages import joined
 from memcore.questions.costs import Cost, Range, Roofline, cost_of, roofline_for, seconds_of
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 COMPUTING = ("flops_efficiency", "narrow_efficiency", "attention_efficiency")

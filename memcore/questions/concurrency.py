@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate, estimate
 from memcore.serving.inference import Inference
 

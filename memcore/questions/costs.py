@@ -16,6 +16,7 @@ A step of training takes, on one GPU,
 - `tensor`: four collectives for each layer and pass, which wait for each other, and copies of what DTensor gathers or
   reduces along another axis than the first; `expert`: the hidden states of each
   token on their way to its experts and back, as the job's dispatcher sends them; `pipeline`: hidden states sent on.
+  Where an engine sends either while it computes they are part of what is `hidden`.
 - `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
 - `update`: the optimizer's step, which reads and writes parameters, gradients and states once.
 - `slowest`: layers, with the head for some of them, of the pipeline's fullest rank over the mean.
@@ -30,7 +31,7 @@ outermost. Every input stands in `Roofline` and can be replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import log2
 
 from memcore import registry
@@ -66,6 +67,7 @@ from memcore.questions.work import (
     work_for,
     work_of,
 )
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.schedules import BOTH_WAYS
 from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
@@ -224,11 +226,19 @@ class Plan:
     """As `Traffic.regrouped`."""
     dispatch: Dispatch = USUAL_DISPATCH
     """How tokens reach their experts."""
+    divides_experts: int = 1
+    """Ranks that divide each expert; those of expert parallelism are so far apart."""
+    sends_behind: bool = False
+    """Stages compute while hidden states are sent on."""
     updated: float = UPDATED
     """Bytes that the optimizer's step reads and writes for a parameter: Adam's in mixed precision. fp32 gradient,
     parameter and both moments are read, the latter three written, the 16-bit parameter written; before it gradients are
     read for their norm, and after it they are filled with zeros (apex, csrc/multi_tensor_adam.cu; Megatron-LM,
     optimizer/clip_grads.py)."""
+    updating: float = 0.0
+    """Seconds that the optimizer's kernels take for an element at least."""
+    stepping: float = 0.0
+    """Seconds that the host waits between parameters in the optimizer's step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +308,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
-    update = 0.0 if work.frozen or plan.offloaded else part / plan.shards * plan.updated / _kernels(roofline)
+    update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
     attending = _attending(work, plan, roofline, each)
@@ -306,11 +316,11 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     turning = context_bytes / _rate(roofline, tensor * context, tensor)
     gathering, summing = _sending(plan, roofline, part, passes / plan.micro_batches, gathered, reduced, spread)
     hidden, waited = _behind(plan, computing, turning, gathering, summing)
-    hidden += dispatching if plan.dispatch.hidden else 0.0
-    exposed = tensor_bytes / _rate(roofline, tensor) + (0.0 if plan.dispatch.hidden else dispatching)
-    if tensor > 1:
-        exposed += plan.regrouped * tensor_bytes / shared / _kernels(roofline)
-    exposed += pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
+    sending = pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
+    hidden += plan.dispatch.hidden * dispatching + plan.sends_behind * sending
+    exposed = (not plan.dispatch.hidden) * dispatching + (not plan.sends_behind) * sending
+    copied = plan.regrouped * tensor_bytes / shared if tensor > 1 else 0.0
+    exposed += tensor_bytes / _rate(roofline, tensor) + copied / _kernels(roofline)
     exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
     exposed += _latency(roofline, plan, passes, bool(work.routed))
@@ -323,6 +333,11 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     attending *= plan.heaviest + bubble
     parts = computing, attending, hidden, exposed + waited, update, launching
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _update(plan: Plan, part: float, roofline: Roofline) -> float:
+    """Seconds of the optimizer's step on a rank that updates `part` parameters."""
+    return part * max(plan.updated / _kernels(roofline), plan.updating) + plan.stepping
 
 
 def _sending(
@@ -421,7 +436,8 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, reached / memory)
     elementwise = each * work.elementwise * (3 + plan.products_again) / memory
-    kernels = (_KERNELS * work.layers + _ROUTING * work.sparse) / plan.stages * roofline.kernel_latency
+    layer, routing = (_SHORTEST if part in work.captured else roofline.kernel_latency for part in ("layer", "routing"))
+    kernels = (_KERNELS * work.layers * layer + _ROUTING * work.sparse * routing) / plan.stages
     if work.kernels:
         kernels = work.kernels * _SHORTEST
     elementwise += plan.micro_batches * kernels * (3 + plan.products_again)
@@ -486,7 +502,7 @@ def _dispatched(work: Work, plan: Plan, roofline: Roofline) -> tuple[float, floa
     if plan.experts == 1 or not work.sparse:
         return 0.0, 0.0
     ranks, chosen = plan.experts, work.chosen / work.sparse
-    near = min(ranks, max(roofline.domain // plan.tensor, 1))
+    near = min(ranks, max(roofline.domain // plan.divides_experts, 1))
     nodes = ranks / near
     copies = {"experts": chosen, "ranks": ranks_of_token(ranks, chosen), "all": ranks}[plan.dispatch.copies]
     visited = {"experts": chosen, "ranks": ranks_of_token(nodes, chosen), "all": nodes}[plan.dispatch.copies]
@@ -575,8 +591,18 @@ def plan_of(job: Job) -> Plan:
         heaviest=heaviest_of(job),
         regrouped=traffic.regrouped,
         dispatch=dispatch_of(job),
+        divides_experts=sizes.get("etp", 1),
+        sends_behind=job.stages > 1 and _asked(job, "sends_behind"),
         updated=_updated(job),
+        updating=job.implementation.seconds,
+        stepping=job.implementation.waits * sum(count for _, _, count in job.share.tensors) / job.stages,
     )
+
+
+def _asked(job: Job, name: str) -> bool:
+    """What the engine's module says of a job, if it says anything."""
+    own: Callable[[Job], bool] | None = getattr(registry.engine_module(job.engine.name, "costs"), name, None)
+    return own is not None and own(job)
 
 
 def _updated(job: Job) -> float:

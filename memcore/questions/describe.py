@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from memcore.config.settings import SETTINGS
 from memcore.i18n.page import say, translated
@@ -12,8 +11,9 @@ from memcore.memory.ledger import Entry
 from memcore.memory.places import PHASES, place
 from memcore.memory.rank import Rank
 from memcore.networks.glossary import SYMBOLS, meaning
+from memcore.records import dataclass
 from memcore.trace.program import Moment
-from memcore.units import format_bytes
+from memcore.units import format_bytes, format_count
 
 _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
@@ -76,7 +76,8 @@ def verdict(estimate: Estimate) -> Verdict:
     )
     because = reason(estimate)
     if found in UNSURE:
-        because += " " + say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
+        spread = say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
+        because = say("two-sentences", first=because, second=spread)
     return Verdict(found, headline, because)
 
 
@@ -148,6 +149,13 @@ def spelled(path: str, value: object) -> str:
     return SETTINGS[path].kind.spell(value) if path in SETTINGS else str(value)
 
 
+def readable(path: str, value: object) -> str:
+    """The value of a setting for reading: counts have their thousands apart."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return format_count(value)
+    return spelled(path, value)
+
+
 def why(entry: Entry) -> str:
     """Why an entry is there at this moment, in the language that is spoken."""
     lifetime = translated(entry.because)
@@ -156,4 +164,5 @@ def why(entry: Entry) -> str:
 
 def name_of(entry: Entry) -> str:
     """An entry's tensor: what it is, and whose."""
-    return f"{entry.title} ({entry.module})" if entry.module else entry.title
+    title = translated(entry.title)
+    return f"{title} ({entry.module})" if entry.module else title

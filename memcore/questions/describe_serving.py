@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from memcore.i18n.page import say
+from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.questions.costs import Range
 from memcore.questions.describe import Verdict
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.records import dataclass
 from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
@@ -179,10 +179,11 @@ def _figure(value: float) -> str:
 def serving_title(found: ServingEstimate) -> str:
     """The job in one line."""
     job = found.job
-    where = job.accelerator.name if job.accelerator else "GPU"
+    gpu = job.accelerator.name if job.accelerator else "GPU"
+    key = "cli-on-many" if job.num_gpus > 1 else "cli-engine-on-one"
     parts = [
-        f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
-        f"{job.server.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"{job.server.title} on one {where}",
-        Message("up to {} tokens", format_count(job.basics.max_model_len)),
+        say("cli-model", name=job.model.name, count=format_count(job.model.parameters)),
+        say(key, engine=job.server.title, count=job.num_gpus, gpu=gpu),
+        translated(Message("up to {} tokens", format_count(job.basics.max_model_len))),
     ]
     return " · ".join(parts)

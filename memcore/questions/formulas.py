@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
@@ -12,6 +11,7 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training, is_serving
 from memcore.memory.estimate import Estimate
 from memcore.memory.published import FormulaResult, Published
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

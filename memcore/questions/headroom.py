@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from memcore.config.defaults import value_of
 from memcore.config.hardware import Hardware
@@ -12,6 +11,7 @@ from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.estimation import changed
 from memcore.questions.solving import Found, solve_by_piece
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.recipe import Recipe
 from memcore.trace.record import program_of

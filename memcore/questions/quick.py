@@ -9,6 +9,7 @@ from memcore.config.imported import DTYPES, ENGINES
 from memcore.config.knobs import Settings
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
+from memcore.messages import Message
 
 SEQUENCE, MEMORY = 2048, 80
 """Tokens of a sequence and GiB of a GPU, where nothing is said."""
@@ -29,22 +30,25 @@ def quick(
     Raises ConfigError for what cannot be understood.
     """
     if dtype not in DTYPES:
-        raise ConfigError.at("--dtype", f"found {dtype!r}; allowed: {', '.join(DTYPES)}")
+        raise ConfigError.at("--dtype", Message("found {!r}; allowed: {}", dtype, ", ".join(DTYPES)))
     name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
     if name in registry.SERVERS:
-        raise ConfigError.at("--engine", f"found {name!r}, a server; a size alone is taken for training")
+        raise ConfigError.at("--engine", Message("found {!r}, a server; a size alone is taken for training", name))
     usual: Mapping[str, tuple[Settings, str]] = registry.merged("knobs", "TAKEN")
     described: dict[str, object] = {"type": name}
     training: dict[str, object] = {"sequence_length": SEQUENCE, "precision": DTYPES[dtype]}
-    assumed = [f"a sequence of {SEQUENCE} tokens, one sequence in a micro-batch", "AdamW, no activation checkpointing"]
-    assumed.append(f"{dtype} with fp32 optimizer states ({DTYPES[dtype]})")
+    assumed: list[str] = [
+        Message("a sequence of {} tokens, one sequence in a micro-batch", SEQUENCE),
+        "AdamW, no activation checkpointing",
+    ]
+    assumed.append(Message("{} with fp32 optimizer states ({})", dtype, DTYPES[dtype]))
     if engine is None:
-        assumed.append(f"engine {name}")
+        assumed.append(Message("engine {}", name))
     if name in usual:
         settings, said = usual[name]
         described |= {path.rpartition(".")[2]: value for path, value in settings.items()}
         assumed.append(said)
-    assumed.append(f"GPUs of {memory:g} GiB")
+    assumed.append(Message("GPUs of {:g} GiB", memory))
     config = {
         "model": {"num_parameters": f"{size}B" if _is_billions(size) else size},
         "training": training,

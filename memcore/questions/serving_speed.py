@@ -21,13 +21,12 @@ on eight H100s, takes 2.2 times as long as this would say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore import registry
 from memcore.hardware import Accelerator
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.questions.costs import Range, Roofline, roofline_for
 from memcore.questions.work import work_of
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.serving.pacing import Pace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from memcore.config.hardware import Hardware
@@ -11,6 +10,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 
 _GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)
@@ -87,6 +87,15 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
         (True, True)
     """
     read = [each if isinstance(each, Config) else Config.from_dict(each) for each in configs]
+    return Shared(tuple(estimate(each) for each in _on_one_gpu(read)))
+
+
+def on_gpu_of(config: Config, other: Config) -> Config:
+    """A job on the GPU of another one, whichever it names itself."""
+    return config.changed({path: other.get(path) for path in _GPU})
+
+
+def _on_one_gpu(read: list[Config]) -> list[Config]:
     first = next((each for each in read if _gpu_of(each)), None)
     if first is not None:
         gpu = _gpu_of(first)
@@ -98,7 +107,7 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
                 "jobs that share a GPU name different ones, {} and {}; give all of them the same",
                 _named(first), _named(other),
             )  # fmt: skip
-    return Shared(tuple(estimate(each) for each in read))
+    return read
 
 
 def _gpu_of(config: Config) -> dict[str, object]:

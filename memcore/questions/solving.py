@@ -7,7 +7,7 @@ generator that stops after every estimate, so that somebody else may have a turn
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from memcore.hardware import alike, find_accelerator
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined
 from memcore.networks.catalog import content_of
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 

@@ -7,12 +7,10 @@ Bytes are those of a forward pass that is charged three times, once for it and t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any
 
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
-from memcore.networks.weights import Linear, Weight
+from memcore.networks.weights import Linear, linears_of
 from memcore.symbols import measure
 from memcore.trace.job import Job
 
@@ -72,18 +70,6 @@ def layers(job: Job, sequence: int) -> float:
     if job.recipe.precision.autocast and job.recipe.precision.parameter == "fp32":
         total += _AUTOCAST * each * elements + _CAST_WEIGHTS * model.parameters / 3 / job.sizes["b"]
     return total
-
-
-def linears_of(part: Any) -> Iterator[Linear]:
-    """Yield the linear layers of a layer or of one of its parts."""
-    if isinstance(part, Linear):
-        yield part
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from linears_of(item)
-    elif is_dataclass(part) and not isinstance(part, Weight):
-        for item in fields(part):
-            yield from linears_of(getattr(part, item.name))
 
 
 def adapters(job: Job) -> tuple[float, float]:

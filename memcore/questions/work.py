@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from memcore import registry
@@ -13,6 +13,7 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.questions import unrecorded
 from memcore.questions.kernels import kernels_of
+from memcore.records import dataclass
 from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import USUAL_DISPATCH, Dispatch
@@ -64,6 +65,8 @@ class Work:
     """A third of the kernels of a micro-batch's forward and backward pass, where nothing fuses them."""
     outer: float = 0.0
     """Widths that products of layers read from the residual stream or write to it, all together."""
+    captured: frozenset[str] = frozenset()
+    """Which kernels run in CUDA graphs: those of a `layer`, of `routing`, of `experts`."""
 
 
 def work_of(model: Model, sequence: int) -> Work:
@@ -214,8 +217,14 @@ def _with_launches(job: Job, work: Work) -> Work:
     if not kernels:
         kernels = _LAUNCHES + _LAUNCHES_ROUTED * work.sparse / work.layers + unrecorded.adapters(job)[1]
     each = _LAUNCHES_EXPERT * (3 if work.narrow else 1) * job.model.sizes.get("E", 0)
+    captured: frozenset[str] = module.captured(job) if hasattr(module, "captured") else frozenset()
+    if captured:
+        kernels -= _LAUNCHES if "layer" in captured else 0
+        kernels -= _LAUNCHES_ROUTED * work.sparse / work.layers * len(captured & {"routing", "experts"}) / 2
+        each = 0 if "experts" in captured else each
     return replace(
         work,
+        captured=captured,
         launched=own(job) if own is not None else kernels * _LAUNCH * (_COMPILED if job.recipe.compiled else 1),
         launched_expert=each * _LAUNCH,
         passed=getattr(module, "PASSED", 0.0),
@@ -262,8 +271,12 @@ products instead of four (arXiv 2307.08691, section 3.1)."""
 def recomputed(job: Job) -> tuple[float, float]:
     """The shares of the forward pass's products and of its attention that checkpoints compute again.
 
-    torchtitan's selective policy keeps every second product and attention, Megatron's all products.
+    torchtitan's selective policy keeps every second product and attention; an engine whose modules are chosen says so.
     """
+    own = getattr(registry.engine_module(job.engine.name, "costs"), "recomputed", None)
+    if own is not None:
+        said: tuple[float, float] = own(job)
+        return said
     if job.recipe.checkpoints is None:
         return _BY_POLICY.get(str(job.config[Training.activation_checkpointing.policy]), (0.0, 0.0))
     recipe, checkpoints = job.recipe, job.recipe.checkpoints

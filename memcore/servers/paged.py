@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memcore.memory.ledger import Entry
+from memcore.records import dataclass
 from memcore.servers.vllm.paging import Paging
 from memcore.serving.budget import Pool, RankBudget
 from memcore.serving.entries import ledger, spread, tensor

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from memcore.memory.ledger import Ledger
 from memcore.messages import joined
+from memcore.records import dataclass
 from memcore.serving.stages import Stage
 
 

@@ -7,7 +7,6 @@ transformers, cache_utils.py. Latent vectors (MLA) are the same on all tensor-pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
@@ -15,6 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, Mixer, SpecialMixer
 from memcore.networks.recognized import UNCACHED
+from memcore.records import dataclass
 from memcore.serving.formats import BYTES
 from memcore.serving.slots import TENSOR, sharded
 from memcore.symbols import Axis, Shape, Shifted, Total, product, spell

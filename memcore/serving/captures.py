@@ -11,11 +11,12 @@ layers/fused_moe/fused_moe.py; sglang, srt/compilation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, Ffn, LatentAttention, Mixer
+from memcore.records import dataclass
 from memcore.serving.devices import direct, switched
 from memcore.serving.job import ServingJob
 from memcore.serving.profile import ROWS, TOKENS, WIDEST_CONTEXT, Step, widest

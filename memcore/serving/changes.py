@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from memcore.records import dataclass
 from memcore.serving.inference import Inference
 
 Changes: TypeAlias = Mapping[str, object]

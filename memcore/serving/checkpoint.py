@@ -7,7 +7,7 @@ and how vLLM reads it (model_executor/layers/quantization/*.py, `from_config`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.patterns import Pattern, starts_like
+from memcore.records import dataclass
 from memcore.serving.formats import EXPERTS, FORMATS, MATRICES, Format, exl3
 
 Raw = Mapping[str, Any]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.hardware import Accelerator
+from memcore.records import dataclass
 from memcore.units import MiB
 
 

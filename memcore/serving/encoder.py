@@ -9,7 +9,6 @@ qwen2_5_vl.py; read in 0.19 and 0.27).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from memcore.memory.ledger import Entry
@@ -17,6 +16,7 @@ from memcore.messages import Message
 from memcore.networks.images import Images
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, FeedForward
+from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.profile import ACTIVATIONS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from memcore.config.settings import MODEL, Config
@@ -10,6 +10,7 @@ from memcore.memory.answer import Answer
 from memcore.memory.ledger import Ledger
 from memcore.memory.readings import Reading
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve

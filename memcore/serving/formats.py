@@ -6,8 +6,10 @@ A format quantizes matrices of some kinds; everything else keeps the model's dty
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+
+from memcore.records import dataclass
 
 BYTES: Mapping[str, Fraction] = {
     "fp32": Fraction(4),

@@ -8,7 +8,8 @@ without one, the tensor has the file's base type.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from memcore.records import dataclass
 
 FILE_TYPES: Mapping[str, str] = {
     "F32": "F32", "F16": "F16", "BF16": "BF16",

@@ -7,8 +7,9 @@ Sources: `ggml/src/ggml-common.h` and `gguf-py/gguf/constants.py` (`GGML_QUANT_S
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

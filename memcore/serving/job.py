@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from memcore.hardware import USUAL_STACKS, Accelerator
 from memcore.messages import joined
 from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
+from memcore.records import dataclass
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
 from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config

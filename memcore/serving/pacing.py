@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from memcore.records import dataclass
 from memcore.serving.job import ServingJob
 
 _STACKED = frozenset({"8.0", "9.0", "10.0", "10.3"})

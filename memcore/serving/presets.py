@@ -6,8 +6,9 @@ The first is the usual exercise: what a small model needs to answer one prompt o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from memcore.records import dataclass
 
 if TYPE_CHECKING:  # commands that name presets need nothing of servers
     from memcore.serving.estimate import ServingEstimate

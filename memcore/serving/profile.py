@@ -9,12 +9,13 @@ model_executor/layers/fused_moe; pytorch, torch/_inductor/codegen/wrapper.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES, Format
 from memcore.serving.slots import EXPERT_TENSOR, TENSOR, sharded

@@ -8,11 +8,12 @@ columns of the first matrix of a pair, rows of the second, vocabulary tables by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.networks.network import EmbeddingAndHead, Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, SpecialMixer
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.records import dataclass
 from memcore.symbols import Axis, Quotient, Rounded, Shape
 
 TENSOR, EXPERT, EXPERT_TENSOR = "TP", "EP", "ETP"

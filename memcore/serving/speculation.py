@@ -7,7 +7,7 @@ which shares the target's embedding and head; sglang, srt/models/*_nextn.py, *_m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from memcore.memory.ledger import Entry
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.table import layer_order
+from memcore.records import dataclass
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES

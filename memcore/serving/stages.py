@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.table import layer_order
+from memcore.records import dataclass
 from memcore.serving.checkpoint import Stored
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.table import ranges
+from memcore.records import dataclass
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import simplified, tensor

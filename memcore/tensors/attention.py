@@ -6,9 +6,10 @@ Queries are (b, a, s, d); keys and values (b, k, s, d) in logical order.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from memcore.records import dataclass
 from memcore.symbols import Axis, Rounded, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, elementwise, like, narrow, new, only, permute, to

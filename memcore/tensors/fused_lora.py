@@ -7,8 +7,8 @@ small matrices are added in place, in the dtype of the input, to which these are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from memcore.records import dataclass
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import in_order, like, new, view
 from memcore.tensors.quantized import dequantized

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from memcore.records import dataclass
 from memcore.tensors.tensor import Tape, Tensor
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]

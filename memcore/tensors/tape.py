@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import ref
 
 from memcore.dtypes import ITEMSIZE
+from memcore.records import dataclass
 from memcore.symbols import Axis, Rounded, Shape, Total, spell
 
 ALIGNMENT = 512

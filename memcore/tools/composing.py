@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,12 +18,16 @@ from memcore.formats.normalized import interpolated
 from memcore.formats.readers import flat, of_command, read_command
 from memcore.formats.yaml import read_yaml
 from memcore.messages import joined
+from memcore.records import dataclass
 
 _DEFAULTS, _SELF = "defaults", "_self_"
 _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extras", "debug", "hparams_search"})
 """Groups of Lightning's and Hydra's own, of which memory knows nothing."""
 _GLOBAL = re.compile(r"^#\s*@package\s+_global_\s*$", re.MULTILINE)
-_NAMES = re.compile(r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)")
+_NAMES = re.compile(
+    r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)"
+    r"|\b(?:llamafactory-cli train|axolotl train|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
+)
 """How a command names the file whose keys it overrides."""
 _DEEPEST = 16
 
@@ -178,7 +182,7 @@ def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str,
         if named is None:
             continue
         composition = _Composition(texts, contents)
-        base = composition.find(re.sub(r"\.ya?ml$", "", named[1]), at)
+        base = composition.find(re.sub(r"\.ya?ml$", "", named[1] or named[2]), at)
         if base is None:
             continue
         try:

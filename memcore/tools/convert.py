@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -28,6 +28,7 @@ from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
+from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
@@ -105,6 +106,7 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
         return _one_of(several, gpus, job)
     syntax, found = _with_dashes(syntax, found)
     tool = _recognized(syntax, found)
+    _raise_elsewhere(tool, found)
     return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
 
 
@@ -180,7 +182,9 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported
 def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
     """The tool that a command is of, and its keys."""
     syntax, found = of_command(flags)
-    return _recognized(syntax, found), found
+    tool = _recognized(syntax, found)
+    _raise_elsewhere(tool, found)
+    return tool, found
 
 
 def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
@@ -190,6 +194,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         found = {GPUS: gpus, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
+    found = _switched(tool, found)
     if tool.normalized is not None:
         found, normalized = tool.normalized(found)
         notes += tuple(normalized)
@@ -224,6 +229,19 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
     )
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+def _switched(tool: Tool, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Flags that only switch something on, without the variables behind them, which add others or are empty."""
+    switches = {name for each in tool.meanings for name, value in each.keys.items() if value is True}
+    return (
+        {
+            name: True if name in switches and isinstance(value, str) and OUTSIDE.fullmatch(value) else value
+            for name, value in found.items()
+        }
+        if tool.syntax == "argv"
+        else found
+    )
 
 
 _STRANGE = 8
@@ -389,6 +407,21 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         raise ConfigError.at("the command", message, joined(", ", files[:_NAMED]))
     names = ", ".join(tool.title for tool in TOOLS.values())
     raise ConfigError.at("the file", "does not match any supported tool; supported: {}, and config.json", names)
+
+
+def _raise_elsewhere(tool: Tool, found: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a command that overrides keys of a file which it only names."""
+    if tool.syntax != "yaml" and not _OF_FILES.search(str(found.get("", ""))):
+        return
+    named = [found.get(""), found.get("*"), None if _ignored(tool, "config") else found.get("config")]
+    files = [each for text in named if isinstance(text, str) for each in _FILES.findall(text)]
+    if files:
+        message = "its settings are in another file, which it only names: {}; pass that file"
+        raise ConfigError.at("the command", message, joined(", ", files[:_NAMED]))
+
+
+_OF_FILES = re.compile(r"\baxolotl (?:train|preprocess)\b")
+"""Programs whose flags are the keys of a file, whichever tool has flags of the same names."""
 
 
 def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

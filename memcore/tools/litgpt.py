@@ -7,6 +7,7 @@ Sources: litgpt 0.5 of June 2026, finetune/lora.py, finetune/full.py and pretrai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ _CHUNK = 128
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
+    found = _told(found)
     normalized = {_FRAMEWORK: "lit-gpt", **found}
     name = found.get("checkpoint_dir", found.get("model_name"))
     if isinstance(name, str):
@@ -64,6 +66,25 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         )
     normalized.setdefault("train.micro_batch_size", 1 if not pretrains else 4)
     return normalized, tuple(notes)
+
+
+_COMMAND = re.compile(r"\blitgpt\s(finetune|pretrain)[_\s]?(lora|full|adapter_v2|adapter)?")
+
+
+def _told(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys of a file that a command amounts to; what it runs on stands behind it (litgpt, __main__.py).
+
+    Raises UnsupportedError for LLaMA-Adapter.
+    """
+    command = _COMMAND.search(str(found.get("", "")))
+    if command is None:
+        return found
+    loop = command[2] or ("lora" if command[1] == "finetune" else "")
+    if loop.startswith("adapter"):
+        raise UnsupportedError("the command", "found {!r:.80}; supported: {}", command[0], "lora, full, pretrain")
+    base = {"model_name" if command[1] == "pretrain" else "checkpoint_dir": found[MODEL]} if MODEL in found else {}
+    rest = {name: value for name, value in found.items() if name != MODEL}
+    return {**base, **({"lora_r": 8} if loop == "lora" else {}), **rest}
 
 
 def _targets(normalized: dict[str, Any]) -> list[str]:
@@ -99,6 +120,7 @@ LITGPT = Tool(
     title="LitGPT",
     syntax="yaml",
     engines=("none", "fsdp"),
+    prefixes=("litgpt finetune", "litgpt pretrain"),
     tells=("lora_query", "logger_name", "train.lr_warmup_steps", "train.save_interval"),
     model=MODEL,
     batch="train.global_batch_size",

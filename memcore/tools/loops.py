@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, Normalized
+from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, Normalized
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
@@ -30,7 +30,7 @@ from memcore.tools.methods import (
     of_trl_method,
 )
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
-from memcore.tools.sharding import SEVERAL, of_trl, sharded
+from memcore.tools.sharding import SEVERAL, VERSION, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
@@ -194,13 +194,14 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     """axolotl's keys: weights have the dtype of the job, 4 bits are quantized twice, checkpoints are reentrant.
 
     Sources: axolotl 0.18, utils/config/__init__.py (`torch_dtype`, `gradient_checkpointing_kwargs`), loaders/model.py
-    (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py.
+    (`bnb_4bit_use_double_quant`), utils/schemas/validation.py (`offload` of checkpoints), utils/schemas/config.py,
+    monkeypatch/accelerate/fsdp2.py (parameters keep their dtype, where accelerate's own function would upcast them).
     """
     method, learnt = of_axolotl_method(found)
     plain, notes = sharded(_axolotl_ranks(found))
     normalized, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
     normalized |= method
-    spread = normalized.get(ENGINE) in _SHARDED
+    spread = normalized.get(ENGINE) in _SHARDED and str(normalized.get(VERSION)) != "2"  # fsdp2_prepare_model
     if _bf16(found):
         normalized[PRECISION] = "bf16-mixed" if spread else "bf16"
     elif any(is_set(found.get(name)) for name in ("fp16", "float16")):
@@ -330,6 +331,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
     """
     _factory_trains(found)
+    found = _factory_started(found)
     method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
@@ -360,6 +362,11 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
 
 def _factory_trains(found: Mapping[str, Any]) -> None:
     """Raise an error for files of other tasks, stages and methods."""
+    other = _OTHERWISE.search(str(found.get("", "")))
+    if other:
+        raise ConfigError.at(
+            "the command", "found {:.60}, which does not train; supported: `llamafactory-cli train`", other[0]
+        )
     for name in ("export_dir", "infer_backend"):
         if name in found and "stage" not in found:
             raise ConfigError.at(name, "a file for `llamafactory-cli export` or `chat`, not a training job")
@@ -371,6 +378,21 @@ def _factory_trains(found: Mapping[str, Any]) -> None:
     kind = found.get("finetuning_type", "lora")
     if kind not in ("lora", "full", "oft"):
         raise _refuse("finetuning_type", kind, "supported: 'lora', 'oft' and 'full'")
+
+
+def _factory_started(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys with a process for each GPU that a command sees (src/llamafactory/launcher.py: `get_device_count`)."""
+    devices = str(found.get(_DEVICES, ""))
+    if GPUS in found or not _BY_ITSELF.search(str(found.get("", ""))) or not _LISTED.fullmatch(devices):
+        return found
+    return {**found, GPUS: len(devices.split(","))}
+
+
+_BY_ITSELF = re.compile(r"\b(?:llamafactory-cli|lmf) train\b")
+_OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|export|eval)\b"
+                        r"|\b(?:cli_demo|api_demo|web_demo|webui|export_model|evaluate)\.py\b")  # fmt: skip
+_LISTED = re.compile(r"\d{1,3}(?:,\d{1,3})*")
+"""GPUs as `CUDA_VISIBLE_DEVICES` has them."""
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
@@ -476,8 +498,8 @@ _DEVICES = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"
 
 def _swift_alone(found: Mapping[str, Any]) -> None:
     """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
-    devices, processes = str(found.get(_DEVICES, "")), found.get(GPUS, 1)
-    seen = len(devices.split(",")) if re.fullmatch(r"\d+(?:,\d+)*", devices) else 0
+    devices, processes = str(found.get(_DEVICES, "")), found.get(PER_NODE, found.get(GPUS, 1))
+    seen = len(devices.split(",")) if _LISTED.fullmatch(devices) else 0
     if found.get("deepspeed") is None and isinstance(processes, int) and seen > processes:
         message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
         raise _refuse("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
@@ -565,7 +587,8 @@ _ALIASES: Mapping[str, str] = {
     "block_size": "max_length", "model_id": "model_name_or_path", "model_name": "model_name_or_path",
     "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
-    "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
+    "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant", "load_in_bits": "bits",
+    "target_modules": "lora_target_modules",
 }  # fmt: skip
 """Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct, finetune.py)."""
 
@@ -586,7 +609,7 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
         renamed["load_in_4bit"] = True
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
-    if found.get("bits") in (4, 8):
+    if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
     if is_set(found.get("use_flash_attn")):
         renamed["attn_implementation"] = "flash_attention_2"
@@ -595,6 +618,8 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+_RANK = "rank"
+"""What scripts of their own call an adapter's rank, which nothing else of a Trainer's has."""
 _OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
 _SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"}
 """Keys of scripts that adapt where they are asked to."""
@@ -664,6 +689,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
+    found = {"lora_rank" if name == _RANK else name: value for name, value in found.items()}
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))

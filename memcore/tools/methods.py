@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from memcore.errors import UnsupportedError
 from memcore.messages import Message
+from memcore.records import dataclass
 
 METHOD, REFERENCE, COMPLETION, SHARE = "*method", "*reference", "*completion", "*share"
 Told = tuple[dict[str, Any], tuple[str, ...]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from memcore.formats.normalized import GPUS, MODEL, PER_NODE
 from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import ENVIRONMENT, variables_given
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.tools.convert import Imported, of_keys
 from memcore.tools.sources import Source, read_part, whole_files
 from memcore.tools.vocabulary import OF_NO_ACCOUNT, class_of, class_of_off

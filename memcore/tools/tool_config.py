@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from memcore.config.engine import EngineSettings
@@ -16,6 +15,7 @@ from memcore.errors import MemcoreError
 from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
 from memcore.networks.catalog import find_model, full_name
+from memcore.records import dataclass
 from memcore.tools.derived import data_ranks, gpus_of, whole_batch
 
 _NODE = 8

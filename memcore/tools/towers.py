@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from memcore.config.settings import Config
@@ -13,6 +12,7 @@ from memcore.errors import MemcoreError, UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import outside_layers, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING
+from memcore.records import dataclass
 from memcore.tools.launchers import is_set
 
 TRAINABLE = "*trainable"

@@ -6,8 +6,8 @@ What changes every trainer's jobs is in `memcore.questions.advising.changes`; wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 Changes = Mapping[str, object]

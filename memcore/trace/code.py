@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 
 from memcore import registry
 from memcore.networks.network import Network
+from memcore.records import dataclass
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Forward, Inputs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from memcore import registry
@@ -11,6 +10,7 @@ from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.networks.stages import stage_of
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.symbols import Shape
 from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trace.recipe import Buffer, Precision, Recipe

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.config.defaults import Assumption
 from memcore.config.settings import Config
@@ -11,6 +10,7 @@ from memcore.hardware import Accelerator, Overhead
 from memcore.networks.network import Model
 from memcore.networks.stages import Partition, stage_of
 from memcore.optimizers.states import Implementation, Optimizer
+from memcore.records import dataclass
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Recipe
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore import registry
+from memcore.records import dataclass
 from memcore.symbols import Shape, split_over
 from memcore.tensors.autograd import Gradient, attach, backward
 from memcore.tensors.basics import like, new

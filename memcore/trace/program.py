@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain, groupby
 from math import prod
 from operator import itemgetter, neg
 from typing import ClassVar, NamedTuple
 
 from memcore.dtypes import ITEMSIZE
+from memcore.records import dataclass
 from memcore.symbols import Axis, Products
 from memcore.tensors.tape import ALIGNMENT, Block, Segment
 from memcore.tensors.tensor import Tape

@@ -6,11 +6,12 @@ Two jobs with the same recipe leave the same tape, whatever their width, depth, 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from memcore.messages import Message
 from memcore.networks.network import Layer, Network
+from memcore.records import dataclass
 from memcore.symbols import Axis, Shape
 from memcore.tensors.modes import Float8, Quantization, TensorParallel
 from memcore.tensors.selection import Selection

@@ -7,13 +7,14 @@ config leaves its engine open (`KINDS`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from memcore.config.knobs import Settings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 SCHEDULES = ("1f1b", "interleaved-1f1b", "zbv", "dualpipev")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, product
 
 from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.tensors.autograd import SavedTensor, attach, backward, checkpoint, memory_of
 from memcore.tensors.basics import new
 from memcore.tensors.dividing import checkpoint_divided

@@ -6,17 +6,31 @@ A command's module is imported when the command is given: `memcore --version` co
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from memcore.columns import fitted
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.faces.cli.command import BAD_INPUT, FITS, Command, Parser, Wide, alone, print_json, width
+from memcore.faces.cli.command import (
+    BAD_INPUT,
+    FITS,
+    LANGUAGE,
+    Command,
+    Parser,
+    Wide,
+    alone,
+    print_json,
+    spell,
+    spoken,
+    width,
+)
+from memcore.messages import Message
 from memcore.version import __version__
 
 
@@ -54,16 +68,7 @@ COMMANDS: Mapping[str, Listed] = {
 }
 """Every command, in the order of the overview."""
 
-_FIRST = """\
-How much GPU memory a training or serving job takes, when, and because of which
-tensors. Start with:
-
-  memcore estimate --model llama-3.1-8b --adapter lora --accelerator rtx-4090
-  memcore estimate --model qwen3-32b --engine vllm --accelerator h100-sxm-80gb
-  memcore estimate train.sh --gpus 64      your tool's own file
-
-`memcore --help` lists the commands, `memcore COMMAND --help` a command's flags.
-"""
+_IN_A_SENTENCE = "How much GPU memory a training or serving job takes, when, and because of which tensors."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,6 +83,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stderr, TextIOWrapper):
         sys.stderr.reconfigure(errors="backslashreplace")
     try:
+        language, rest = spoken(given, os.environ)
+    except MemcoreError as error:
+        return _refuse(error, as_json="--json" in given)
+    if language == "en" or not _shows(sys.stdout, sys.stderr):
+        return _answered(rest)
+    from memcore.i18n.page import speaking  # noqa: PLC0415 - English does without
+
+    with speaking(language):
+        return _answered(rest)
+
+
+def _shows(*streams: TextIO) -> bool:
+    """Return whether streams have Chinese characters."""
+    try:
+        return all("\u4e2d".encode(each.encoding or "utf-8") for each in streams)
+    except (UnicodeEncodeError, LookupError):
+        return False
+
+
+def _answered(given: Sequence[str]) -> int:
+    """Run a command; what goes wrong is said in a line."""
+    try:
         return _run(given)
     except MemcoreError as error:
         return _refuse(error, as_json="--json" in given)
@@ -90,14 +117,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(MemcoreError(_mistake(error)), as_json="--json" in given)
 
 
-def _mistake(error: Exception) -> str:
+def _mistake(error: Exception) -> Message:
     """Return the text for an unexpected error."""
     from pathlib import Path  # noqa: PLC0415 - only here
     from traceback import extract_tb  # noqa: PLC0415
 
     last = extract_tb(error.__traceback__)[-1]
     where = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
-    return f"this is a mistake in memcore, not in the input; please report it with the config. {where}"
+    said = "this is a mistake in memcore, not in the input; please report it with the config. {:s}"
+    return Message(said, where)
 
 
 def _run(given: Sequence[str]) -> int:
@@ -105,14 +133,18 @@ def _run(given: Sequence[str]) -> int:
     if any("\0" in each for each in given):
         raise ConfigError.at("arguments", "found a null character, which no name of a file and no value has")
     if not given:
-        print(_FIRST, end="")
+        from memcore.i18n.page import say  # noqa: PLC0415 - `--version` has no words
+
+        print(say("cli-first"), end="")
         return FITS
     name = given[0]
     if name in COMMANDS:
         command, listed = _command(name), COMMANDS[name]
-        summary = f"{listed.summary[0].upper()}{listed.summary[1:]}."
+        said = spell(listed.summary)
+        summary = said if said != listed.summary else f"{said[0].upper()}{said[1:]}."
         parser = Parser(prog=f"memcore {name}", description=summary, formatter_class=Wide)
         parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument(LANGUAGE, metavar="NAME", help="en or zh (default: the locale's)")
         command.options(parser, given[1:])
         # The options of a command may stand anywhere among its files.
         options = parser.parse_intermixed_args(list(alone(given[1:], parser)))
@@ -154,12 +186,21 @@ def _command(name: str) -> Command:
 
 def _overview() -> Parser:
     """Return what is asked without a command: help, the version; and what refuses everything else."""
-    parser = Parser(prog="memcore", description=_FIRST.partition(" Start with")[0].replace("\n", " "))
+    parser = Parser(prog="memcore", description=spell(_IN_A_SENTENCE), formatter_class=Wide)
     parser.add_argument("--version", action="version", version=f"memcore {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, listed in COMMANDS.items():
-        commands.add_parser(name, help=listed.summary)
+        commands.add_parser(name, help=spell(listed.summary))
     return parser
+
+
+def _complaint(problem: Problem) -> str:
+    """A problem as a line."""
+    words = sys.modules.get("memcore.i18n.page")
+    if words is None:  # nobody speaks Chinese
+        return f"error: {problem}"
+    said: str = words.say("cli-error", said=words.complaint(ConfigError([problem])))
+    return said
 
 
 def _refuse(error: MemcoreError, *, as_json: bool) -> int:
@@ -169,6 +210,7 @@ def _refuse(error: MemcoreError, *, as_json: bool) -> int:
         print_json({"problems": found})
     else:
         for each in problems:
-            lines = fitted(f"error: {each}", width()) if sys.stderr.isatty() else [f"error: {each}"]
+            said = _complaint(each)
+            lines = fitted(said, width()) if sys.stderr.isatty() else [said]
             print(*lines, sep="\n", file=sys.stderr)
     return BAD_INPUT

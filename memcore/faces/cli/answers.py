@@ -15,8 +15,9 @@ from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
-from memcore.faces.cli.describing import add_config, config_at, config_of, origins_of
+from memcore.faces.cli.describing import add_config, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
+from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.trace.program import Moment
@@ -35,8 +36,9 @@ def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> 
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
-    if options.others:
-        return _shared(config, options)
+    others = jobs_with(options)
+    if others:
+        return _shared(config, others, options)
     if is_serving(config):
         return _estimate_serving(config, options)
     found = estimate_training(config)
@@ -59,12 +61,12 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
     return _judged(found, options)
 
 
-def _shared(config: Config, options: argparse.Namespace) -> int:
+def _shared(config: Config, others: Mapping[str, Config], options: argparse.Namespace) -> int:
     from memcore.faces.render.sharing import shared_data, shared_text  # noqa: PLC0415 - of several jobs alone
     from memcore.questions.sharing import share  # noqa: PLC0415
 
-    names = [*(options.config or [str(options.model)])[:1], *options.others]
-    found = share(config, *map(config_at, options.others))
+    names = [*(options.config or [str(options.model)])[:1], *others]
+    found = share(config, *others.values())
     if options.json:
         print_json(shared_data(found, names))
     else:
@@ -128,7 +130,7 @@ def _quick(options: argparse.Namespace) -> int:
         print_json({**data.summary(found), "assumed_from_size": list(assumed)})
     else:
         print(text.summary(found, _picture(found)), end="")
-        print("\nAssumed, because only the size is given:", *(f"  {each}" for each in assumed), sep="\n")
+        print(f"\n{say('cli-assumed-size')}", *(f"  {translated(each)}" for each in assumed), sep="\n")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 
@@ -177,7 +179,8 @@ def _validate(options: argparse.Namespace) -> int:
         print_json({"problems": [], "config": found.job.config.to_dict()})
     else:
         settings = len(to_texts(found.job.config))
-        print(f"valid: {settings} {'setting' if settings == 1 else 'settings'} given, {len(found.assumptions)} assumed")
+        key = "cli-valid-one" if settings == 1 else "cli-valid"
+        print(say(key, count=settings, assumed=len(found.assumptions)))
     return FITS
 
 
@@ -193,7 +196,7 @@ def _gpus(options: argparse.Namespace) -> int:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:
         cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
-        print("\n".join(table([("id", "name", "GPUs needed"), *cells], right=(2,))))
+        print("\n".join(table([("id", translated("name"), say("cli-gpus-needed")), *cells], right=(2,))))
     return FITS
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from memcore.faces.cli.command import FITS, Command, content, print_json
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.i18n.page import say
+from memcore.messages import Message
 from memcore.questions.calibrating import Calibration, calibrate
 from memcore.questions.costs import Roofline
 
@@ -29,8 +31,9 @@ def _assumption(text: str) -> tuple[str, float]:
     try:
         return name, float(value)
     except ValueError:
-        example = "" if equals else ", such as flops_efficiency=0.5"
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE with a number{example}, found {text!r}") from None
+        example = "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {!r}"
+        wanted = "expected NAME=VALUE with a number, found {!r}" if equals else example
+        raise argparse.ArgumentTypeError(Message(wanted, text)) from None
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
@@ -67,16 +70,15 @@ def _data(found: Calibration, names: Sequence[str]) -> dict[str, Any]:
 def _lines(found: Calibration, names: Sequence[str]) -> list[str]:
     low, expected, high = found.before
     lines = [
-        f"{name}: {each.seconds:.4g} s a step, the median of {each.steps} ({each.tool})"
+        say("cli-timed", name=name, seconds=f"{each.seconds:.4g}", steps=each.steps, tool=each.tool)
         for name, each in zip(names, found.timed, strict=True)
     ]
-    lines.append(f"predicted: {expected:.4g} s ({low:.4g} to {high:.4g} s)")
+    lines.append(say("cli-predicted", expected=f"{expected:.4g}", low=f"{low:.4g}", high=f"{high:.4g}"))
     if found.bounded:
-        side = "faster" if found.measured < found.after else "slower"
-        lines.append(f"The run is {side} than any share of the GPU's peak explains: is the config the job that ran?")
-    lines.append(f"with these rates: {found.after:.4g} s")
+        lines.append(say("cli-faster" if found.measured < found.after else "cli-slower"))
+    lines.append(say("cli-calibrated", seconds=f"{found.after:.4g}"))
     flags = " ".join(f"--assume {name}={value:g}" for name, value in found.rates.items())
-    return [*lines, "", "Pass them to `memcore search` and `memcore plan`:", f"  {flags}"]
+    return [*lines, "", say("cli-rates"), f"  {flags}"]
 
 
 COMMANDS: Mapping[str, Command] = {"calibrate": Command(_options, _calibrate)}

@@ -11,7 +11,9 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.i18n.page import complaint, say
 from memcore.memory.estimate import Estimate
+from memcore.messages import Message
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
@@ -58,7 +60,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
 def _percent(text: str) -> float:
     number = text.removesuffix("%").strip()
     if not number.replace(".", "", 1).isdecimal() or not 0 <= float(number) < _WHOLE:
-        raise argparse.ArgumentTypeError(f"found {text!r:.40}; expected a percentage below 100")
+        raise argparse.ArgumentTypeError(Message("found {!r:.40}; expected a percentage below 100", text))
     return float(number)
 
 
@@ -89,7 +91,7 @@ def _one(files: Sequence[str], options: argparse.Namespace) -> Checked:
             raise ConfigError.at(Hardware.accelerator, "no GPU to check against; name one with --accelerator")
         found = estimate_serving(config) if is_serving(config) else estimate_training(config)
     except MemcoreError as error:
-        return Checked(name, ERROR, str(error))
+        return Checked(name, ERROR, complaint(error))
     return _judged(name, found, options)
 
 
@@ -100,11 +102,11 @@ def _judged(name: str, found: Estimate | ServingEstimate, options: argparse.Name
     if not found.fits:
         return Checked(name, FAILED, said.headline, *read)
     if (found.headroom or 0) < wanted:
-        return Checked(
-            name, FAILED, f"{said.headline} Less than {options.headroom:g} % of the memory stays free.", *read
-        )
+        little = say("cli-little-left", share=f"{options.headroom:g}")
+        return Checked(name, FAILED, say("two-sentences", first=said.headline, second=little), *read)
     if options.strict and not found.certain:
-        return Checked(name, FAILED, f"{said.headline} The upper end of the range does not fit.", *read)
+        upper = say("cli-upper-end")
+        return Checked(name, FAILED, say("two-sentences", first=said.headline, second=upper), *read)
     return Checked(name, OK, said.headline, *read)
 
 
@@ -112,7 +114,7 @@ def _lines(found: Sequence[Checked]) -> Iterator[str]:
     for each in found:
         yield f"{each.status.upper() if each.status != OK else OK:5}  {each.name}: {each.said}"
         if each.status == FAILED:
-            yield "       what to change: `memcore plan` with the same file and flags"
+            yield "       " + say("cli-check-plan")
 
 
 def _annotation(found: Checked) -> str:

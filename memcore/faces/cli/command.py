@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from textwrap import wrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from memcore.columns import WIDTH
+from memcore.columns import WIDTH, wrapped
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
+from memcore.messages import Message
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit statuses."""
@@ -46,6 +46,27 @@ class Parser(argparse.ArgumentParser):
             suggestion = MEANT.get(name) or nearest(name, flags)
         raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return a value of its type; what is wrong with it is said with its values, so that Chinese has it."""
+        made = self._registry_get("type", action.type, action.type)
+        try:
+            return made(arg_string)
+        except argparse.ArgumentTypeError as error:
+            raise ConfigError.at(_name(action), str(error)) from None
+        except (TypeError, ValueError):
+            kind = getattr(action.type, "__name__", "")
+            raise ConfigError.at(_name(action), Message("invalid {} value: {!r}", kind, arg_string)) from None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            allowed = ", ".join(map(repr, action.choices))
+            raise ConfigError.at(_name(action), Message("invalid choice: {!r} (choose from {})", value, allowed))
+
+
+def _name(action: argparse.Action) -> str:
+    """An argument as its user writes it."""
+    return argparse.ArgumentError(action, "").argument_name or ""
+
 
 class Wide(argparse.HelpFormatter):
     """Help with room for a flag and its value in front of what they mean."""
@@ -55,13 +76,23 @@ class Wide(argparse.HelpFormatter):
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Return lines of help without breaking names at their hyphens."""
-        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+        return wrapped(" ".join(text.split()), width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        lines = wrap(
-            " ".join(text.split()), width, break_on_hyphens=False, initial_indent=indent, subsequent_indent=indent
-        )
-        return "\n".join(lines)
+        return "\n".join(wrapped(indent + " ".join(text.split()), width, len(indent)))
+
+    def add_usage(
+        self, usage: str | None, actions: Iterable[argparse.Action], groups: Iterable[Any], prefix: str | None = None
+    ) -> None:
+        """Begin the usage in the language that is spoken."""
+        super().add_usage(usage, actions, groups, prefix or spell("usage: "))
+
+    def start_section(self, heading: str | None) -> None:
+        """Head a group of arguments in the language that is spoken."""
+        super().start_section(spell(heading or ""))
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return spell(action.help) if action.help else action.help
 
 
 def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -88,7 +119,7 @@ def content(source: str, *, strict: bool = True) -> str:
     except (OSError, UnicodeError) as error:  # a name may hold what no name of a file can
         raise ConfigError.at(source, getattr(error, "strerror", None) or "cannot be read") from None
     if len(held) > FILE_BYTES:
-        raise ConfigError.at(source, f"is longer than {FILE_BYTES:,} bytes")
+        raise ConfigError.at(source, Message("is longer than {:,} bytes", FILE_BYTES))
     wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
     if wide and strict:
         raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
@@ -102,7 +133,7 @@ def _header(source: str, file: BinaryIO) -> str:
     """The header of a checkpoint: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
     length = int.from_bytes(file.read(8), "little")
     if length > FILE_BYTES:
-        raise ConfigError.at(source, f"has a header longer than {FILE_BYTES:,} bytes")
+        raise ConfigError.at(source, Message("has a header longer than {:,} bytes", FILE_BYTES))
     try:
         return file.read(length).decode("utf-8")
     except UnicodeDecodeError:
@@ -129,6 +160,44 @@ def width() -> int:
     from shutil import get_terminal_size  # noqa: PLC0415 - only answers have lines
 
     return max(get_terminal_size((WIDTH, 24)).columns, 40)
+
+
+def spell(text: str) -> str:
+    """Return a text in the language that is spoken: who speaks Chinese has loaded its words, and English needs none."""
+    words = sys.modules.get("memcore.i18n.page")
+    return words.translated(text) if words else text
+
+
+LANGUAGE = "--language"
+"""The flag that says in which language answers are."""
+_LANGUAGES = ("en", "zh")
+_FOR_PROGRAMS = ("--json", "--csv", "github")
+"""Arguments whose answers programs read, which are always in English."""
+
+
+def spoken(given: Sequence[str], environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the language of an answer, and the arguments without the flag that says so.
+
+    The flag counts most, then MEMCORE_LANGUAGE, then the locale (POSIX: the first of LC_ALL, LC_MESSAGES and LANG
+    that is set), whose Chinese ones are all `zh`. Raises ConfigError for a flag that names no language of memcore.
+
+    >>> spoken(["estimate", "--language=zh", "job.json"], {"LANG": "en_US.UTF-8"})
+    ('zh', ['estimate', 'job.json'])
+    """
+    names = ("MEMCORE_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+    usual = next((environment[each] for each in names if environment.get(each)), "")
+    language = "zh" if usual.lower().startswith("zh") else "en"
+    rest: list[str] = []
+    words = iter(given)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name != LANGUAGE:
+            rest.append(word)
+            continue
+        language = value if equals else next(words, "")
+        if language not in _LANGUAGES:
+            raise ConfigError.at(LANGUAGE, Message("found {!r}; allowed: {}", language, ", ".join(_LANGUAGES)))
+    return ("en" if any(each in _FOR_PROGRAMS for each in rest) else language), rest
 
 
 def count(text: str) -> int:

@@ -10,6 +10,7 @@ from memcore.errors import ConfigError
 from memcore.faces.cli.command import FITS, Command, content, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.formulas import comparison_data, comparison_text
+from memcore.messages import Message
 from memcore.questions.accuracy import accuracy
 from memcore.questions.formulas import compare
 from memcore.untrusted import parse_json
@@ -27,7 +28,7 @@ def _accuracy(options: argparse.Namespace) -> int:
         except ConfigError:
             raise
         except ValueError as error:
-            raise ConfigError.at(name, f"is not JSON: {error}") from None
+            raise ConfigError.at(name, Message("is not JSON: {:s}", str(error))) from None
         cases += found if isinstance(found, list) else [found]
     report = accuracy(cases)
     if options.json:

@@ -14,9 +14,10 @@ from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
-from memcore.config.url import LINK, decode_fragment
+from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.faces.cli.command import content
+from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, known, nickname
 from memcore.serving.presets import PRESETS
@@ -33,10 +34,13 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "config",
         nargs="*",
         metavar="CONFIG",
-        help="your tool's files, - for standard input, a link to the page, a model, or an example: "
-        f"{', '.join(PRESETS)}; flags override them",
+        help=Message(
+            "your tool's files, - for standard input, a link to the page, a model, or an example: {}; "
+            "flags override them",
+            ", ".join(PRESETS),
+        ),
     )
-    parser.add_argument(ALL, action="help", help=f"show all {len(SETTINGS)} flags, not only the usual ones")
+    parser.add_argument(ALL, action="help", help=Message("show all {} flags, not only the usual ones", len(SETTINGS)))
     parser.add_argument(
         "--set", action="append", default=[], type=_variable, metavar="NAME=VALUE",
         help="a variable that the script reads; repeatable",
@@ -46,16 +50,17 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     for path, setting in SETTINGS.items():
         section = path.partition(".")[0]
         if section not in groups:
-            groups[section] = parser.add_argument_group(section)  # type: ignore[assignment]
+            groups[section] = parser.add_argument_group(say(f"cli-group-{section}"))  # type: ignore[assignment]
         optional = {"nargs": "?", "const": "true"} if isinstance(setting.kind, Flag) else {}
-        shown = _help(setting, whole=whole) if whole or setting.common else argparse.SUPPRESS
+        shown = _help(path, setting, whole=whole) if whole or setting.common else argparse.SUPPRESS
         for name in (setting.flag, *(each.replace("_", "-") for each in setting.aliases if len(each) > 1)):
             said, metavar = shown if name == setting.flag else argparse.SUPPRESS, _metavar(setting)
             groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
     if not whole:
         parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
         usual = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
-        parser.epilog = f"Example: {parser.prog} {_EXAMPLES.get(parser.prog.rpartition(' ')[2], usual)}"
+        example = _EXAMPLES.get(parser.prog.rpartition(" ")[2], usual)
+        parser.epilog = say("cli-example", command=f"{parser.prog} {example}")
 
 
 _EXAMPLES: Mapping[str, str] = {
@@ -74,18 +79,19 @@ _EXAMPLES: Mapping[str, str] = {
 def _variable(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not re.fullmatch(r"[A-Za-z_]\w{0,79}", name):
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as TP=4, found {text!r:.80}")
+        raise argparse.ArgumentTypeError(Message("expected NAME=VALUE, such as TP=4, found {!r:.80}", text))
     return name, value
 
 
-def _help(setting: Setting[object], *, whole: bool) -> str:
+def _help(path: str, setting: Setting[object], *, whole: bool) -> str:
     """Return what a flag says of itself.
 
     Its name in the form and the gist of its default, or with `whole` everything.
     """
-    said = setting.help if whole else setting.label
-    default = setting.default if whole else re.split("[;:,]", setting.default)[0]
-    return f"{said}{f' (default: {default})' if default else ''}".replace("%", "%%")
+    said = explanation(path, setting.help) if whole else label(path, setting.label)
+    default = translated(setting.default)
+    default = default if whole else re.split("[;:,；：，]", default)[0]
+    return (say("cli-default-is", said=said, value=default) if default else said).replace("%", "%%")
 
 
 def _metavar(setting: Setting[object]) -> str:
@@ -120,6 +126,14 @@ def config_at(name: str) -> Config:
     """The config of one file, a link or a model's name alone, without flags."""
     plain = dict.fromkeys(SETTINGS)
     return config_of(argparse.Namespace(**{**plain, "config": [name], "set": []}))
+
+
+def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
+    """Jobs on the same GPUs by name: those that the link of a job names, and those of `--with`."""
+    link = options.config[0] if options.config else ""
+    linked = read_fragment(link).others if LINK.search(link) else ()
+    named = {f"{WITH} {number}": each for number, each in enumerate(linked, 1)}
+    return {**named, **{name: config_at(name) for name in options.others}}
 
 
 def _named(given: Sequence[str]) -> Mapping[str, object]:
@@ -164,7 +178,7 @@ def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mappin
 
     config, notes = read_sources(sources, _gpus(flags), flags, variables)
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(say("cli-note", said=translated(note)), file=sys.stderr)
     return config
 
 

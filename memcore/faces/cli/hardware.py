@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from memcore.columns import table
-from memcore.faces.cli.command import FITS, Command, print_json
+from memcore.faces.cli.command import FITS, Command, print_json, spell
 from memcore.hardware import ACCELERATORS
 from memcore.units import GiB
 
@@ -35,8 +35,10 @@ def _hardware(options: argparse.Namespace) -> int:
         cells = [
             (each.id, each.name, f"{each.usable / GiB:.2f}", str(sources.index(each.source) + 1)) for each in shown
         ]
-        print("\n".join(table([("id", "name", "usable GiB", "source"), *cells], right=(2, 3))))
-        print("\nSources of the capacity", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n")
+        print("\n".join(table([("id", spell("name"), spell("usable GiB"), spell("source")), *cells], right=(2, 3))))
+        print(
+            f"\n{spell('Sources of the capacity')}", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n"
+        )
     return FITS
 
 

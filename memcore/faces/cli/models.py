@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
+from memcore.columns import columns
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
+from memcore.i18n.page import say
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
 from memcore.units import format_parameters
@@ -58,12 +60,14 @@ def _models(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
     else:
-        print(f"{'model, with or without its publisher':<{_WIDEST}}  parameters  family")
+        name, count = say("cli-model-column"), say("cli-parameters")
+        space, before = " " * (_WIDEST - columns(name)), " " * (10 - columns(count))
+        print(f"{name}{space}  {before}{count}  {say('cli-family')}")
         for row in rows:
             print(f"{row['hub_id']:<{_WIDEST}}  {format_parameters(row['parameters']):>10}  {row['family']}")
         unknown = sum("licence" not in entry for entry in catalog().values()) if options.licence else 0
         if unknown:
-            print(f"The licences of {unknown} further models are not known.")
+            print(say("cli-licences", count=unknown))
     return FITS
 
 

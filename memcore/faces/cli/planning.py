@@ -12,6 +12,7 @@ from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
+from memcore.messages import Message
 from memcore.questions.planning.bench import HEADROOM
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
@@ -30,7 +31,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )
     parser.add_argument(
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
-        help=f"fraction of each GPU to leave free (default: {HEADROOM})",
+        help=Message("fraction of each GPU to leave free (default: {})", HEADROOM),
     )  # fmt: skip
     parser.add_argument(
         "--tokens", type=count, metavar="N", help="tokens to train on, such as 15T; adds days and GPU-hours"
@@ -40,7 +41,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )
     add_assumptions(parser)
     parser.add_argument(
-        "--plans", type=count, default=KEEP, metavar="N", help=f"how many plans to show (default: {KEEP})"
+        "--plans", type=count, default=KEEP, metavar="N", help=Message("how many plans to show (default: {})", KEEP)
     )
 
 
@@ -50,7 +51,7 @@ def _price(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, such as 2.5, found {text!r}")
+        raise argparse.ArgumentTypeError(Message("expected a number above 0, such as 2.5, found {!r}", text))
     return found
 
 

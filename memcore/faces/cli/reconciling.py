@@ -10,6 +10,7 @@ from memcore.errors import ConfigError
 from memcore.faces.cli.command import FITS, Command, content, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
+from memcore.i18n.page import say
 from memcore.questions.reconciling.reconcile import READINGS, reconcile
 
 
@@ -17,7 +18,7 @@ def _reconcile(options: argparse.Namespace) -> int:
     if "-" in options.config and options.log == "-":
         raise ConfigError.at("LOG", "standard input is the config already")
     found = reconcile(config_of(options), content(options.log, strict=False), reading=options.reading)
-    where = "standard input" if options.log == "-" else Path(options.log).name
+    where = say("cli-stdin") if options.log == "-" else Path(options.log).name
     if options.case:
         Path(options.case).write_text(case_text(found, where) or "[]\n", encoding="utf-8")
     if options.json:

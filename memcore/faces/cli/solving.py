@@ -9,8 +9,10 @@ from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, print_json
 from memcore.faces.cli.describing import ALL, add_config, config_of
 from memcore.faces.cli.planning import print_brief
 from memcore.faces.render.solution import solution_data, solution_text
+from memcore.messages import Message
 from memcore.questions.solving import SOLVABLE, flag_of, solve
 
+_GOALS = {"largest": "find the largest value that fits", "smallest": "find the smallest value that fits"}
 USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers"
 """What people solve for."""
 
@@ -18,12 +20,12 @@ USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
     settings = ", ".join(flag_of(path) for path in SOLVABLE) if ALL in given else f"{USUAL} or another number's flag"
-    parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=f"one of: {settings}")
+    parser.add_argument(
+        "--for", dest="setting", required=True, metavar="SETTING", help=Message("one of: {:s}", settings)
+    )
     goal = parser.add_mutually_exclusive_group()
     for word, smallest in {"largest": False, "smallest": True}.items():
-        goal.add_argument(
-            f"--{word}", dest="smallest", action="store_const", const=smallest, help=f"find the {word} value that fits"
-        )
+        goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help=_GOALS[word])
 
 
 def _solve(options: argparse.Namespace) -> int:

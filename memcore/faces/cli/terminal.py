@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from memcore.columns import fitted
+from memcore.i18n.page import say, translated
 from memcore.serving.presets import question_parts
 from memcore.units import format_bytes
 
@@ -99,7 +100,11 @@ def training_picture(found: Estimate, style: Style) -> list[str]:
 
     sizes = [sum(each.levels) for each in found.rank.profile for _ in range(max(1, each.layers))]
     return [
-        *bar([Slice(TITLES.get(each.name, each.name), each.size) for each in parts(found)], found.capacity, style),
+        *bar(
+            [Slice(TITLES.get(each.name, each.name), each.size) for each in parts(found)],
+            found.capacity,
+            style,
+        ),
         *sparkline(sizes, style),
         "",
     ]
@@ -107,7 +112,10 @@ def training_picture(found: Estimate, style: Style) -> list[str]:
 
 def serving_picture(found: ServingEstimate, style: Style) -> list[str]:
     """A server's memory against the GPU's capacity."""
-    return [*bar([Slice(each.name, each.bytes) for each in question_parts(found)], found.capacity, style), ""]
+    return [
+        *bar([Slice(each.name, each.bytes) for each in question_parts(found)], found.capacity, style),
+        "",
+    ]
 
 
 def bar(slices: Sequence[Slice], capacity: int | None, style: Style) -> Iterator[str]:
@@ -124,12 +132,15 @@ def bar(slices: Sequence[Slice], capacity: int | None, style: Style) -> Iterator
         cells += _painted((end - start) * _fill(number, style), number, style)
         begun += each.size
     rest = WIDTH - round(WIDTH * used / whole)
-    of = f"{format_bytes(used)} of {format_bytes(capacity)}" if capacity else format_bytes(used)
+    of = format_bytes(used)
+    if capacity:
+        of = say("cli-bar", used=of, capacity=format_bytes(capacity))
     yield f"  [{cells}{' ' * rest}] {of}" if used <= whole and rest >= 0 else f"  [{cells}] {of}"
     if capacity and used > capacity:
-        yield f"   {' ' * round(WIDTH * capacity / whole)}^ capacity"
+        yield f"   {' ' * round(WIDTH * capacity / whole)}^ {say('cli-bar-end')}"
     for number, each in enumerate(shown):
-        yield f"  {_painted(_fill(number, style), number, style)} {each.name}: {format_bytes(each.size)}"
+        named = say("cli-part", category=translated(each.name), size=format_bytes(each.size))
+        yield f"  {_painted(_fill(number, style), number, style)} {named}"
 
 
 def _fill(number: int, style: Style) -> str:
@@ -155,4 +166,4 @@ def sparkline(sizes: Sequence[int], style: Style) -> Iterator[str]:
     edges = [len(sizes) * each // columns for each in range(columns + 1)]
     highest = [max(sizes[start:end]) for start, end in pairwise(edges)]
     drawn = "".join(levels[min(len(levels) - 1, len(levels) * each // top)] for each in highest)
-    yield f"  {drawn} one step, up to {format_bytes(top)}"
+    yield f"  {drawn} {say('cli-step', size=format_bytes(top))}"

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, TextIO
 
+from memcore.columns import columns
+from memcore.i18n.page import say
+
 AFTER, EVERY = 1.0, 0.5
 """Seconds before the line appears, and between its updates."""
 
@@ -47,8 +50,8 @@ class _Line:
 
     def update(self, *_: object) -> None:
         """Write the line again, with the seconds so far."""
-        text = f"memcore {self.name}: working, {monotonic() - self.start:.0f} s"
-        self.shown = len(text)
+        text = say("cli-working", name=self.name, seconds=f"{monotonic() - self.start:.0f}")
+        self.shown = columns(text)
         print(f"\r{text}", end="", file=self.stream, flush=True)
 
     def end(self) -> None:

@@ -75,6 +75,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "pin": ("compare", comparing.pin),
     "restore": ("compare", comparing.restore),
     "unpin": ("compare", comparing.unpin),
+    "share": ("compare", comparing.share_gpus),
     "exports": ("export", exchanging.exports),
     "export": ("export", exchanging.export),
     "reconcile": ("reconcile", reconciling.reconcile),

@@ -14,7 +14,7 @@ from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
-from memcore.faces.page.comparing import comparison
+from memcore.faces.page.comparing import comparison, share_with, together_note
 from memcore.faces.page.examples import (
     after_edit,
     example_note,
@@ -33,6 +33,7 @@ from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render import html, page
 from memcore.faces.render.applying import applies
+from memcore.faces.render.cards import LEVELS, waiting
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import default_option, is_of_task, is_select, is_shown
 from memcore.faces.render.key_settings import key_settings
@@ -100,7 +101,7 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         "hidden": {"problems": True, **session.earlier},
         "attributes": page.attributes_with(first, found),
         "fields": field_patches(session, engine, page.defaults(found)),
-        "fragment": session.fragment,
+        "fragment": session.link,
         "entry": message.get("entry"),
         "task": task_of(form.texts),
     }
@@ -121,10 +122,14 @@ def rest_of_answer(session: Session, found: Found, stages: Iterator[dict[str, st
     if session.part:
         yield {"html": explained(found, session.part)}
     if session.pins:
-        yield {"html": {"compare": comparison(session)}}
+        yield {"html": {"compare": comparison(session), "together-note": together_note(session)}}
     if session.log:
         yield {"html": {"reconciled": against(session)}}
     session.unfinished = False
+    helps = LEVELS.get(page.attributes(found)["data-level"])
+    if helps is not None and session.shows_plans is not None and helps is not session.shows_plans:
+        session.shows_plans = helps
+        yield {"html": waiting(page.attributes(found)["data-level"])}
     yield {"answered": True}
 
 
@@ -260,11 +265,12 @@ def load(session: Session, form: Form, message: Message, text: str = "") -> Iter
 def open_link(session: Session, message: Message) -> Iterator[Patch]:
     """A link was opened: whatever of it cannot be understood is said, and the rest applies."""
     link = str(message.get("link") or "")
-    if not link.strip("#"):
+    found = read_fragment(link) if link.strip("#") else None
+    yield from share_with(session, found.others if found else ())
+    if found is None:
         record_example(session, page.fill(page.example()), "opening")
         yield from load(session, page.fill(page.example()), message)
         return
-    found = read_fragment(link)
     if found.config is None:
         yield _link_patch(session, found, link)
         return

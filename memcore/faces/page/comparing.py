@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from html import escape
 
-from memcore.config.settings import SETTINGS
+from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
@@ -15,8 +16,12 @@ from memcore.faces.page.session import Found, Message, Patch, Pin, Session
 from memcore.faces.render.markup import exact, html_table, scrolled
 from memcore.faces.render.ranks import Row, grid
 from memcore.faces.render.serving_svg import CLASSES, serving_parts
+from memcore.faces.render.sharing_html import shared_html, shared_note
 from memcore.faces.render.svg import TITLES, parts
+from memcore.faces.render.titles import titled
 from memcore.i18n.page import label, say, translated
+from memcore.questions.describe import readable
+from memcore.questions.sharing import Shared, on_gpu_of
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
@@ -28,36 +33,90 @@ def pin(session: Session, message: Message) -> Iterator[Patch]:
     """Keep the current result for comparison."""
     if session.found is None or session.config is None:
         return
-    names = {each.name for each in session.pins}
-    name = next(letter for letter in "ABCDEFGHIJ" if letter not in names)
-    session.pins = [*session.pins, Pin(name, session.config, session.found)][-MOST:]
+    _keep(session, session.config, session.found)
     yield {**_shown(session), "say": say("pinned")}
+
+
+def _keep(session: Session, config: Config, found: Found, *, shares: bool = False) -> None:
+    """Add a job under the next free letter; the oldest one that shares no GPU makes room."""
+    names = {each.name for each in session.pins}
+    name = next(letter for letter in "ABCDEFGHIJKL" if letter not in names)
+    session.pins = [*session.pins, Pin(name, config, found, shares)]
+    while len(session.pins) > MOST:
+        oldest = next((each for each in session.pins if not each.shares), session.pins[0])
+        session.pins.remove(oldest)
 
 
 def unpin(session: Session, message: Message) -> Iterator[Patch]:
     """Take one away."""
+    shared = bool(session.sharing)
     session.pins = [each for each in session.pins if each.name != message.get("name")]
-    yield _shown(session)
+    yield {**_shown(session), **(_linked(session, message) if shared else {})}
 
 
 def restore(session: Session, message: Message) -> Iterator[Patch]:
     """Restore what was pinned before the page was reloaded; unreadable entries are left out."""
     links = message.get("pins")
-    for name, link in zip("ABCDEF", links if isinstance(links, list) else (), strict=False):
+    for link in links[:MOST] if isinstance(links, list) else ():
         with suppress(MemcoreError):
             config = decode_fragment(str(link))
-            session.pins.append(Pin(name, config, estimate(config)))
+            if all(each.config != config for each in session.pins):
+                _keep(session, config, estimate(config))
         yield {}
     if session.pins:
         yield _shown(session)
 
 
+def share_gpus(session: Session, message: Message) -> Iterator[Patch]:
+    """A pinned job runs on the GPUs of the current one at the same time, or no more."""
+    session.pins = [
+        replace(each, shares=not each.shares) if each.name == message.get("name") else each for each in session.pins
+    ]
+    yield {**_shown(session), **_linked(session, message)}
+
+
+def share_with(session: Session, others: Sequence[Config]) -> Iterator[Patch]:
+    """A link says which jobs run on the GPUs of the one that is opened; they stand next to it."""
+    if not others and not session.sharing:
+        return
+    session.pins = [replace(each, shares=each.config in others) for each in session.pins]
+    for config in others:
+        if all(each.config != config for each in session.pins):
+            _keep(session, config, estimate(config), shares=True)
+            yield {}
+
+
+def _linked(session: Session, message: Message) -> Patch:
+    return {"fragment": session.link, "entry": message.get("entry")}
+
+
 def _shown(session: Session) -> Patch:
     """Return the comparison, and the links that restore it after the page is reloaded."""
     return {
-        "html": {"compare": comparison(session)},
+        "html": {"compare": comparison(session), "together-note": together_note(session)},
         "pins": [f"#{encode_fragment(each.config)}" for each in session.pins],
     }
+
+
+def _together(session: Session) -> Shared | None:
+    """Return the current job with those that share its GPUs, each on its kind of GPU; None without any."""
+    if session.config is None or session.found is None or not session.sharing:
+        return None
+    every = [session.found]
+    for each in session.sharing:
+        config = on_gpu_of(each.config, session.config)
+        fragment = encode_fragment(config)
+        found = each.found if config == each.config else session.recent.get(fragment) or estimate(config)
+        session.remember(fragment, found)
+        every.append(found)
+    return Shared(tuple(every))
+
+
+def together_note(session: Session) -> str:
+    """Return what the verdict adds where other jobs run on the same GPUs."""
+    found = _together(session)
+    names = say("and-also").join(each.name for each in session.sharing)
+    return shared_note(found, names) if found else ""
 
 
 def comparison(session: Session) -> str:
@@ -75,12 +134,19 @@ def comparison(session: Session) -> str:
         for each in plans
     ]
     bars = grid(rows, alike, classes, name="compared")
-    return f"{bars}{_differences(plans)}{_sizes(plans)}"
+    together = _together(session)
+    shared = shared_html(together, [say("this-job"), *(each.name for each in session.sharing)]) if together else ""
+    return f"{shared}{bars}{_differences(plans)}{_sizes(plans)}"
 
 
 def _parts(found: Found) -> Mapping[str, int]:
     filling = serving_parts(found) if isinstance(found, ServingEstimate) else parts(found)
     return {part.name: part.size for part in filling}
+
+
+def _named_parts(found: Found) -> Mapping[str, int]:
+    """The parts by their titles, which trainers and servers have in common."""
+    return {TITLES.get(name, name): size for name, size in _parts(found).items()}
 
 
 def _differences(plans: list[Pin]) -> str:
@@ -89,7 +155,7 @@ def _differences(plans: list[Pin]) -> str:
     rows = [
         (
             escape(label(path, SETTINGS[path].label)),
-            *(f"<mark>{escape(text.get(path, '—')[:60])}</mark>" for text in texts),
+            *(f"<mark>{escape(_value(each.config, path)[:60])}</mark>" for each in plans),
         )
         for path in paths
     ]
@@ -98,23 +164,30 @@ def _differences(plans: list[Pin]) -> str:
     return f'<p class="row">{buttons}</p>{scrolled(say("compare"), html_table(say("differences"), head, rows))}'
 
 
+def _value(config: Config, path: str) -> str:
+    value = config.get(path)
+    return "—" if value is None else titled(path, readable(path, value))
+
+
 def _buttons(each: Pin) -> str:
     name = escape(each.name)
     return (
         f'<span class="pair"><b>{name}</b> <button type="button" data-do="propose" data-key="pin-{name}">'
-        f'{escape(say("load"))} {name}</button><button type="button" class="square" data-do="unpin" data-name="{name}" '
+        f'{escape(say("load"))} {name}</button><button type="button" data-do="share" data-name="{name}" '
+        f'aria-pressed="{str(each.shares).lower()}">{escape(say("share-gpus", name=each.name))}</button>'
+        f'<button type="button" class="square" data-do="unpin" data-name="{name}" '
         f'aria-label="{escape(say("unpin"))} {name}">✕</button></span>'
     )
 
 
 def _sizes(plans: list[Pin]) -> str:
     first, *others = plans
-    names = list(dict.fromkeys(name for each in plans for name in _parts(each.found)))
+    names = list(dict.fromkeys(name for each in plans for name in _named_parts(each.found)))
     rows = []
     for name in names:
-        base = _parts(first.found).get(name, 0)
-        cells = [exact(base), *(_against(_parts(each.found).get(name, 0), base) for each in others)]
-        rows.append((escape(translated(TITLES.get(name, name))), *cells))
+        base = _named_parts(first.found).get(name, 0)
+        cells = [exact(base), *(_against(_named_parts(each.found).get(name, 0), base) for each in others)]
+        rows.append((escape(translated(name)), *cells))
     total = first.found.device.expected
     rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
     head = (say("component"), *(each.name for each in plans))

@@ -11,7 +11,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.page.answering import config_of, form_of
 from memcore.faces.page.session import Message, Patch, Session
-from memcore.faces.render.curve import CURVES, Point, curve_html
+from memcore.faces.render.curve import CURVES, Point, curve_html, point_of
 from memcore.i18n.page import complaint, label, say
 from memcore.questions.describe import spelled
 from memcore.questions.solving import SOLVABLE, Solution, solve_by_piece
@@ -92,7 +92,7 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
             found = estimate(config.replaced(path, value))
         except MemcoreError:
             continue
-        points.append(Point(value, found.device.low, found.device.expected, found.device.high, found.fits))
+        points.append(point_of(value, found))
         points.sort(key=lambda point: point.value)
         yield {"html": {"curve": curve_html(title, points, found.capacity, now(session, config, path))}}
         if session.message_counts.get("answer") != edits:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from memcore.config.engine import EngineSettings
-from memcore.config.url import decode_fragment, encode_fragment
+from memcore.config.url import decode_fragment, encode_fragment, read_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.page.answering import answer_form, fill_form, form_of, load, open_link
+from memcore.faces.page.comparing import share_with
 from memcore.faces.page.examples import after_edit, origin, record_example
 from memcore.faces.page.next_steps import ways
 from memcore.faces.page.presets import presets
@@ -69,6 +70,8 @@ def recall(session: Session, link: str) -> None:
     """Restore what the page shows after Python was restarted; without a link there is no answer."""
     if link:
         session.config = decode_fragment(link)
+        for _ in share_with(session, read_fragment(link).others):
+            pass
         session.fragment, session.found = encode_fragment(session.config), estimate(session.config)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
 
 from memcore.config.settings import Config
@@ -16,6 +15,7 @@ from memcore.faces.render.search import is_open, policy_of
 from memcore.i18n.page import complaint, say
 from memcore.questions.searching.found import Found, Progress
 from memcore.questions.searching.search import search as searched
+from memcore.records import dataclass
 
 KEEP = 30
 """The best layouts, which are shown."""

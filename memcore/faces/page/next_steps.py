@@ -11,7 +11,7 @@ from memcore.faces.page.answering import form_of, load
 from memcore.faces.page.examples import after_edit, record_example
 from memcore.faces.page.session import RECENT, Found, Message, Patch, Session
 from memcore.faces.render import page
-from memcore.faces.render.cards import heading, headroom_buttons, looking, plan_cards
+from memcore.faces.render.cards import LEVELS, heading, headroom_buttons, plan_cards, waiting
 from memcore.faces.render.concurrency import concurrency_map
 from memcore.faces.render.page import Form
 from memcore.i18n.page import say
@@ -23,8 +23,6 @@ from memcore.serving.inference import Inference
 
 KEEP = 4
 """Plans that are shown."""
-LEVELS = {"fits": False, "tight": True, "over": True, "no": True}
-"""Levels of a verdict, and whether plans help there; with any other no capacity is known."""
 LONGEST = 400
 """Characters of a plan's words."""
 
@@ -36,12 +34,15 @@ def ways(session: Session, message: Message) -> Iterator[Patch]:
     if config is None or found is None or level not in LEVELS:
         yield {"hidden": {"ways-part": True, "crowd-part": True}}
         return
+    again, session.shows_plans = session.shows_plans is LEVELS[level], LEVELS[level]
     parts = session.ways.get((session.language, fragment), {})
     if parts:
         yield _shown(session, parts)
         return
     edits = session.message_counts.get("answer")
     for piece in _pieces(config, found, level):
+        if again and not parts:
+            piece.pop("ways", None)  # what the job before had keeps its place until there is something in it
         parts = {**parts, **piece}
         yield _shown(session, parts) if piece else {}
         if session.message_counts.get("answer") != edits:
@@ -60,6 +61,7 @@ def ways_of(config: Config, found: Found) -> dict[str, str]:
 
 
 def _pieces(config: Config, found: Found, level: str) -> Iterator[dict[str, str]]:
+    yield waiting(level)
     if isinstance(found, ServingEstimate):
         yield from _concurrencies(config, found)
     yield from _plans(config, certain=level == "tight") if LEVELS[level] else _headroom(config, found)
@@ -79,12 +81,13 @@ def _shown(session: Session, parts: dict[str, str]) -> Patch:
     words = session.adopted.get(session.fragment)
     undo = f'<button type="button" class="link" data-undo>{escape(say("ways-undo"))}</button>'
     used = f"{escape(say('ways-used', moves=words))} {undo}" if words else ""
-    return {"html": {**parts, "ways-used": used}, "hidden": {"ways-part": False, "crowd-part": not parts.get("crowd")}}
+    is_known = "crowd" in parts or not isinstance(session.found, ServingEstimate)
+    hidden = {"crowd-part": not parts.get("crowd")} if is_known else {}
+    return {"html": {**parts, "ways-used": used}, "hidden": {"ways-part": False, **hidden}}
 
 
 def _plans(config: Config, *, certain: bool) -> Iterator[dict[str, str]]:
     """Complete plans, the first of them while more are looked for; nothing after every estimate in between."""
-    yield {"ways-heading": escape(say("ways-sure" if certain else "ways-plans")), "ways": looking("ways-looking")}
     last = None
     for found in plan_by_piece(config, keep=KEEP):
         if found is None:
@@ -99,7 +102,6 @@ def _plans(config: Config, *, certain: bool) -> Iterator[dict[str, str]]:
 def _headroom(config: Config, found: Found) -> Iterator[dict[str, str]]:
     """Settings of which more fits, as they are found; nothing after every estimate in between."""
     every: list[Headroom] = []
-    yield {"ways-heading": escape(say("room")), "ways": looking("room-looking")}
     for each in headroom(config, found):
         if each is None:
             yield {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.i18n.page import language
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,17 @@ nothing blocks the page; a newer message on the same channel ends the older one'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memcore.config.settings import Config
+from memcore.config.url import encode_fragment
 from memcore.errors import MemcoreError
 from memcore.faces.render.page import Form
 from memcore.i18n.page import complaint, speaking
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import Rank
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools.sources import Source
 
@@ -32,6 +34,8 @@ class Pin:
     name: str
     config: Config
     found: Found
+    shares: bool = False
+    """Whether it runs on the GPUs of the current job at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,8 @@ class Session:
     """The log that is compared with the answer."""
     ways: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """The parts of the page with plans or free room, by language and fragment, the newest last."""
+    shows_plans: bool | None = None
+    """Whether the page shows plans rather than free room; None before either."""
     adopted: dict[str, str] = field(default_factory=dict)
     """The fragment of the plan that was adopted last, and what the plan changed in words."""
     message_counts: dict[str, int] = field(default_factory=dict)
@@ -113,8 +119,21 @@ class Session:
         """Go on where another visit stopped after its first answer."""
         self.form, self.config, self.found, self.fragment = other.form, other.config, other.found, other.fragment
         self.fields = {path: dict(shown) for path, shown in other.fields.items()}
+        self.shows_plans = other.shows_plans
         self.recent, self.ways, self.fills = dict(other.recent), dict(other.ways), list(other.fills)
         self.example, self.from_example, self.from_task = other.example, dict(other.from_example), dict(other.from_task)
+
+    @property
+    def sharing(self) -> list[Pin]:
+        """Jobs that run on the GPUs of the current one at the same time."""
+        return [each for each in self.pins if each.shares]
+
+    @property
+    def link(self) -> str:
+        """The fragment of the job, and of those that share its GPUs."""
+        if self.config is None:
+            return self.fragment
+        return encode_fragment(self.config, [each.config for each in self.sharing])
 
     def remember(self, fragment: str, found: Found) -> None:
         """Keep an answer, as long as there are not many newer ones."""

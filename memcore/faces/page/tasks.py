@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
 from memcore.i18n.page import say
+from memcore.records import dataclass
 from memcore.registry import SERVERS
 from memcore.serving.inference import Inference
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import log2
 
 from memcore.faces.render.svg import caption, picture
 from memcore.questions.accuracy import NOT_BYTES, Result
+from memcore.records import dataclass
 from memcore.units import GiB, format_bytes
 
 _LEFT, _RIGHT, _TOP = 9.0, 99.0, 20

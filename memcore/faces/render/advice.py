@@ -17,9 +17,7 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import KINDS
 from memcore.units import format_bytes
 
-_TRAINED = "Time: relative GPU time per token (roofline estimate, for ranking only)."
-_SERVED = "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth."
-_FITS = {True: "yes", False: "no", None: "-"}
+_FITS = {True: "yes", False: "no"}
 
 
 def advice_text(found: Advised, width: int = WIDTH) -> str:
@@ -28,33 +26,37 @@ def advice_text(found: Advised, width: int = WIDTH) -> str:
     said = serving_verdict(found.estimate) if isinstance(found.estimate, ServingEstimate) else verdict(found.estimate)
     lines = [said.headline, said.reason, ""]
     if found.saving:
-        heading = ("saves", "then fits", "time", "change")
-        rows = [(*_numbers(each), each.title) for each in found.saving]
+        heading = tuple(map(say, ("cli-saves", "cli-then-fits", "cli-time", "cli-change")))
+        rows = [(*_numbers(each), translated(each.title)) for each in found.saving]
         lines += section("What saves memory, best first", table([heading, *rows], right=(0, 2)))
         lines += section("Cost and flags", [*_how(found, width - 2)])
     if found.useless:
-        lines += section("Saves nothing here", table([(each.title, each.because or "") for each in found.useless]))
+        lines += section(
+            "Saves nothing here",
+            table([(translated(each.title), translated(each.because or "")) for each in found.useless]),
+        )
     if found.ladder:
         lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
-    lines.append(_SERVED if server else _TRAINED)
+    lines.append(say("cli-served" if server else "cli-trained"))
     return "\n".join(lines) + "\n"
 
 
 def _how(found: Advised, width: int) -> Iterator[str]:
     for each in found.saving:
-        yield each.title
-        yield from fitted(f"    {KINDS[each.kind]}: {each.reason}", width)
-        yield from flowed(each.flags, width, 4)
+        yield translated(each.title)
+        cost = say("advice-costs", kind=translated(KINDS[each.kind]), reason=translated(each.reason))
+        yield from fitted(f"    {cost}", width)
+        yield from flowed(map(translated, each.flags), width, 4)
 
 
 def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:
-    return format_bytes(each.saves), _FITS[each.fits], f"{100 * each.slowdown:+.0f}%"
+    return format_bytes(each.saves), "-" if each.fits is None else say(_FITS[each.fits]), f"{100 * each.slowdown:+.0f}%"
 
 
 def _rungs(found: Advised) -> Iterator[tuple[str, ...]]:
-    yield "saves", "then fits", "time", "change", "then needs"
+    yield tuple(map(say, ("cli-saves", "cli-then-fits", "cli-time", "cli-change", "cli-then-needs")))
     for each in found.ladder:
-        yield *_numbers(each), each.title, format_bytes(each.after.allocated.expected)
+        yield *_numbers(each), translated(each.title), format_bytes(each.after.allocated.expected)
 
 
 def advice_data(found: Advised) -> dict[str, Any]:
@@ -119,10 +121,11 @@ def _html_row(each: Advice | ServerAdvice, link: str) -> str:
     why = say("advice-useless", reason=translated(each.because)) if each.because else costs
     flags = " ".join(f"<code>{escape(translated(flag))}</code>" for flag in each.flags)
     saves = format_bytes(each.saves) if each.saves > 0 else say("saves-nothing")
-    fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits]
+    fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits] if each.saves > 0 else "-"
+    time = f"{100 * each.slowdown:+.0f}%" if each.saves > 0 else "-"
     heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
     cells = "".join(
         f'<td data-head="{escape(translated(head))}">{cell}</td>'
-        for head, cell in zip(_COLUMNS[1:], (saves, fits, f"{100 * each.slowdown:+.0f}%", flags), strict=True)
+        for head, cell in zip(_COLUMNS[1:], (saves, fits, time, flags), strict=True)
     )
     return f'<tr data-class="{each.kind}" data-saves="{each.saves}">{heading}{cells}</tr>'

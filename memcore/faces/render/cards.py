@@ -34,6 +34,20 @@ def headroom_buttons(every: Sequence[Headroom], *, done: bool) -> str:
     return f"{none}{_list('room', ''.join(map(_more, every)), done=done)}"
 
 
+LEVELS = {"fits": False, "tight": True, "over": True, "no": True}
+"""Levels of a verdict, and whether plans help there; with any other no capacity is known."""
+
+
+def waiting(level: str) -> dict[str, str]:
+    """Return what stands in the place of plans, or of free room, until some are found, by element id."""
+    if not LEVELS[level]:
+        return {"ways-heading": escape(say("room")), "ways": looking("room-looking")}
+    return {
+        "ways-heading": escape(say("ways-sure" if level == "tight" else "ways-plans")),
+        "ways": looking("ways-looking"),
+    }
+
+
 def looking(key: str) -> str:
     """Return what stands there until something is found."""
     return f'<p class="note">{escape(say(key))}</p>{_list("ways", "", done=False)}'

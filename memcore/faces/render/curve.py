@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import log2
 
@@ -14,7 +13,10 @@ from memcore.faces.render.form import is_shown
 from memcore.faces.render.markup import exact, exact_table, scrolled
 from memcore.faces.render.svg import caption, gridline, picture, ticks
 from memcore.i18n.page import label, say
+from memcore.memory.estimate import Estimate
 from memcore.questions.solving import SOLVABLE
+from memcore.records import dataclass
+from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.units import GiB, format_bytes, format_count
 
@@ -30,13 +32,20 @@ _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 97.0, 20, 196, 232
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What the driver shows at one value of the setting."""
+    """What a job needs at one value of the setting; of a server whose cache takes what there is, for its users."""
 
     value: int
     low: int
     expected: int
     high: int
     fits: bool | None
+
+
+def point_of(value: int, found: Estimate | ServingEstimate) -> Point:
+    """Return what a job needs at one value of the setting, in bytes of its fullest GPU."""
+    device, capacity, left = found.device, found.capacity, found.headroom
+    need = device.expected if capacity is None or left is None else capacity - left
+    return Point(value, need - device.expected + device.low, need, need - device.expected + device.high, found.fits)
 
 
 def curve_options(engine: str) -> str:

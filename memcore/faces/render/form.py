@@ -9,7 +9,7 @@ its job; the rest of the panel comes after it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from html import escape
 from string import Formatter
@@ -27,6 +27,7 @@ from memcore.i18n.page import explanation, label, named, say, translated, unit_n
 from memcore.networks.catalog import catalog, nickname
 from memcore.questions.painting import TRACKS
 from memcore.questions.solving import SMALLEST, SOLVABLE
+from memcore.records import dataclass
 from memcore.registry import SERVERS
 from memcore.serving.inference import Inference
 

@@ -21,7 +21,7 @@ from memcore.memory.answer import Answer
 from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger
 from memcore.memory.rank import Rank, outside_allocator
-from memcore.questions.describe import reason, spelled, symbols, verdict, when, why
+from memcore.questions.describe import readable, reason, symbols, verdict, when, why
 from memcore.units import format_bytes, format_count
 
 ICONS = {"fits": "✓", "tight": "!", "over": "≈", "no": "✕", "unknown": "?"}
@@ -235,7 +235,7 @@ def _assumed(found: Iterable[Assumption]) -> str:
 
 def _taken(found: Assumption) -> str:
     """Return what was taken; a value of several words stands for something that no option names."""
-    value = spelled(found.path, found.value)
+    value = readable(found.path, found.value)
     return translated(value) if " " in value else value
 
 

@@ -6,12 +6,11 @@ from html import escape
 
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS
-from memcore.config.texts import to_texts
 from memcore.config.training import Training
 from memcore.faces.render.form import identifier
-from memcore.i18n.page import label
+from memcore.i18n.page import label, translated
 from memcore.memory.estimate import Estimate
-from memcore.questions.describe import spelled
+from memcore.questions.describe import readable
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 
@@ -27,9 +26,11 @@ _SERVING = (Inference.weight_dtype, Inference.kv_cache_dtype, Inference.max_num_
 
 def key_settings(found: Estimate | ServingEstimate) -> str:
     """Return what is set or assumed for the settings that decide most, as buttons that lead to their fields."""
-    values = {each.path: spelled(each.path, each.value) for each in found.assumptions} | to_texts(found.job.config)
+    values = {each.path: each.value for each in found.assumptions} | dict(found.job.config.values)
+    texts = {path: readable(path, value) for path, value in values.items()}
+    texts[EngineSettings.type] = translated(found.job.engine.title)
     paths = _SERVING if isinstance(found, ServingEstimate) else _TRAINING
-    return " ".join(_item(path, values[path]) for path in paths if values.get(path))
+    return " ".join(_item(path, texts[path]) for path in paths if texts.get(path))
 
 
 def _item(path: str, value: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 from memcore.faces.render.markup import scrolled
 from memcore.faces.render.svg import caption, gridline, picture, ticks
 from memcore.i18n.page import say, translated
+from memcore.records import dataclass
 from memcore.units import GiB, format_bytes
 
 

@@ -17,7 +17,7 @@ from memcore.networks.placement import placement
 from memcore.networks.table import Row, layer_order, layer_rows
 from memcore.networks.weights import KINDS
 from memcore.symbols import spell
-from memcore.units import format_bytes, format_count
+from memcore.units import KiB, format_bytes, format_count
 
 _WEIGHT_BYTES = {"fp32": 4, "bf16": 2, "fp8": 1}
 _CACHE_BYTES = 2
@@ -85,16 +85,17 @@ def _tensors(model: Model) -> Iterator[dict[str, Any]]:
 
 def model_text(model: Model) -> str:
     """Return what `memcore model` prints."""
-    head = f"{model.name} ({model.network.family}): {model.parameters:,} parameters"
-    lines = [head, *(f"warning: {each}" for each in model.warnings), ""]
-    columns = ("layers", "parameters each", "KV/token", "mixer; feed-forward")
+    head = say("cli-model-is", name=model.name, family=model.network.family, count=f"{model.parameters:,}")
+    lines = [head, *(say("cli-warning", said=translated(each)) for each in model.warnings), ""]
+    columns = (say("cli-layers"), say("cli-parameters-each"), "KV/token", say("cli-mixer-and-ffn"))
     rows = [
-        (row.layers, f"{row.parameters:,}", f"{row.cached:,}", f"{row.mixer}; {row.ffn}") for row in layer_rows(model)
-    ]
+        (row.layers, f"{row.parameters:,}", f"{row.cached:,}",
+         say("and-also").join((translated(row.mixer), translated(row.ffn))))
+        for row in layer_rows(model)
+    ]  # fmt: skip
     lines += section("Layers", table([columns, *rows], right=(1, 2)))
-    lines += section("Sizes", table(_widths(model), right=(1,)))
-    lines += section("Parameters", table(_counts(model), right=(1,)))
-    lines += section("While generating", table(_caches(model), right=(1,)))
+    for heading, listed in (("Sizes", _widths), ("Parameters", _counts), ("While generating", _caches)):
+        lines += section(heading, table(((translated(name), size) for name, size in listed(model)), right=(1,)))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -136,7 +137,7 @@ def _widths(model: Model) -> Iterator[tuple[str, str]]:
 def _caches(model: Model) -> Iterator[tuple[str, str]]:
     cached = model.cached_elements
     yield "KV cache per token, elements", f"{cached:,}"
-    yield "KV cache per token in bf16", format_bytes(_CACHE_BYTES * cached)
+    yield "KV cache per token in bf16", f"{_CACHE_BYTES * cached / KiB:,.6g} KiB"
     yield "recurrent state per sequence, elements", f"{model.state_elements:,}"
     if model.kept_elements:
         yield "kept in modules per sequence, elements", f"{model.kept_elements:,}"

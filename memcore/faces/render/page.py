@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -24,6 +24,7 @@ from memcore.limits import CONFIG_LENGTH
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import Rank
 from memcore.questions.describe import spelled
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.untrusted import fault, parse_json
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.columns import WIDTH, fitted, table
 from memcore.config.knobs import TIERS
+from memcore.i18n.page import say, translated
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import pace_in_words, span_data
 from memcore.questions.planning.budget import Budget
@@ -23,14 +24,19 @@ def plans_text(found: Planned, tokens: int | None = None, price: float | None = 
     lines = _fitting(_limit(found), width)
     if not found.plans:
         return "\n".join(lines) + "\n"
-    rows = [("", "needs", "free", "step", "plan")]
+    rows = [("", *map(say, ("cli-needs", "cli-left", "cli-per-step", "cli-plan")))]
     rows += [
-        (f"{number}.", format_bytes(each.found.device.expected), format_bytes(each.headroom), _step(each), each.title)
+        (f"{number}.", format_bytes(each.found.device.expected), format_bytes(each.headroom), _step(each), _title(each))
         for number, each in enumerate(found.plans, 1)
     ]
     lines += _fitting(table(rows, right=(1, 2, 3)), width)
     for number, each in enumerate(found.plans, 1):
-        lines += ["", *_fitting([f"Plan {number}: {each.title}", *_details(each, tokens, price)], width)]
+        lines += [
+            "",
+            *_fitting(
+                [say("cli-plan-number", number=number, title=_title(each)), *_details(each, tokens, price)], width
+            ),
+        ]
         lines += _exported(each)
     return "\n".join(lines) + "\n"
 
@@ -43,25 +49,31 @@ def plans_brief(found: Planned) -> list[str]:
     """Return what follows an answer that does not fit: a line for each plan, and how to see them whole."""
     if not found.plans:
         return _limit(found)
-    rows = [(format_bytes(each.found.device.expected), TIERS[each.tier], each.title) for each in found.plans]
+    rows = [
+        (format_bytes(each.found.device.expected), translated(TIERS[each.tier]), _title(each)) for each in found.plans
+    ]
     return [
         *_limit(found),
-        "What fits (`memcore plan` with the same arguments shows the configs)",
+        say("cli-ways"),
         *(f"  {line}" for line in table(rows, right=(0,))),
     ]
 
 
 def _limit(found: Planned) -> list[str]:
     """Return what binds, if nothing fits as asked."""
-    lines = [f"No plan fits as asked: {found.none_because}."] if found.none_because else []
-    return lines if found.plans else [*lines, "Choose more or larger GPUs, or a smaller model."]
+    lines = [say("cli-no-plan", reason=translated(found.none_because))] if found.none_because else []
+    return lines if found.plans else [*lines, say("ways-least")]
+
+
+def _title(each: Proposal) -> str:
+    return say("and-comma").join(map(translated, each.parts))
 
 
 def _memory(each: Proposal) -> str:
     device, capacity = each.found.device, each.found.capacity or 1
-    needs = f"{format_bytes(device.expected)} ({format_bytes(device.low)} to {format_bytes(device.high)})"
-    free = f"{format_bytes(each.headroom)} ({100 * each.headroom / capacity:.0f} %)"
-    return f"  Memory: needs {needs} on each GPU, leaving {free} free."
+    sizes = {"need": device.expected, "low": device.low, "high": device.high, "free": each.headroom}
+    said = {name: format_bytes(size) for name, size in sizes.items()}
+    return "  " + say("cli-memory", **said, share=f"{100 * each.headroom / capacity:.0f}")
 
 
 def _step(each: Proposal) -> str:
@@ -71,46 +83,48 @@ def _step(each: Proposal) -> str:
 def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
     """Lines with tokens per second, and with days, GPU-hours and money."""
     if each.speed is not None:
-        users = f" for each of {each.speed.users} users" if each.speed.users > 1 else ""
-        yield f"  Speed: {pace_in_words(each.speed)} tokens/s{users}"
-        yield f"    at {each.speed.length:,} tokens, while no prompt is read."
+        users = each.speed.users
+        yield "  " + say("cli-pace-each" if users > 1 else "cli-pace", pace=pace_in_words(each.speed), users=users)
+        yield "    " + say("cli-pace-at", length=f"{each.speed.length:,}")
     if each.seconds is None or each.tokens is None:
         return
     shortest, seconds, longest = each.seconds
     low, expected, high = (each.tokens / each_one for each_one in (longest, seconds, shortest))
-    yield f"  Speed: {expected:,.0f} tokens/s ({low:,.0f} to {high:,.0f}) by the cost model;"
-    utilized = "" if each.mfu is None else f", MFU {100 * each.mfu:.0f} %"
-    yield f"    {seconds:.3g} s a step ({shortest:.3g} to {longest:.3g}){utilized}."
+    yield "  " + say("cli-speed", expected=f"{expected:,.0f}", low=f"{low:,.0f}", high=f"{high:,.0f}")
+    span = {"seconds": f"{seconds:.3g}", "low": f"{shortest:.3g}", "high": f"{longest:.3g}"}
+    utilized = "" if each.mfu is None else f"{100 * each.mfu:.0f}"
+    yield "    " + say("cli-seconds-mfu" if utilized else "cli-seconds", **span, mfu=utilized)
     budget = None if tokens is None else each.budget(tokens, price)
     if budget is None:
         return
-    said = [f"{_spread(budget.days)} days", f"{_spread(budget.gpu_hours)} GPU-hours"]
-    said += [f"{_spread(budget.money)} at {price:g} each"] if budget.money else []
-    said += [f"{_spread(budget.energy)} kWh for the GPUs at full power"] if budget.energy else []
-    yield f"  {budget.tokens:,} tokens: {', '.join(said)}; failures and restarts not counted."
+    said = [say("cli-days", span=_spread(budget.days)), say("cli-gpu-hours", span=_spread(budget.gpu_hours))]
+    said += [say("cli-money", span=_spread(budget.money), price=f"{price:g}")] if budget.money else []
+    said += [say("cli-energy", span=_spread(budget.energy))] if budget.energy else []
+    yield "  " + say("cli-budget", tokens=f"{budget.tokens:,}", parts=say("and-comma").join(said))
 
 
 def _spread(found: Range) -> str:
     low, expected, high = (f"{each:,.0f}" if each >= 100 else f"{each:.3g}" for each in found)
-    return f"{expected} ({low} to {high})"
+    return say("serves-range", expected=expected, low=low, high=high)
 
 
 def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
     if not each.safe:
-        yield "  Tight: the expected value fits, the high end of the range does not."
+        yield "  " + say("cli-tight")
     yield _memory(each)
     if each.host:
-        yield f"  Host: what is offloaded takes {format_bytes(each.host)} of each node's RAM."
-    yield f"  Quality: {each.quality}."
+        yield "  " + say("cli-host-ram", size=format_bytes(each.host))
+    yield "  " + say("cli-quality", said=translated(each.quality))
     yield from _speed(each, tokens, price)
-    yield from _changes(each.changes) if each.changes else ["  Nothing changes."]
+    yield from _changes(each.changes) if each.changes else ["  " + say("cli-unchanged")]
 
 
 def _changes(changes: Sequence[Step]) -> Iterator[str]:
     """Yield each reason once, over the settings that it changes."""
-    yield "  Changes:"
+    yield "  " + say("cli-changes")
     for why in dict.fromkeys(each.why for each in changes):
-        yield f"    {why[:1].upper()}{why[1:]}."
+        said = translated(why)
+        yield "    " + say("stop", text=f"{said[:1].upper()}{said[1:]}")
         yield from table(
             (f"      {each.path}", f"{_said(each.before)} -> {_said(each.after)}")
             for each in changes
@@ -121,12 +135,12 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
 def _exported(each: Proposal) -> Iterator[str]:
     """Yield the plan as the tools' files and commands, line by line as they are."""
     for tool, text in each.exports.items():
-        yield f"  For {tool}:"
+        yield "  " + say("cli-for-tool", tool=tool)
         yield from (f"    {line}" for line in text.rstrip().splitlines())
 
 
 def _said(value: object) -> str:
-    return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return say("cli-default") if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plans_data(found: Planned, tokens: int | None = None, price: float | None = None) -> dict[str, Any]:

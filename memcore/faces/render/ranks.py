@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from memcore.faces.render.markup import exact, exact_table, scrolled
@@ -11,11 +10,14 @@ from memcore.faces.render.serving_svg import CLASSES
 from memcore.faces.render.svg import TITLES, capacity_line, picture, segment, slug
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
 _FULL = 80
 """Percent of a row from which on no number fits behind its bar in a narrow window, so that it stands inside."""
+_MANY = 8
+"""Rows up to which the page shows all of them at once."""
 ROW, TOP, LEFT = 30, 22, 18.0
 """Height of a row and of what stands above them, in pixels; where bars begin, in percent."""
 
@@ -56,7 +58,8 @@ def ranks(found: Estimate | ServingEstimate) -> str:
         return f'<p class="alone">{escape(say("ranks-same"))}</p>'
     classes = CLASSES if isinstance(found, ServingEstimate) else {}
     table = f'<details id="ranks-details"><summary>{escape(say("numbers"))}</summary>{_table(every)}</details>'
-    return grid(every, found.capacity, classes) + table
+    drawn = grid(every, found.capacity, classes)
+    return f'<div class="many">{drawn}</div>{table}' if len(every) > _MANY else drawn + table
 
 
 def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str], name: str = "ranks") -> str:

@@ -1,9 +1,8 @@
-"""What a search finds, for a terminal, as JSON and CSV, as HTML, and as a picture of headroom against cost."""
+"""What a search finds, for a terminal and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
 from memcore.columns import WIDTH, flowed, table
@@ -12,8 +11,8 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.faces.render.svg import caption, picture
 from memcore.faces.render.text import section
+from memcore.i18n.page import say, translated
 from memcore.messages import Message, joined
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.searching.found import Found, Progress
@@ -21,32 +20,31 @@ from memcore.questions.searching.layouts import changes_of
 from memcore.questions.searching.records import record
 from memcore.units import GiB, format_bytes, format_count
 
-NOTE = "Cost: relative GPU time per token (roofline estimate, for ranking only)."
-
 
 def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     """Return what `memcore search` prints; flags go on in further lines of `width` characters."""
-    counts = (
-        f"{format_count(progress.total)} layouts: {format_count(progress.pruned)} ruled out by bounds, "
-        f"{format_count(progress.measured)} estimated, {format_count(progress.refused)} not supported."
-    )
-    lines = [counts, ""]
+    numbers = {"total": progress.total, "pruned": progress.pruned, "measured": progress.measured}
+    counts = {name: format_count(each) for name, each in {**numbers, "refused": progress.refused}.items()}
+    lines = [say("cli-layouts", **counts), ""]
     if not progress.best:
-        lines.append("None of them fits.")
+        lines.append(say("cli-no-layout"))
     else:
         lines += section("What fits, cheapest first (*: none is better in headroom, cost and GPUs)", _table(progress))
         lines += section("How, in the same order", _how(progress.best, base, width - 2))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
-    left_out = [(f"all of {title}", why) for title, why in progress.left_out.items()]
-    lines += section("Not looked at", table(left_out)) if left_out else []
-    lines += section("Refused", table([(str(count), why) for why, count in reasons])) if reasons else []
-    return "\n".join([*lines, NOTE]) + "\n"
+    left_out = [
+        (say("cli-all-of", title=translated(title)), translated(why)) for title, why in progress.left_out.items()
+    ]
+    lines += section("Not tried", table(left_out)) if left_out else []
+    lines += section("Refused", table([(str(count), translated(why)) for why, count in reasons])) if reasons else []
+    return "\n".join([*lines, say("cli-cost")]) + "\n"
 
 
 def _how(found: Sequence[Found], base: Config, width: int) -> list[str]:
     lines = []
     for number, each in enumerate(found, 1):
-        lines += [f"{number}. {each.engine}: {policy_of(each)}", *flowed(flags_of(each, base), width, 4)]
+        how = say("cli-part", category=each.engine, size=translated(policy_of(each)))
+        lines += [f"{number}. {how}", *flowed(map(translated, flags_of(each, base)), width, 4)]
     return lines
 
 
@@ -71,7 +69,8 @@ HEADINGS = (
 def _table(progress: Progress) -> list[str]:
     several = len({each.accelerator for each in progress.best}) > 1
     front, cheapest = set(map(id, progress.front)), progress.best[0]
-    rows: list[tuple[str, ...]] = [("", *(["accelerator"] if several else []), *_SIZES, "GiB", "left", "cost")]
+    named = [say("cli-accelerator")] if several else []
+    rows: list[tuple[str, ...]] = [("", *named, *_SIZES, "GiB", say("cli-left"), say("cli-cost-column"))]
     for number, each in enumerate(progress.best, 1):
         named = [str(each.accelerator or "")] if several else []
         sizes = dict(zip(HEADINGS[1:], cells(each, cheapest), strict=True))
@@ -80,7 +79,7 @@ def _table(progress: Progress) -> list[str]:
         row = (f"{number}.{mark}", *named, *(sizes[name] for name in _SIZES))
         rows.append((*row, f"{each.allocated / GiB:.1f}", left, sizes["cost"]))
     columns = [column for column in zip(*rows, strict=True) if column[0] not in _SPLITS or set(column[1:]) != {"1"}]
-    right = [number for number, column in enumerate(columns) if column[0] != "accelerator"]
+    right = [number for number, column in enumerate(columns) if [column[0]] != named]
     return table(zip(*columns, strict=True), right=right)
 
 
@@ -167,43 +166,3 @@ def search_data(progress: Progress, base: Config) -> dict[str, Any]:
     ]
     counts = {name: getattr(progress, name) for name in ("total", "pruned", "measured", "refused", "done")}
     return {**counts, "reasons": dict(progress.reasons), "left_out": dict(progress.left_out), "found": found}
-
-
-_LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 9.0, 97.0, 20, 216, 250
-
-
-def scatter(progress: Progress) -> str:
-    """Headroom against relative cost, one dot for each layout that fits; empty without any."""
-    found = [each for each in progress.best if each.headroom is not None]
-    if not found:
-        return ""
-    cheapest = min(each.cost.per_token for each in found)
-    dearest = max(max(each.cost.per_token for each in found) / cheapest, 1.05)
-    most = max(GiB, *(each.headroom or 0 for each in found))
-    front = set(map(id, progress.front))
-    body = list(_grid(dearest, most))
-    for each in found:
-        cost = each.cost.per_token / cheapest
-        x = _LEFT + (_RIGHT - _LEFT) * (cost - 1) / (dearest - 1)
-        y = _BOTTOM - (_BOTTOM - _TOP) * (each.headroom or 0) / most
-        title = escape(f"{_name(each)}: {format_bytes(each.headroom or 0)} left, cost {cost:.3f}")
-        kind = "peak" if id(each) in front else "other"
-        body.append(f'<circle class="{kind}" cx="{x:.3f}%" cy="{y:.1f}" r="4"><title>{title}</title></circle>')
-    described = "; ".join(f"{_name(each)} leaves {format_bytes(each.headroom or 0)}" for each in found)
-    return picture("layouts", _HEIGHT, "Headroom of layouts against their cost", described, body)
-
-
-def _name(each: Found) -> str:
-    layout = each.layout
-    return f"TP {layout.tensor}, PP {layout.stages}, CP {layout.context}, micro-batch {layout.micro_batch}"
-
-
-def _grid(dearest: float, most: int) -> Iterator[str]:
-    for part in range(5):
-        y = _BOTTOM - (_BOTTOM - _TOP) * part / 4
-        yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{most * part / 4 / GiB:.0f}</text>'
-        x = _LEFT + (_RIGHT - _LEFT) * part / 4
-        yield caption(f"{1 + (dearest - 1) * part / 4:.2f}", x, _BOTTOM + 18)
-    yield '<text x="0%" y="12">GiB left</text>'
-    yield f'<text x="{(_LEFT + _RIGHT) / 2:.1f}%" y="{_BOTTOM + 32}" text-anchor="middle">cost over the cheapest</text>'

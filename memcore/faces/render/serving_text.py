@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from memcore.columns import table
 from memcore.faces.render.text import assumed, readings, section
-from memcore.i18n.page import say
+from memcore.i18n.page import named, say, translated
 from memcore.questions.describe_serving import answers, serving_title, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES
@@ -19,24 +19,27 @@ from memcore.units import format_bytes, format_count
 def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
     """Return what `memcore estimate` prints for a server; a picture comes after the verdict."""
     verdict = serving_verdict(found)
-    warnings = [f"warning: {each}" for each in found.job.model.warnings]
+    warnings = [say("cli-warning", said=translated(each)) for each in found.job.model.warnings]
     lines = [serving_title(found), "", verdict.headline, verdict.reason, *warnings, "", *picture]
     lines += section(where(found), table(_breakdown(found), right=(1, 2)))
     lines += section(
-        "Parts", [*table(((part.name, format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))]
+        "Parts",
+        [*table(((translated(part.name), format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))],
     )
     lines += section("Readings", table(readings(found), right=(1,)))
     rows = [(each.question, each.answer) for each in answers(found)]
     if rows:
         lines += section("Answers", table(rows))
-    points = [(f"{format_count(each.length)} tokens", format_count(each.users)) for each in curve(found)]
+    points = [
+        (say("serves-tokens", count=format_count(each.length)), format_count(each.users)) for each in curve(found)
+    ]
     if points:
         lines += section("Users by context length", table(points, right=(0, 1)))
     if found.job.config[Inference.sleep_level] is not None:
         lines += section("Sharing the GPU with training", table(_phases(found), right=(1, 2)))
     if found.notes:
-        lines += section("Notes", found.notes)
-    taken = list(assumed(found, "the server's"))
+        lines += section("Notes", [translated(each) for each in found.notes])
+    taken = list(assumed(found, say("cli-more-server")))
     if taken:
         lines += section("Assumed", table(taken))
     return "\n".join(lines).rstrip() + "\n"
@@ -54,30 +57,33 @@ def where(found: ServingEstimate) -> str:
 def _breakdown(found: ServingEstimate) -> Iterator[Sequence[str]]:
     total = found.ledger.total
     for name, size in found.ledger.by_category.items():
-        yield name, format_bytes(size), f"{100 * size / total:.0f}%"
-    yield "total", format_bytes(total), "100%"
+        yield translated(name), format_bytes(size), f"{100 * size / total:.0f}%"
+    yield say("cli-total"), format_bytes(total), "100%"
     if found.budget.line is not None:
-        yield found.budget.line_title, format_bytes(found.budget.line), ""
+        yield translated(found.budget.line_title), format_bytes(found.budget.line), ""
 
 
 def _phases(found: ServingEstimate) -> Iterator[Sequence[str]]:
     for each in sleep_phases(found):
-        free = "" if each.free is None else f"{format_bytes(each.free)} free"
-        yield each.name, format_bytes(each.held), free, each.why
+        free = "" if each.free is None else say("cli-free", size=format_bytes(each.free))
+        yield translated(each.name), format_bytes(each.held), free, translated(each.why)
 
 
 def serving_explanation(found: ServingEstimate) -> str:
     """Return what `memcore explain` prints: every entry in symbols, in numbers, and with its source."""
     lines = [serving_title(found), ""]
     for category, size in found.ledger.by_category.items():
-        lines += [f"{category}: {format_bytes(size)} ({CATEGORIES[category]})"]
+        meaning = translated(CATEGORIES[category])
+        lines.append(say("cli-part-of", category=translated(category), size=format_bytes(size), meaning=meaning))
         for entry in found.ledger.of(category):
-            between = f", {format_bytes(entry.low)} to {format_bytes(entry.high)}" if entry.range else ""
+            shown = format_bytes(entry.bytes)
+            if entry.range:
+                shown = say("cli-observed", name=shown, low=format_bytes(entry.low), high=format_bytes(entry.high))
             module = f" ({entry.module})" if entry.module else ""
-            lines += [f"  {format_bytes(entry.bytes)}{between}  {entry.title}{module}", f"      {entry.formula}"]
+            lines += [f"  {shown}  {translated(entry.title)}{module}", f"      {translated(entry.formula)}"]
             if not entry.text:
                 lines.append(f"      {entry.numbers()}")
-            lines += [f"      {entry.why}"] if entry.why else []
-            lines.append(f"      source: {entry.source}")
+            lines += [f"      {translated(entry.why)}"] if entry.why else []
+            lines.append(f"      {say('cli-source', said=named(entry.source))}")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memcore.columns import table
+from memcore.i18n.page import say
 from memcore.questions.sharing import Shared
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
@@ -13,12 +14,12 @@ from memcore.units import format_bytes
 
 def shared_text(found: Shared, names: Sequence[str]) -> str:
     """Return what `memcore estimate --with` prints: a line for each job, their sum, and whether that fits."""
-    rows = [("needs", "range", "job")]
+    rows = [tuple(map(say, ("cli-needs", "cli-range", "cli-job")))]
     rows += [
         (format_bytes(each.device.expected), _range(each.device.low, each.device.high), _job(name, each.job.model.name))
         for name, each in zip(names, found.found, strict=True)
     ]
-    rows.append((format_bytes(found.expected), _range(found.low, found.high), "together"))
+    rows.append((format_bytes(found.expected), _range(found.low, found.high), say("cli-together")))
     return "\n".join([*table(rows, right=(0,)), "", *_verdict(found, names)]) + "\n"
 
 
@@ -27,25 +28,21 @@ def _job(name: str, model: str) -> str:
 
 
 def _range(low: int, high: int) -> str:
-    return f"{format_bytes(low)} to {format_bytes(high)}"
+    return say("between", low=format_bytes(low), high=format_bytes(high))
 
 
 def _verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
     if found.capacity is None or found.headroom is None:
-        yield "Name an accelerator to see whether the jobs fit together."
+        yield say("cli-share-unknown")
         return
     capacity, left = format_bytes(found.capacity), format_bytes(abs(found.headroom))
-    if not found.fits:
-        yield f"The jobs do not fit on one GPU of {capacity}: {left} too much."
-    elif found.high > found.capacity:
-        yield f"The jobs should fit on one GPU of {capacity} with {left} free, but the high end of the range does not."
-    else:
-        yield f"The jobs fit on one GPU of {capacity}, with {left} free."
+    level = "no" if not found.fits else "tight" if found.high > found.capacity else "fits"
+    yield say(f"cli-share-{level}", capacity=capacity, size=left)
     for name, each in zip(names, found.found, strict=True):
         room = found.left_for(each)
         if not found.fits and room is not None and isinstance(each, ServingEstimate):
-            share = max(room, 0) / found.capacity
-            yield f"{format_bytes(max(room, 0))} would be left for {name}: {share:.2f} of the GPU."
+            share = 100 * max(room, 0) // found.capacity / 100
+            yield say("cli-share-left", size=format_bytes(max(room, 0)), name=name, share=f"{share:.2f}")
 
 
 def shared_data(found: Shared, names: Sequence[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memcore.errors import MemcoreError
+from memcore.i18n.page import complaint, label, say
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.questions.solving import Found, Solution, label_of, text_of
@@ -13,19 +14,19 @@ from memcore.serving.estimate import ServingEstimate
 
 def solution_text(found: Solution) -> str:
     """Return what `memcore solve` prints: the value, what it leaves, and what binds."""
-    label = label_of(found.setting)
-    way = "smallest" if found.smallest else "largest"
+    named = {"label": label(found.setting, label_of(found.setting)), "path": found.setting}
     if found.value is None:
-        lines = [f"{label}: no value fits ({found.setting})."]
+        lines = [say("cli-none-fits", **named)]
     else:
-        lines = [f"{label}: {text_of(found.setting, found.value)} is the {way} that fits ({found.setting})."]
+        way = "cli-smallest" if found.smallest else "cli-largest"
+        lines = [say(way, value=text_of(found.setting, found.value), **named)]
         lines += [f"  {each}" for each in _sentences(found.found)]
     if found.beyond is not None:
-        with_it = f"With {text_of(found.setting, found.beyond)}"
-        heading = f"{with_it}, which comes closest:" if found.value is None else f"{with_it}:"
-        lines += [heading, *(f"  {each}" for each in _sentences(found.limit))]
+        way = "cli-closest" if found.value is None else "cli-with"
+        lines.append(say(way, value=text_of(found.setting, found.beyond)))
+        lines += [f"  {each}" for each in _sentences(found.limit)]
     elif found.value is not None and not found.smallest:
-        lines += ["Nothing limits it: the same fits whatever its value."]
+        lines.append(say("cli-unlimited"))
     return "\n".join(lines) + "\n"
 
 
@@ -46,7 +47,7 @@ def _sentences(found: Found | MemcoreError | None) -> tuple[str, ...]:
     if found is None:
         return ()
     if isinstance(found, MemcoreError):
-        return (str(found),)
+        return (complaint(found),)
     said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
     return said.headline, said.reason
 

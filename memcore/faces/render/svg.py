@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from memcore.faces.render.markup import between
@@ -19,6 +18,7 @@ from memcore.memory.places import PHASES
 from memcore.memory.rank import Rank
 from memcore.memory.stretches import places_of
 from memcore.questions.describe import reason, verdict, when
+from memcore.records import dataclass
 from memcore.trace.program import Sample
 from memcore.units import GiB, format_bytes
 

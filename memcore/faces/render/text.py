@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from memcore.columns import table
+from memcore.i18n.page import named, say, translated
 from memcore.memory.answer import Answer
 from memcore.memory.doubts import narrowing, together
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
-from memcore.memory.places import PHASES, place
+from memcore.memory.places import PHASES
 from memcore.memory.rank import outside_allocator
 from memcore.questions.describe import Verdict, name_of, spelled, symbols, verdict, when
 from memcore.rules.table import RULES
@@ -22,11 +23,12 @@ from memcore.units import format_bytes, format_count
 
 def title(job: Job) -> str:
     """The job in one line."""
-    where = job.accelerator.name if job.accelerator else "GPU"
+    gpu = job.accelerator.name if job.accelerator else "GPU"
+    key = "cli-on-many" if job.num_gpus > 1 else "cli-on-one"
     parts = [
-        f"{job.model.name} ({format_count(job.model.parameters)} parameters)",
-        f"{job.engine.title} on {job.num_gpus} × {where}" if job.num_gpus > 1 else f"one {where}",
-        f"sequence {job.sizes['s']}",
+        say("cli-model", name=translated(job.model.name), count=format_count(job.model.parameters)),
+        say(key, engine=job.engine.title, count=job.num_gpus, gpu=gpu),
+        say("cli-sequence", length=job.sizes["s"]),
         _batch(job),
     ]
     return " · ".join(parts)
@@ -36,15 +38,17 @@ def _batch(job: Job) -> str:
     """The micro-batch; methods that compare pairs run both sequences of each."""
     objective = job.recipe.objective
     if objective is None:
-        return f"micro-batch {job.sizes['b']}"
-    count = f"{job.sizes['b'] // 2} pairs" if objective.pairs else str(job.sizes["b"])
-    return f"{objective.method} · micro-batch {count}"
+        return say("cli-batch", count=job.sizes["b"])
+    pairs = objective.pairs
+    return f"{objective.method} · " + (
+        say("cli-pairs", count=job.sizes["b"] // 2) if pairs else say("cli-batch", count=job.sizes["b"])
+    )
 
 
 def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
     """Return what `memcore estimate` prints; a picture comes after the verdict."""
     found: Verdict = verdict(estimate)
-    warnings = [f"warning: {each}" for each in estimate.job.model.warnings]
+    warnings = [say("cli-warning", said=translated(each)) for each in estimate.job.model.warnings]
     lines = [title(estimate.job), "", found.headline, found.reason, *warnings, "", *picture]
     lines += section("At the peak", table(_breakdown(estimate), right=(1, 2)))
     lines += section("Readings", [*table(readings(estimate), right=(1,)), *_narrower(estimate)])
@@ -53,7 +57,7 @@ def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
     if len(estimate.ranks) > 1:
         lines += section("Stages", table(_stages(estimate), right=(1,)))
     lines += _host(estimate)
-    rows = list(assumed(estimate, "the engine's"))
+    rows = list(assumed(estimate, say("cli-more-engine")))
     if rows:
         lines += section("Assumed", table(rows))
     return "\n".join(lines).rstrip() + "\n"
@@ -62,18 +66,22 @@ def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:
 def _host(estimate: Estimate) -> Iterator[str]:
     """Memory of the host: of a node from loading to saving, and what each process keeps there."""
     rows = [
-        (each.title, format_bytes(each.bytes), f"{each.because}; {format_bytes(each.each)} in one process")
+        (
+            translated(each.title),
+            format_bytes(each.bytes),
+            say("cli-host-each", because=translated(each.because), size=format_bytes(each.each)),
+        )
         for each in host_phases(estimate.rank)
         if each.bytes
     ]
     if rows:
         count = processes(estimate.job)
-        title = f"Host memory of a node ({count} process{'es' if count > 1 else ''})"
-        yield from section(title, table(rows, right=(1,)))
+        heading = say("cli-host") if count == 1 else say("cli-host-many", count=count)
+        yield from section(heading, table(rows, right=(1,)))
     on_host: Counter[str] = Counter()
     for each in estimate.rank.host:
         on_host[RULES[each.rule].title] += each.bytes
-    held = [(name, format_bytes(size)) for name, size in on_host.items()]
+    held = [(translated(name), format_bytes(size)) for name, size in on_host.items()]
     if held:
         yield from section("Kept by each process", table(held, right=(1,)))
 
@@ -81,36 +89,39 @@ def _host(estimate: Estimate) -> Iterator[str]:
 def _whole(estimate: Estimate) -> Iterator[Sequence[str]]:
     """The phases of the whole job."""
     for each in phases(estimate.rank):
-        yield each.title, format_bytes(each.bytes), each.because
+        yield translated(each.title), format_bytes(each.bytes), translated(each.because)
 
 
 def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
     """Every class of ranks, with where its peak is and why."""
     for rank in estimate.ranks:
-        where = f"{PHASES[rank.peak.phase]}, {place(rank.peak.place, rank.job.model)}"
-        words = [where, rank.because, "needs most" if rank is estimate.rank else ""]
-        yield rank.name, format_bytes(rank.peak.peak), "; ".join(each for each in words if each)
+        words = [
+            when(rank.peak, estimate, rank),
+            translated(rank.because),
+            say("rank-binds") if rank is estimate.rank else "",
+        ]
+        yield translated(rank.name), format_bytes(rank.peak.peak), say("and-also").join(filter(None, words))
 
 
 def section(heading: str, lines: Sequence[str]) -> list[str]:
     """A heading over indented lines."""
-    return [heading, *(f"  {line}" for line in lines), ""]
+    return [translated(heading), *(f"  {line}" for line in lines), ""]
 
 
 def _breakdown(estimate: Estimate) -> Iterator[Sequence[str]]:
     total = estimate.ledger.total
     for name, size in estimate.ledger.by_category.items():
-        yield name, format_bytes(size), f"{100 * size / total:.0f}%"
-    yield "allocated", format_bytes(total), "100%"
+        yield translated(name), format_bytes(size), f"{100 * size / total:.0f}%"
+    yield say("cli-allocated"), format_bytes(total), "100%"
 
 
 def readings(found: Answer) -> Iterator[Sequence[str]]:
     """Readings with their ranges, and what the GPU has."""
     for each in found.readings:
-        between = f"{format_bytes(each.low)} to {format_bytes(each.high)}"
+        between = say("between", low=format_bytes(each.low), high=format_bytes(each.high))
         yield each.name, format_bytes(each.expected), between, each.instrument
     if found.capacity is not None and found.job.accelerator is not None:
-        yield "capacity", format_bytes(found.capacity), "", found.job.accelerator.name
+        yield say("cli-capacity"), format_bytes(found.capacity), "", found.job.accelerator.name
 
 
 def _narrower(estimate: Estimate) -> Iterator[str]:
@@ -118,55 +129,60 @@ def _narrower(estimate: Estimate) -> Iterator[str]:
     found, device = narrowing(estimate.device.parts), estimate.device
     if found is not None:
         low, high = together(tuple(each for each in device.parts if each is not found))
-        between = f"{format_bytes(max(device.expected - low, 0))} to {format_bytes(device.expected + high)}"
-        yield f"{found.settled_by}, if set, narrows the device range most: {between}"
+        least, most = format_bytes(max(device.expected - low, 0)), format_bytes(device.expected + high)
+        yield say("cli-narrower", setting=found.settled_by, low=least, high=most)
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:
     rank = estimate.rank
     if rank.while_built > rank.after_init:
-        yield "initialization", format_bytes(rank.while_built), "parameters and flat buffers side by side"
-    yield "after init", format_bytes(rank.after_init), "before the first step"
+        built = translated("parameters and flat buffers side by side")
+        yield translated("initialization"), format_bytes(rank.while_built), built
+    yield translated("after init"), format_bytes(rank.after_init), translated("before the first step")
     for phase, words in PHASES.items():
         moments = [moment for moment in estimate.moments if moment.phase == phase]
         if moments:
             highest = max(moments, key=lambda moment: moment.peak)
-            yield words, format_bytes(highest.peak), f"highest: {when(highest, estimate)}"
+            yield translated(words), format_bytes(highest.peak), say("cli-highest", when=when(highest, estimate))
 
 
 def assumed(found: Answer, usual: str) -> Iterator[Sequence[str]]:
-    """Yield what was taken that somebody should look at, and how much else; `usual` says whose defaults that is."""
+    """Yield what was taken that somebody should look at, and how much else; `usual` says what that is."""
     for each in found.assumptions:
         if each.notable:
-            yield each.path, spelled(each.path, each.value), each.reason
+            yield each.path, spelled(each.path, each.value), translated(each.reason)
     count = sum(not each.notable for each in found.assumptions)
     if count:
-        yield f"{count} more", "", f"{usual} defaults; --json lists them"
+        yield say("cli-more", count=count), "", usual
 
 
 def explanation(estimate: Estimate, moment: Moment) -> str:
     """Return what `memcore explain` prints: every entry of a moment in symbols, in numbers, and with its source."""
     ledger = estimate.rank.ledger(moment)
-    lines = [title(estimate.job), "", f"{when(moment, estimate)}: {format_bytes(ledger.total)} allocated", ""]
+    lines = [title(estimate.job), "", say("cli-at", when=when(moment, estimate), size=format_bytes(ledger.total)), ""]
     lines += section(
         "Symbols", table([(each.name, format_count(each.value), each.meaning) for each in symbols(estimate)])
     )
     for category, size in ledger.by_category.items():
-        lines += [f"{category}: {format_bytes(size)}"]
+        lines.append(say("cli-part", category=translated(category), size=format_bytes(size)))
         for entry in ledger.of(category):
             lines += [
                 f"  {format_bytes(entry.bytes)}  {name_of(entry)}",
                 f"      {entry.formula}",
                 f"      {entry.numbers(estimate.rank.job.sizes)}",
-                f"      {entry.why}",
-                f"      source: {entry.source}",
+                f"      {translated(entry.why)}",
+                f"      {say('cli-source', said=named(entry.source))}",
             ]
         lines.append("")
-    lines.append("Outside the allocator")
+    lines.append(say("cli-outside"))
     for each in outside_allocator(estimate.rank):
         over = each.overhead
         lines += [
-            f"  {format_bytes(over.expected)}  {each.name}, {format_bytes(over.low)} to {format_bytes(over.high)}",
-            f"      source: {over.source}",
+            f"  {format_bytes(over.expected)}  {_observed(translated(each.name), over.low, over.high)}",
+            f"      {say('cli-source', said=named(over.source))}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _observed(name: str, low: int, high: int) -> str:
+    return say("cli-observed", name=name, low=format_bytes(low), high=format_bytes(high))

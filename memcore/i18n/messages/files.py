@@ -211,6 +211,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a key of {method}, which is not supported yet": "这是 {method} 的键，暂不支持",
     "supported: 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",
     "found {program}, which does not train": "找到 {program}，它不做训练",
+    "supported: `llamafactory-cli train`": "支持 `llamafactory-cli train`",
     "supported: `swift sft` or `swift pt`": "支持 `swift sft` 或 `swift pt`",
     "a file for `llamafactory-cli export` or `chat`, not a training job": (
         "这是 `llamafactory-cli export` 或 `chat` 的文件，不是训练任务"

@@ -178,6 +178,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "both must be at least 1": "两者都至少为 1",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
+    "of networks with an encoder and a decoder it runs Whisper and few others": (
+        "在编码器-解码器网络中，它只支持 Whisper 和少数其他模型"
+    ),
+    "engine.type transformers serves it": "可改用 engine.type transformers",
+    "{version} is the last release of vLLM that supports {family}": "vLLM {version} 是支持 {family} 的最后一个版本",
     "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "this family's towers and encoders are approximated in training": "训练中该系列的塔和编码器按近似处理",
     "for serving only their parameters are counted": "推理服务中只计其参数",

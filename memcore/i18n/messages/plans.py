@@ -49,6 +49,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "LoRA on all linear layers": "对所有线性层使用 LoRA",
     "Adafactor, stepped inside the backward pass": "在反向传播中更新的 Adafactor",
     "Frozen weights in NF4 (QLoRA)": "冻结权重用 NF4（QLoRA）",
+    "Weights and moments in bf16": "权重和动量用 bf16",
+    "AdamW with 8-bit states, stepped inside the backward pass": "8 位状态的 AdamW，在反向传播中更新",
     "Frozen weights in bf16": "冻结权重用 bf16",
     "Optimizer on the host": "优化器放在主机上",
     "Optimizer and parameters on the host": "优化器和参数放在主机上",

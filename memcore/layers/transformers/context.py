@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from memcore.layers.tensor_parallel import finished
 from memcore.layers.transformers.adapters import ADAPTERS, PREPARES, Result
 from memcore.networks.weights import Linear
+from memcore.records import dataclass
 from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.basics import clone, to, unmerged
 from memcore.tensors.fused_lora import Adapted, products

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore.layers import tensor_parallel as parallel
 from memcore.layers.transformers.context import leaf
 from memcore.layers.transformers.rotary import Tables
 from memcore.layers.transformers.tokens import looked_up, merged, trained_rows
 from memcore.layers.transformers.vision.decoder_inputs import DecoderInputs
+from memcore.records import dataclass
 from memcore.tensors.basics import like, new, to
 from memcore.tensors.operations import mul
 from memcore.tensors.tensor import Tensor

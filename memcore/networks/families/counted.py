@@ -9,12 +9,12 @@ tests/truth/published.json holds files and published totals.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 
 from memcore.errors import ConfigError
 from memcore.networks.derived import tensors
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.units import shown
 
 Config = Mapping[str, object]

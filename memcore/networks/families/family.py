@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from memcore.networks.images import Images
@@ -13,6 +13,7 @@ from memcore.networks.patterns import FfnPlan, MixerPlan, Place, dense, uniform
 from memcore.networks.reader import Reader
 from memcore.networks.rows import Dense, FfnRow, Grouped, MixerRow
 from memcore.networks.weights import Linear, Weight
+from memcore.records import dataclass
 
 Names: TypeAlias = tuple[str, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.messages import joined
 from memcore.networks import patterns
@@ -16,6 +16,7 @@ from memcore.networks.reader import Reader
 from memcore.networks.routed import Routed, shared_expert
 from memcore.networks.rows import Dense, Grouped, rotated
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape
 
 

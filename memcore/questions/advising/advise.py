@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from memcore.config.engine import EngineSettings
@@ -18,6 +18,7 @@ from memcore.questions.advising.server import ServerAdvice, advised
 from memcore.questions.advising.server import ladder as server_ladder
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
 from memcore.questions.describe import when
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import RISKS, Change, Changes
 from memcore.units import GB, format_bytes

@@ -8,7 +8,6 @@ limits: a step reads the weights and the cached tokens of all its sequences once
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from memcore.config.settings import Config
@@ -16,6 +15,7 @@ from memcore.estimation import changed
 from memcore.messages import Message, joined
 from memcore.questions.advising.native import native
 from memcore.questions.advising.server_changes import changes_of, made
+from memcore.records import dataclass
 from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import Changes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from memcore.config.devices import whole
@@ -16,6 +16,7 @@ from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
 from memcore.questions.solving import Pieces
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 
 Found = Estimate | ServingEstimate
@@ -34,7 +35,7 @@ class Bench:
     """Estimates by config."""
 
     most: int
-    """Estimates that may be made."""
+    """Estimates that may be made; what is refused is none."""
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
@@ -50,9 +51,9 @@ class Bench:
         if key not in self.known:
             if self.count >= self.most:
                 raise SpentError
-            self.count += 1
             try:
                 self.known[key] = estimate(config)
+                self.count += 1
             except MemcoreError as error:
                 self.known[key] = error
             yield
@@ -74,6 +75,15 @@ class Bench:
         """The rates of the GPU of a job, with those that are known better."""
         return roofline_for(found.job.config).adjusted(**self.rates)
 
+    def need(self, found: Estimate) -> int:
+        """Bytes of tensors at the peak; of what does not fit only as many as show that, which records fewer stages."""
+        capacity, most = found.capacity or 0, 0
+        for rank in found.ranks:
+            most = max(most, rank.most)
+            if most > capacity:
+                break
+        return most
+
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""
         return bool(found.fits)
@@ -81,7 +91,7 @@ class Bench:
     def safe(self, found: Found) -> bool:
         """Whether all of the range fits; of training also the expected value with headroom."""
         capacity = found.capacity or 0
-        if isinstance(found, Estimate) and found.allocated.expected > (1 - self.headroom) * capacity:
+        if isinstance(found, Estimate) and self.need(found) > (1 - self.headroom) * capacity:
             return False  # without a look at the allocator, which takes longest
         if not self.holds(found) or found.device.high > capacity:
             return False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.questions.costs import Range
+from memcore.records import dataclass
 
 HOUR, DAY = 3600, 86400
 """Seconds."""

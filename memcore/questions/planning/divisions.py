@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from math import inf, prod
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.questions.planning.bench import node_of
 from memcore.questions.searching.spaces import sequences_of
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 LONG = 16384
@@ -131,7 +132,7 @@ def own_division(config: Config) -> Division:
 
 
 def divisions(asked: Asked, way: Way) -> list[Division]:
-    """Divisions that a way has: its own first, then by the ranks that work on one sequence, the simplest first."""
+    """Divisions that a way has: its own first, then by how far they reach, the simplest first."""
     if asked.gpus == 1:
         return [Division()]
     own, found = own_division(asked.config), [Division(), *_replicated(asked, way), *_divided(asked, way)]
@@ -139,24 +140,44 @@ def divisions(asked: Asked, way: Way) -> list[Division]:
 
     def simplicity(each: Division) -> tuple[object, ...]:
         kinds = (each.context, each.tensor) if length_first else (each.tensor, each.context)
-        return each.factor, each.dimensions, each.stages, tuple(-size for size in kinds)
+        return _reach(each, asked.node), each.factor, each.dimensions, each.stages, tuple(-size for size in kinds)
 
     mine = [own] if own.dimensions and asked.gpus % own.width == 0 else []
     rest = sorted({each for each in found if each not in mine}, key=simplicity)
-    return [*mine, *_few(rest)]
+    return [*mine, *_few(rest, asked.node)]
 
 
 _EACH = 4
-"""Divisions of the same factor that are looked at."""
+"""Divisions of the same reach that are looked at."""
 
 
-def _few(rest: list[Division]) -> Iterator[Division]:
-    """Of each factor the simplest, and the one without large groups: what a job of many thousand GPUs needs."""
-    for _, group in groupby(rest, key=lambda each: each.factor):
+def _reach(each: Division, node: int) -> int:
+    """Ranks that work on one sequence, and nodes over which experts are divided: those in a node share its fast links.
+
+    Source: Megatron-LM, core/transformer/moe/README.md, guidelines 2 to 4 (expert and tensor parallelism within
+    NVLink, pipelines over nodes, expert rather than tensor parallelism for experts).
+    """
+    return each.width * max(each.experts // node, 1)
+
+
+def _few(rest: list[Division], node: int) -> Iterator[Division]:
+    """Of each reach the simplest, and the one without large groups: what a job of many thousand GPUs needs.
+
+    Stages over nodes with experts in each are among them: Megatron Bridge trains Qwen3-235B on 64 and 256 GPUs and
+    DeepSeek-V3 on 256 with PP8 EP8 (perf_recipes/).
+    """
+    for _, group in groupby(rest, key=lambda each: _reach(each, node)):
         alike = list(group)
-        yield from alike[: _EACH - 1]
+        usual = [each for each in alike if _like_recipes(each, node)]
+        alike = [each for each in alike if each not in usual]
+        yield from (*usual, *alike[: _EACH - 1])
         if len(alike) >= _EACH:
             yield min(alike[_EACH - 1 :], key=lambda each: max(each[:5]))
+
+
+def _like_recipes(each: Division, node: int) -> bool:
+    """Whether experts are divided in a node, and nothing else is but for stages."""
+    return each.experts == node and each.dimensions == 1 + (each.stages > 1)
 
 
 def _replicated(asked: Asked, way: Way) -> Iterator[Division]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
 
@@ -25,6 +24,7 @@ from memcore.questions.planning.rows import GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import exported
 from memcore.units import format_bytes
@@ -71,9 +71,14 @@ class Proposal:
 
     @property
     def title(self) -> str:
-        """Return the plan in a few words: what runs it, how it is divided, and changes that cost something."""
+        """Return the plan in a few words."""
+        return ", ".join(self.parts)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return what a plan is called by: what runs it, how it is divided, and changes that cost something."""
         named = (knob.title for knob in self.knobs if knob.source)
-        return ", ".join(each for each in (self.way, self.division, *named) if each)
+        return tuple(each for each in (self.way, self.division, *named) if each)
 
     @property
     def asked(self) -> Config:
@@ -134,7 +139,7 @@ class Proposal:
     def quality(self) -> str:
         """Return what the plan may cost in model quality."""
         notes = list(dict.fromkeys(each.quality for each in self.knobs if each.quality))
-        return "; ".join(notes) if notes else "the same result as the job you asked for"
+        return joined("; ", notes) if notes else "the same result as the job you asked for"
 
     @cached_property
     def changes(self) -> tuple[Step, ...]:
@@ -163,7 +168,7 @@ _DIVIDED = "keeps the global batch size on this number of GPUs"
 
 def _why(path: str, reasons: Mapping[str, Knob]) -> str:
     if path in reasons and reasons[path].why:
-        return f"{reasons[path].title}: {reasons[path].why}"
+        return Message("{}: {}", reasons[path].title, reasons[path].why)
     return "chosen by this plan" if path in (EngineSettings.type, Training.implementation) else _DIVIDED
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memcore import registry
-from memcore.config.knobs import TIERS, Knob, Method
+from memcore.config.knobs import TIERS, Knob, Method, Settings
 from memcore.config.training import Training
 
 GOALS: Mapping[str, tuple[str, ...]] = {
@@ -66,9 +66,20 @@ _BASE = Knob(
     quality="checkpoints are published in bf16; the adapters are trained in bf16 too",
     source="peft, tuners/lora/layer.py; transformers 4.57, modeling_utils.py, dtype",
 )
+_PURE = Knob(
+    title="Weights and moments in bf16",
+    to=_BASE.to,
+    when={**_BASE.when, Training.adapter.type: (None,)},
+    why="parameters, gradients and moments take two bytes each, without an fp32 copy",
+    quality="bf16 parameters lose small updates",
+    source="torchtune, recipes/configs, dtype: bf16 (all full fine-tunes)",
+)
+_EITHER: tuple[Settings, ...] = ({}, {Training.optimizer.implementation: "torchao"})
 _COMMON: tuple[Method, ...] = (
     Method("same", ()),
-    Method("states", (_EIGHT_BITS,), ({}, {Training.optimizer.implementation: "torchao"})),
+    Method("states", (_EIGHT_BITS,), _EITHER),
+    Method("method", (_PURE,), spare=True),
+    Method("method", (_PURE, _EIGHT_BITS), _EITHER, spare=True),
     Method("method", (_LORA, _BASE)),
     Method("method", (replace(_LORA, when={**_LORA.when, Training.precision: _NARROW}),)),
     Method("quantized", (_LORA, _NF4)),

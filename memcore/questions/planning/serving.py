@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from memcore import registry
@@ -17,6 +17,7 @@ from memcore.questions.advising.server_changes import changes_of, made
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.server_layouts import division_of, layouts, replicas
 from memcore.questions.solving import Pieces
+from memcore.records import dataclass
 from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from math import log
 
@@ -23,10 +23,11 @@ from memcore.questions.planning.bench import Bench, SpentError, at_last, gathere
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
 from memcore.questions.solving import Pieces
+from memcore.records import dataclass
 from memcore.trace.job import Job
 
 _FITTING = 2
-"""Divisions that fit, of which the fastest is looked for."""
+"""Divisions that fit, of which the fastest is looked for, where the result is the same."""
 _ORDER = tuple(TIERS)
 
 
@@ -94,7 +95,8 @@ class Trainings:
     """Of what was tried, the estimate that needs least."""
     least: dict[str, int] = field(default_factory=dict)
     """The least memory of tensors among the jobs that were tried, by the tier of their method, or of their transfer."""
-    refused: dict[str, str] = field(default_factory=dict)
+    trains_all: bool = False
+    """A plan that gives up little trains all weights."""
 
     def candidates(self) -> Iterator[list[Candidate] | None]:
         """Everything found, best first, after every tier and in the end; None after every estimate.
@@ -107,7 +109,7 @@ class Trainings:
             for tier in self.tiers:
                 if tier == "transfer" and any(each.tier == "same" and each.safe for each in found):
                     continue
-                yield from gathered(found, self._of_tier(tier))
+                yield from gathered(found, self._of_tier(tier, spare=not any(each.safe for each in found)))
                 yield _ranked(found)
         except SpentError:
             pass
@@ -126,22 +128,29 @@ class Trainings:
                 yield from at_last(self.bench, found, self._more_of_larger(method), most)
         yield _ranked(found)
 
-    def _of_tier(self, tier: str) -> Iterator[Candidate | None]:
-        """Several divisions where the result is the same; of other methods what the first way gives that is safe."""
+    def _of_tier(self, tier: str, *, spare: bool) -> Iterator[Candidate | None]:
+        """Several divisions where the result is the same; of other methods what the first way gives that is safe.
+
+        `spare`: nothing fits on the GPUs alone, so that quantized weights may go to the host too.
+        """
         job = yield from self._job()
         done: set[int] = set()
-        for frame in self._frames(tier, job):
+        for frame in self._frames(tier, job, spare=spare):
             if tier != "same" and id(frame.method) in done:
                 continue
-            found = yield from self._divided(frame, 1 if done else _FITTING)
+            found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING)
             yield from found
             if any(each.safe for each in found):
                 done.add(id(frame.method))
+                self.trains_all |= tier != "same" and not any(Training.adapter.type in each.to for each in frame.knobs)
 
-    def _frames(self, tier: str, job: Job) -> Iterator[Frame]:
+    def _frames(self, tier: str, job: Job, *, spare: bool) -> Iterator[Frame]:
+        moved = ("same", "quantized") if spare and "quantized" in self.tiers else ("same",)
         for method in METHODS:
-            wanted = "same" if tier == "transfer" else tier
-            if method.tier != wanted or not all(_applies(knob, job) for knob in method.knobs):
+            wanted = method.tier in (moved if tier == "transfer" else (tier,)) and not (
+                method.spare and self.trains_all
+            )
+            if not wanted or not all(_applies(knob, job) for knob in method.knobs):
                 continue
             for way in ways_of(self.asked, spare=tier == "transfer"):
                 if tier == "transfer":
@@ -160,25 +169,29 @@ class Trainings:
         last, free = self.bench.count + _EACH_FRAME, None
         failed: list[tuple[float, Division]] = []
         close: list[tuple[Division, Estimate]] = []
+        refused = 0
         for division in divisions(frame.asked, frame.way):
-            if self.bench.count > last or any(need > other.gain(division) for need, other in failed):
+            if self.bench.count > last or refused > _REFUSED or self._is_idle(frame, division, close):
+                continue
+            if any(need > other.gain(division) for need, other in failed):
                 continue
             if free is None:
                 free = yield from self._free(frame, division)
             if free is None:
+                refused += 1
                 continue
             lean = yield from self._degree(frame, division, free, frame.way.degrees[-1], 1)
             if lean is None:
                 continue
-            need = lean.allocated.expected / max(lean.capacity or 0, 1)
-            if need > 1 or not self.bench.safe(lean):
-                self._remember(lean, frame.method.tier if frame.transfer is None else frame.tier)
+            need = self.bench.need(lean) / max(lean.capacity or 0, 1)
+            best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
+            if best is None:
+                self._remember(frame, lean)
                 failed.append((need, division))
                 close += [(division, lean)] if need <= 1 else []
                 continue
-            best = yield from self._fastest(frame, division, free)
-            found += [best] if best else []
-            if len(found) >= enough:
+            found.append(best)
+            if len(found) >= enough + (_LIGHTER if self._may_lighten(frame, best) else 0):
                 break
         if found or free is None:
             return found
@@ -186,9 +199,26 @@ class Trainings:
         knobs = (*free, frame.way.degrees[-1])
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
-    def _remember(self, lean: Estimate, tier: str) -> None:
-        self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
-        if self.leanest is None or lean.allocated.expected < self.leanest.allocated.expected:
+    def _may_lighten(self, frame: Frame, best: Candidate | None) -> bool:
+        """Whether more stages over nodes may save the recomputation that a plan with experts needs."""
+        asked = frame.asked
+        heavy = best is not None and frame.way.degrees[-1] in best.knobs
+        return heavy and frame.tier == "same" and asked.experts > 1 and asked.gpus > asked.node
+
+    def _is_idle(self, frame: Frame, division: Division, close: Sequence[tuple[Division, Estimate]]) -> bool:
+        """Whether a pipeline is one too many: more hardware is a choice, and without stages the job just fits on it."""
+        if not frame.extra or division.stages == 1:
+            return False
+        return any(other.stages == 1 and self.bench.holds(lean) for other, lean in close)
+
+    def _remember(self, frame: Frame, lean: Estimate) -> None:
+        """Keep what needs least on the GPUs that the job has."""
+        if frame.extra:
+            return
+        tier, least = frame.method.tier if frame.transfer is None else frame.tier, self.bench.need(lean)
+        if least < self.least.get(tier, least + 1):
+            self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
+        if self.leanest is None or least < self.leanest.allocated.expected > lean.allocated.expected:
             self.leanest = lean
 
     def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
@@ -320,6 +350,10 @@ class Trainings:
 _DOUBLINGS, _SHORTEST = 11, 512
 _LAST, _EACH_FRAME = 40, 32
 """Estimates for the last resorts, whatever was spent before, and for one frame."""
+_LIGHTER = 2
+"""Further divisions that are looked at where all that fit compute layers twice."""
+_REFUSED = 4
+"""Divisions in which a way may refuse a method before it is taken to refuse it in all."""
 
 
 def _usable(knob: Knob) -> int:

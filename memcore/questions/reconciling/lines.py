@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from memcore.records import dataclass
 from memcore.units import GB, KB, MB, TB, GiB, KiB, MiB, TiB
 
 UNITS: Mapping[str, int] = {

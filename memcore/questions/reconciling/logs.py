@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 
 from memcore.questions.reconciling.lines import FIRST, LEAST, LINES, SUM, UNITS, Line, Meaning
+from memcore.records import dataclass
 from memcore.units import GB, GiB, MiB
 
 LARGEST, LONGEST = 2**22, 1500

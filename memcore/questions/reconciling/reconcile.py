@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from memcore.config.settings import Config
@@ -19,6 +19,7 @@ from memcore.memory.rank import outside_allocator
 from memcore.messages import Message, joined
 from memcore.questions.accuracy import Prediction, prediction
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import MiB
 

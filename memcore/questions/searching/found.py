@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import log
 
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.questions.costs import Cost
 from memcore.questions.searching.layouts import Layout, Settings, config_of
+from memcore.records import dataclass
 
 Key = tuple[str | None, str, Layout]
 """What a search calls a layout: the accelerator, the engine's title and the division."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
@@ -12,6 +12,7 @@ from memcore.memory.estimate import Estimate
 from memcore.networks.network import Network
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
+from memcore.records import dataclass
 from memcore.tensors.tape import ALIGNMENT
 from memcore.trace.program import Program
 

@@ -9,10 +9,10 @@ exactly the maximum that `Program.moments` finds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from operator import ge, mul
 
+from memcore.records import dataclass
 from memcore.symbols import Axis, Quotient, Rounded, Shifted, Smaller, Total, measure
 from memcore.tensors.tape import ALIGNMENT
 from memcore.trace.program import Program, aligned

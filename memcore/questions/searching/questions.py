@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -30,6 +30,7 @@ from memcore.questions.searching.spaces import (
     space_of,
 )
 from memcore.questions.work import Work, dispatch_of, work_for
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.searching import Kind
 from memcore.trace.traffic import Dispatch, Traffic

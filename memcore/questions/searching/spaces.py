@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from memcore.questions.costs import IDLE, Plan, heaviest
 from memcore.questions.searching.kinds import ROWS
 from memcore.questions.searching.layouts import Layout, Settings
 from memcore.questions.work import Work
+from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.searching import SCHEDULE, SCHEDULES, Policy, Row
 from memcore.trace.traffic import Dispatch, Traffic

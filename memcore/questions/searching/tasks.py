@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from time import process_time
@@ -20,6 +20,7 @@ from memcore.questions.searching.growth import Growths
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
 from memcore.questions.searching.totals import Totals
+from memcore.records import dataclass
 
 Outcome = Measured | str
 """What a layout needs, or why it cannot be."""

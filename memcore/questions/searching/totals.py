@@ -13,7 +13,7 @@ A layout's total is what `estimate` finds: the highest peak of all ranks. It is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from math import gcd
 from operator import mul
@@ -28,6 +28,7 @@ from memcore.questions.searching.growth import RUN, grown
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
 from memcore.questions.searching.spaces import Space
+from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.trace.program import Program

@@ -8,7 +8,7 @@ Sources: transformers 5.23, generation/utils.py and cache_utils.py; LitGPT, gene
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
@@ -18,6 +18,7 @@ from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.records import dataclass
 from memcore.serving.budget import Budget, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec, Caching, cache_specs
 from memcore.serving.checkpoint import Stored

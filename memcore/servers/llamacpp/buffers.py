@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.records import dataclass
 from memcore.servers.llamacpp.caches import (
     attentions,
     cache_bytes,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
+from memcore.records import dataclass
 from memcore.servers.llamacpp.gguf_tensors import GgufTensor, gguf_tensors, layers_in_order
 from memcore.serving.gguf_mixes import ABOVE, ALIASES, CONDITIONS, FALLBACK, FILE_TYPES, TWO_BITS, Place, decided
 from memcore.serving.gguf_types import BLOCK_TYPES, tensor_bytes

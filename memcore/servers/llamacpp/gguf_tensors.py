@@ -8,13 +8,14 @@ tables of positions are stored as F32 whatever the file type. Vision and audio t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, Mixer
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.records import dataclass
 from memcore.servers.llamacpp.gguf_names import AFTER_ATTENTION, ENDS, MIXERS, NORMS, OTHERS, Parts
 from memcore.symbols import Shape
 

@@ -6,11 +6,11 @@ Source: `src/llama-graph.cpp` and `src/models/*.cpp` of llama.cpp 0.5. Axes are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Norm
+from memcore.records import dataclass
 from memcore.servers.llamacpp.ggml.graph import (
     Graph,
     apply,

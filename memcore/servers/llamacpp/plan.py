@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention
+from memcore.records import dataclass
 from memcore.servers.llamacpp.caches import WINDOWED, padded, slides
 from memcore.servers.llamacpp.gguf import FileTensor
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,6 +20,7 @@ from memcore.memory.ledger import Entry
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
+from memcore.records import dataclass
 from memcore.servers.llamacpp.buffers import EVERY, HOST, Buffer, Flags, Plan, cache_type
 from memcore.servers.llamacpp.caches import cache_rows, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file

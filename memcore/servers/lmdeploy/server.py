@@ -9,12 +9,12 @@ lmdeploy/utils.py (`get_max_batch_size`). Before 0.2.2 the share was of the whol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.servers.lmdeploy.settings import LmdeploySettings
 from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
 from memcore.servers.vllm.paging import Pages, page

@@ -8,7 +8,6 @@ Before 0.5.4: srt/server_args.py (__post_init__).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
@@ -17,6 +16,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages

@@ -6,11 +6,10 @@ is built or warmed up, for `max_num_tokens`; pipeline stages do not make them sm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.config.defaults import Defaults
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages

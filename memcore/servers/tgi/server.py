@@ -9,13 +9,13 @@ backends/v3/src/lib.rs (`NotEnoughMemory`). Releases before 3.0 sized the cache 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
 from memcore.config.defaults import Defaults
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
 from memcore.servers.tgi.settings import TgiSettings
 from memcore.servers.vllm.paging import Pages, page

@@ -8,8 +8,8 @@ from __future__ import annotations
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
-from memcore.errors import UnsupportedError
 from memcore.networks.parts import SpecialMixer
+from memcore.servers.vllm import supported
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.platforms import connected, sliding
 from memcore.servers.vllm.settings import VllmSettings
@@ -24,12 +24,6 @@ from memcore.units import GiB
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
 (vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
-_ABSENT = frozenset({"cpmant", "prophetnet", "reformer", "rwkv", "xlnet"})
-"""Types that no class of vLLM runs: its registry has none, and its Transformers backend needs attention to choose.
-
-Sources: vllm 0.33, model_executor/models/registry.py (`_VLLM_MODELS`, `_try_resolve_transformers`); transformers 5.23,
-`PreTrainedModel.is_backend_compatible` and `_can_set_attn_implementation`.
-"""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -37,9 +31,11 @@ def options(read: Defaults, basics: Basics) -> Options:
 
     Raises UnsupportedError for a family that vLLM does not have.
     """
-    if basics.model.network.family in _ABSENT:
-        raise UnsupportedError("model.model_type", "vLLM does not support {!r}", basics.model.network.family)
-    version = read.take(EngineSettings.version, NEWEST, "the newest release that memcore knows")
+    family = basics.model.network.family
+    last = supported.UNTIL.get(family)
+    newest = "the newest release that memcore knows" if last is None else "the last release that has this family"
+    version = read.take(EngineSettings.version, last or NEWEST, newest)
+    supported.check(family, version)
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
     if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (

@@ -7,13 +7,12 @@ model_executor/models/config.py (MambaModelConfig, GptOssForCausalLMConfig).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.records import dataclass
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.stacks import stack_of
 from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, Driver, count, pool, summed_by_nccl

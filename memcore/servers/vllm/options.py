@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from memcore.records import dataclass
 from memcore.servers.vllm.versions import Facts, Runner
 
 

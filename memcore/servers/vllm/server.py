@@ -7,7 +7,7 @@ v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -16,6 +16,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts
+from memcore.records import dataclass
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.defaults import options
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs

@@ -8,10 +8,10 @@ v1/worker/gpu_model_runner.py (_init_minimal_kv_cache_for_profiling).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
 
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.units import GiB
 
 

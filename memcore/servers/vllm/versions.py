@@ -8,9 +8,10 @@ config/vllm.py (use_v2_model_runner) and v1/worker/gpu/.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.config.engine import release
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from memcore.networks.network import Model
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 
 STAGES = (2, 3)
 """ZeRO's stages for which DeepSpeed has an estimator."""

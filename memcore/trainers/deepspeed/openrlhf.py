@@ -12,6 +12,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE, Normalized
+from memcore.formats.readers import started
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
@@ -85,6 +86,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         notes.append("--ref.offload: the reference model's share of the GPU is not counted")
     if method == "grpo":
         _generating(normalized, notes)
+    elif GPUS not in normalized:
+        normalized |= started(found)
     _batch(normalized, notes, generating=method == "grpo")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
@@ -204,7 +207,8 @@ OPENRLHF = Tool(
     ignored=("--ckpt.*", "--logger.*", "--eval.*", "--data.*", "--adam.*", "--muon.*", "--rollout.*", "--reward*",
              "--vllm*", "--algo*", "--critic*", "--ref*", "--train.*", "--actor*", "--save_*", "--load_*",
              "--use_wandb", "--ds.enable_sleep", "-m", "--module", "--max_epochs", "--num_episodes", "--model.*",
-             "--lora_alpha", "--ds.lora.alpha", "--ds.value_head_prefix"),
+             "--lora_alpha", "--ds.lora.alpha", "--ds.value_head_prefix", "--include", "--num_gpus", "--num_nodes",
+             "--hostfile", "--master_port", "--master_addr", "--address", "--runtime-env-json"),
     read_only=True,
     source="OpenRLHF, openrlhf/cli/",
 )  # fmt: skip

@@ -10,12 +10,13 @@ pools of earlier steps in place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from operator import mul
 
 from memcore.memory.ledger import Entry, Ledger, block_entries, ledger
 from memcore.memory.rank import levels_of
+from memcore.records import dataclass
 from memcore.symbols import split_over
 from memcore.tensors.tape import CAPTURED, Block
 from memcore.trace.program import Moment, Sample

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 
+from memcore.networks.network import Layer, Model
+from memcore.networks.parts import Experts, LatentAttention
+from memcore.networks.weights import linears_of
 from memcore.trace.job import Job
 from memcore.trace.traffic import Behind, Dispatch, Traffic
 from memcore.trainers.megatron.resolve import MegatronJob
@@ -42,6 +45,14 @@ _BUCKET = 40e6
 (core/distributed/distributed_data_parallel.py: max(40,000,000, 1,000,000 for each rank))."""
 
 
+def sends_behind(job: Job) -> bool:
+    """Whether stages compute while they send: interleaved ones do, unless `--no-overlap-p2p-communication`.
+
+    Source: training/arguments.py, `overlap_p2p_comm`.
+    """
+    return job.stages_each > 1
+
+
 def fuses(job: Job) -> bool:
     """Whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
     return True
@@ -52,6 +63,75 @@ def dispatch(job: Job) -> Dispatch:
     plan = job.recipe.plan(MegatronPlan)
     found = DISPATCHERS["alltoall" if plan is None or plan.experts is None else plan.experts.dispatcher]
     return found._replace(hidden=bool(job.config.get(MegatronSettings.overlap_moe_expert_parallel_comm)))
+
+
+_CAPTURED: Mapping[str, tuple[str, ...]] = {
+    "attn": ("layer",),
+    "mlp": ("layer",),
+    "mamba": ("layer",),
+    "moe_router": ("routing",),
+    "moe": ("layer", "routing", "experts"),
+}
+"""Which of a layer's kernels the host starts as one graph, by the module that is captured: those of attention and dense
+feed-forward networks, those of routing, those of experts (core/transformer/cuda_graphs.py, transformer_layer.py)."""
+
+
+def captured(job: Job) -> frozenset[str]:
+    """Which kernels run in CUDA graphs: of a layer, of routing, of experts; all of them without modules.
+
+    Source: core/transformer/transformer_config.py (`cuda_graph_impl`, `cuda_graph_scope`), core/full_cuda_graph.py.
+    """
+    impl = job.config.get(MegatronSettings.cuda_graph_impl)
+    if impl in (None, "none"):
+        return frozenset()
+    given = job.config.get(MegatronSettings.cuda_graph_modules) or job.config.get(MegatronSettings.cuda_graph_scope)
+    names = given.split(",") if isinstance(given, str) else list(given or ())
+    if impl == "full_iteration" or not names or not set(names) & set(_CAPTURED):
+        return frozenset(("layer", "routing", "experts"))
+    return frozenset(part for name in names for part in _CAPTURED.get(name, ()))
+
+
+def recomputed(job: Job) -> tuple[float, float]:
+    """Shares of the forward pass's products and of its attention that are computed again.
+
+    Selective recomputation runs only its modules again; activation functions and norms are no products. Of full
+    recomputation `block` runs the first layers of each chunk again, `uniform` all. Source:
+    core/transformer/{transformer_config,transformer_block}.py, `recompute_modules`, `recompute_method`.
+    """
+    plan, model = job.recipe.plan(MegatronPlan), job.model
+    recompute = None if plan is None else plan.recompute
+    if recompute is None:
+        return 0.0, 0.0
+    if recompute.granularity == "full":
+        share = 1.0
+        if recompute.method == "block":
+            share = min(recompute.layers * job.stages * job.stages_each / model.num_layers, 1.0)
+        return share, share
+    again = sum(times * _again(model, layer, recompute.modules) for layer, times in model.layers)
+    looked_up = 0 if model.network.embedding_and_head.tied else model.sizes["V"] * model.sizes["h"]
+    return again / (model.active_parameters - looked_up), float("core_attn" in recompute.modules)
+
+
+def _again(model: Model, layer: Layer, modules: frozenset[str]) -> float:
+    """Parameters of a layer's products that run again with these modules, of experts those that a token chooses."""
+    parts: list[object] = []
+    routed = 0.0
+    for mixer in layer.mixers:
+        if "mla_up_proj" in modules and isinstance(mixer, LatentAttention):
+            parts += [*mixer.queries[1:], mixer.expand]
+    for ffn in layer.ffns:
+        if not isinstance(ffn, Experts):
+            parts += [ffn] if "mlp" in modules else []
+            continue
+        parts += [ffn.shared] if modules & {"moe", "shared_experts"} else []
+        if "moe" in modules:
+            routed += sum(model.size(each.shape) for each in ffn.experts) * model.sizes[ffn.routed] / model.sizes["E"]
+    return routed + _parameters(model, tuple(parts))
+
+
+def _parameters(model: Model, part: object) -> int:
+    """Elements of the matrices of a part."""
+    return sum(model.size(each.inner) * model.size(each.outer) for each in linears_of(part))
 
 
 def layers_of_ranks(job: Job) -> Iterator[int]:

@@ -84,7 +84,8 @@ _ANOTHER = (
     "--img-h", "--model-provider", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
     "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
     "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--linear-attention-freq",
-    "--experimental-attention-variant", "--window-size", *_FSDP_DTYPES,
+    "--experimental-attention-variant", "--window-size", "--export-kd-teacher-load", "--export-kd-cfg", "--flextron",
+    *_FSDP_DTYPES,
 )  # fmt: skip
 """What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
 _GENERATING = ("--num-tokens-to-generate", "--prompts", "--incoming-requests-per-step")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.memory.published import FormulaResult, Published
+from memcore.records import dataclass
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
 from memcore.trainers.megatron.published.report import FORMULAS, report_theoretical_memory

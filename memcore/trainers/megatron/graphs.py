@@ -8,12 +8,12 @@ other pools; what graphs have freed counts as free, and stays reserved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memcore.config.defaults import Defaults
 from memcore.config.schema import Setting
 from memcore.messages import joined
 from memcore.networks.parts import Experts as Routed
+from memcore.records import dataclass
 from memcore.trace.recipe import Recipe
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.step_plan import Graphs, MegatronPlan, Recompute

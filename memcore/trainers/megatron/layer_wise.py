@@ -7,8 +7,10 @@ matrix costs, in buffers whose parts are equally long; `_shard_params_ping_pong`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import lcm
+
+from memcore.records import dataclass
 
 _START = 64
 """Elements that the beginning of a parameter is aligned to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm, prod
@@ -13,6 +13,7 @@ from memcore import registry
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.allocator import BlocksAroundStep
 from memcore.memory.ledger import Entry
+from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape, Smaller, product
 from memcore.trace.code import code_of
 from memcore.trace.program import aligned

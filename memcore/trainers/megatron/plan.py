@@ -59,8 +59,9 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
     return MegatronPlan(
         tensor=ranks.tensor > 1,
         sequence=ranks.sequence,
-        keeps_head_dummy=not (before(read, (0, 14)) or read.given(MegatronSettings.defer_embedding_wgrad_compute)),
+        keeps_head_dummy=not before(read, (0, 14)),
         keeps_exchanged=not before(read, (0, 14)),
+        releases_outside_layers=before(read, (0, 18)) and not before(read, (0, 14)),
         context=None if ranks.context == 1 else str(read.take(MegatronSettings.cp_comm_type, "p2p")),
         recompute=_recompute(read, ranks),
         fuses_weight_gradients=bool(read.take(MegatronSettings.gradient_accumulation_fusion, True)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from operator import mul
 from typing import ClassVar
@@ -21,6 +21,7 @@ from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, cate
 from memcore.memory.places import place
 from memcore.memory.rank import Rank, knobs_of, levels_of, plus
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.trace.code import code_of
 from memcore.trace.program import Height, Moment, Program, Sample
 from memcore.trace.record import program_of
@@ -141,9 +142,14 @@ class MegatronRank(Rank):
     """One stage."""
 
     job: MegatronJob
-    persistent: MegatronPersistent
+    keeps: MegatronPersistent
     others: dict[int, Recorded]
     """Chunks that are recorded, which stages share."""
+
+    @property
+    def persistent(self) -> MegatronPersistent:
+        """What the stage keeps from step to step."""
+        return self.keeps
 
     @cached_property
     def kinds(self) -> tuple[ChunkJob, ...]:
@@ -300,7 +306,8 @@ class MegatronRank(Rank):
     @property
     def between_steps(self) -> int:
         """Bytes after an optimizer step; its copy of gradients goes when the next one begins."""
-        return self.persistent.before_step + self.persistent.copies + total(self.persistent.left_entries())
+        left = self.persistent.copies + total(self.persistent.left_entries())
+        return self.persistent.before_step + left - self.persistent.released
 
     @property
     def end_of_backward(self) -> int:

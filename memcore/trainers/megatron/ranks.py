@@ -6,14 +6,13 @@ pipeline stage: tensor × context × data = expert tensor × expert × expert da
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.memory.communicators import Communicator
 from memcore.messages import Message
+from memcore.records import dataclass
 from memcore.trainers.megatron.settings import MegatronSettings
 
 

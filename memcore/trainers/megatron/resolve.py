@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, groupby
 from math import ceil
@@ -25,6 +25,7 @@ from memcore.networks.parts import Attention, FeedForward, LatentAttention, Spec
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
 from memcore.optimizers.table import OPTIMIZERS
+from memcore.records import dataclass
 from memcore.symbols import measure, product
 from memcore.trace.engine import Engine, engine_of
 from memcore.trace.job import Job

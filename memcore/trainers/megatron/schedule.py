@@ -8,10 +8,11 @@ micro-batches go through a chunk in groups before the next chunk's turn, and bac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from operator import ge, sub
+
+from memcore.records import dataclass
 
 Live = tuple[int, ...]
 """Micro-batches in flight in each kind of chunk of a stage."""

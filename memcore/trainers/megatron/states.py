@@ -6,12 +6,11 @@ cpu_offloading/hybrid_optimizer.py; TransformerEngine, pytorch/optimizers/fused_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.trainers.megatron.settings import MegatronSettings
 
 _FUSED = ("adam", "adamw")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from memcore.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,8 @@ class MegatronPlan:
     gate_fusion: bool = True
     """SwiGLU is one kernel, where GELU need not be (argument_utils.py: `bias_activation_fusion`)."""
     defers_head_gradient: bool = False
+    releases_outside_layers: bool = False
+    """Megatron-FSDP gives back after each step what it gathered outside the layers (core 0.14 to 0.17)."""
     images: str | None = None
     """Whose model for text and images it is, which embeds tokens in a way of its own: `bridge` or `swift`."""
     offload: Offload | None = None

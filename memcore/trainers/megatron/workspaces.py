@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
 from math import prod
@@ -15,6 +14,7 @@ from memcore.networks.adapters import learns
 from memcore.networks.network import Model, Network
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.symbols import Products, Shape, Total, product, split_over
 from memcore.trace.program import aligned
 from memcore.trainers.megatron.networks.parts import PATH
@@ -140,8 +140,8 @@ class Workspaces:
     def _dummies(self, plan: MegatronPlan) -> Iterator[Entry]:
         """One for each shape of a matrix that TransformerEngine multiplies, and of the head.
 
-        The head's own backward pass (core/tensor_parallel/layers.py) takes TransformerEngine's since core 0.14, where
-        it computes the weight's gradient at all.
+        The head's own backward pass (core/tensor_parallel/layers.py) takes TransformerEngine's since core 0.14, whether
+        it computes the weight's gradient or defers it.
         """
         seen: set[tuple[int, ...]] = set()
         extents = iter(self.content.extents(self.job.sizes))
@@ -226,6 +226,17 @@ class Workspaces:
                 dtype = self.job.states.parameter
                 yield self.entry("fsdp_gathered", each.path, each.weight.shape, dtype, each.count, _FROM_FIRST_USE)
 
+    @property
+    def released(self) -> int:
+        """Return in bytes what is gathered once but given back after each step.
+
+        From core 0.14 to 0.17 `finish_grad_sync` resets the pipeline that gathers, and with it everything outside the
+        layers; since Megatron-LM's pull request 4717 that stays (param_and_grad_buffer.py: AllGatherPipeline.reset).
+        """
+        plan = self.job.recipe.plan(MegatronPlan)
+        resets = plan is not None and plan.releases_outside_layers
+        return total(self._stays_gathered()) if resets else 0
+
     def receive_buffers(self) -> Iterator[Entry]:
         """Each chunk's model refers to its last input, whose gradient stays with it.
 
@@ -289,9 +300,12 @@ class Workspaces:
     def _gathered(self, phase: str) -> Iterator[Entry]:
         """Layers that Megatron-FSDP has gathered ahead, and gradients that it has yet to scatter.
 
-        The backward pass of the head, which belongs to the loss, already gathers the last layers.
+        The backward pass of the head, which belongs to the loss, already gathers the last layers. A loss in fp32 peaks
+        before, when it makes the gradient of the logits: the forward pass has released its layers (`_post_forward`),
+        and the head's gradient is not there yet.
         """
-        if not self.job.states.shares_gradients:
+        plan = self.job.recipe.plan(MegatronPlan)
+        if not self.job.states.shares_gradients or (phase == "loss" and plan is not None and plan.loss != "te"):
             return
         layers = [
             sum(product(weight.shape, self.job.sizes) for weight in layer.weights())

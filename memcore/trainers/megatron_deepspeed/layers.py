@@ -8,7 +8,7 @@ pretrain_gpt.py; apex, normalization/fused_layer_norm.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from memcore.config.engine import EngineSettings
@@ -16,6 +16,7 @@ from memcore.errors import UnsupportedError
 from memcore.layers.ulysses import WHOLE, local_heads, to_heads, to_tokens
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward
+from memcore.records import dataclass
 from memcore.symbols import split_over
 from memcore.tensors.attention import Heads, repeat_kv
 from memcore.tensors.autograd import Gradient, attach, save, tracked

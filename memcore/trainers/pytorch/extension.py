@@ -6,7 +6,7 @@ Each has an `EXTENSION` in its `resolve` module. Resolving a job asks that one, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memcore import registry
 from memcore.config.defaults import Defaults
@@ -15,6 +15,7 @@ from memcore.config.settings import Config
 from memcore.errors import Problem
 from memcore.hardware import Accelerator, Overhead
 from memcore.networks.network import Model
+from memcore.records import dataclass
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Checkpoints, Recipe
 

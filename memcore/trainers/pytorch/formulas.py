@@ -7,7 +7,6 @@ the script `gpu_memory_calculator.py`, which counts parameters on the meta devic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from memcore.config.engine import EngineSettings
@@ -18,6 +17,7 @@ from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.published import FormulaResult, Published, Term
 from memcore.networks.catalog import catalog, find_model
+from memcore.records import dataclass
 
 _MULTIPLES: Mapping[str, float] = {
     "sgd": 0,

@@ -88,8 +88,8 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     normalized[_ATTENTION] = _KERNELS.get(str(kernel))
     if kind == "hf_causal_lm":
         normalized[MODEL] = normalized.pop("model.pretrained_model_name_or_path", None)
-        if any(name.startswith("model.peft_config.") for name in normalized):
-            normalized[_ADAPTER] = "lora"
+        if any(name.startswith(_PEFT) for name in normalized):
+            _adapted(normalized)
         return
     if kind != "mpt_causal_lm":
         raise _refuse("model.name", kind, "supported: mpt_causal_lm, hf_causal_lm")
@@ -100,8 +100,25 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     notes.append("MPT is counted as a GPT-2 of the same sizes, which has the same layers")
 
 
+_PEFT = "model.peft_config."
+
+
+def _adapted(normalized: dict[str, Any]) -> None:
+    """An adapter of PEFT, by the keys of its config. Raises UnsupportedError for other adapters and other keys."""
+    kind = str(normalized.pop(f"{_PEFT}peft_type", "LORA")).upper()
+    if kind != "LORA":
+        raise _refuse(f"{_PEFT}peft_type", kind, "supported: LORA")
+    normalized[_ADAPTER] = "dora" if normalized.pop(f"{_PEFT}use_dora", False) is True else "lora"
+    bias = normalized.pop(f"{_PEFT}bias", "none")
+    if bias != "none":
+        raise _refuse(f"{_PEFT}bias", bias, "supported: 'none'")
+
+
 def _sharding(normalized: dict[str, Any]) -> None:
-    """FSDP's words, which are Composer's for PyTorch's first version."""
+    """FSDP's words, which are Composer's for PyTorch's first version.
+
+    Source: composer, utils/parallelism.py (`FSDPConfig`: checkpoints are reentrant where nothing is said).
+    """
     given = any(name.startswith(_FSDP) for name in normalized)
     several = normalized.get(GPUS, 2) != 1
     normalized[ENGINE] = "fsdp" if given and several else "ddp" if normalized.get(GPUS, 1) != 1 else "none"
@@ -114,7 +131,7 @@ def _sharding(normalized: dict[str, Any]) -> None:
         normalized |= {_VERSION: 1, _REDUCED: _REDUCES[mixed]}
         normalized |= {} if _STRATEGIES[strategy] else {_RESHARD: False}
     kept = normalized.pop(f"{_FSDP}activation_checkpointing", False)
-    reentrant = normalized.pop(f"{_FSDP}activation_checkpointing_reentrant", False)
+    reentrant = normalized.pop(f"{_FSDP}activation_checkpointing_reentrant", True)
     normalized |= {_POLICY: "full", _REENTRANT: reentrant} if kept is True else {}
     if normalized.pop(f"{_FSDP}activation_cpu_offload", False) is True:
         normalized[_OFFLOADED] = "cpu"
@@ -144,7 +161,10 @@ FOUNDRY = Tool(
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name="model.peft_config.r"),
         Key(path=Training.adapter.dropout, name="model.peft_config.lora_dropout"),
-        Key(path=Training.adapter.target_modules, name="model.peft_config.target_modules"),
+        Key(path=Training.adapter.target_modules, name=f"{_PEFT}target_modules"),
+        Key(path=Training.adapter.target_parameters, name=f"{_PEFT}target_parameters"),
+        Key(path=Training.adapter.modules_to_save, name=f"{_PEFT}modules_to_save"),
+        Key(path=Training.adapter.use_rslora, name=f"{_PEFT}use_rslora"),
         Key(path=TorchSettings.reshard_after_forward, name=_RESHARD),
         Key(path=EngineSettings.type, name=ENGINE),
         Key(path=EngineSettings.version, name=_VERSION),
@@ -162,7 +182,9 @@ FOUNDRY = Tool(
     vocabulary=("llm-foundry",),
     ignored=("variables.*", "tokenizer.*", "train_loader.*", "eval_loader*", "scheduler.*", "optimizer.*",
              "callbacks.*", "loggers.*", "algorithms.*", "eval_*", "icl_*", "save_*", "load_*", "model.init_device",
-             "model.config_overrides.*", "model.peft_config.*", "device_eval_batch_size", "console_log_interval",
+             "model.config_overrides.*", f"{_PEFT}lora_alpha", f"{_PEFT}task_type", f"{_PEFT}inference_mode",
+             f"{_PEFT}base_model_name_or_path", f"{_PEFT}fan_in_fan_out", "device_eval_batch_size",
+             "console_log_interval",
              f"{_FSDP}limit_all_gathers", f"{_FSDP}verbose", f"{_FSDP}state_dict_type", f"{_FSDP}use_orig_params",
              "run_name", "seed", "max_duration", "global_seed", "data_*"),
     read_only=True,

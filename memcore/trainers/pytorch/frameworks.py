@@ -11,12 +11,13 @@ mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on ever
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.networks.stages import Partition, sparing_ends
+from memcore.records import dataclass
 from memcore.trainers.pytorch.torchtitan_commits import (
     COMPILES_ALL_OR_NOTHING,
     COMPILES_NO_LOSS,

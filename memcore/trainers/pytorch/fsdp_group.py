@@ -7,11 +7,11 @@ Follows torch 2.13, torch/distributed/fsdp/_fully_shard: `_fsdp_param_group.py` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memcore.dtypes import ITEMSIZE
 from memcore.networks.adapters import learns
 from memcore.networks.weights import Weight
+from memcore.records import dataclass
 from memcore.symbols import Axis, Quotient, Shape, Total
 from memcore.tensors.tape import Storage
 from memcore.tensors.tensor import Parameter, Tensor

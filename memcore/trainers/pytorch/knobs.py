@@ -183,5 +183,18 @@ _ADAFACTOR = Knob(
     quality="no first moment, no gradient clipping, and bf16 parameters lose small updates",
     source="arXiv 1804.04235; torchtune, training/memory.py, OptimizerInBackwardWrapper",
 )
-METHODS = (Method("method", (_ADAFACTOR,)),)
+_EIGHT_BITS = Knob(
+    title="AdamW with 8-bit states, stepped inside the backward pass",
+    to={
+        Training.optimizer.name: "adamw-8bit",
+        Training.optimizer.implementation: None,
+        Training.gradient_clipping: False,
+        TorchSettings.optimizer_in_bwd: True,
+    },
+    when={Training.optimizer.name: (None, "adamw", "adam"), Training.adapter.type: (None,)},
+    why="two bytes of moments per parameter, and each gradient is freed right after its use",
+    quality="both moments are quantized in blocks of 256, and there is no gradient clipping",
+    source="torchtune, recipes/configs/llama3_1/8B_full_single_device.yaml",
+)
+METHODS = (Method("states", (_EIGHT_BITS,), spare=True), Method("method", (_ADAFACTOR,), spare=True))
 """Ways to train that need something which only these engines have."""

@@ -9,7 +9,7 @@ rlhf/_utils (`get_batch_log_probs`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
@@ -18,6 +18,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
+from memcore.records import dataclass
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Objective, Recipe
 
@@ -98,7 +99,13 @@ def scored(read: Defaults, model: Model) -> Model:
     embedding_and_head = model.network.embedding_and_head
     head = replace(embedding_and_head.head, name="score", outer=(1,), bias=False)
     embedding_and_head = replace(
-        embedding_and_head, head=head, tied=False, head_softcap=False, head_scaled=False, head_upcast=False
+        embedding_and_head,
+        head=head,
+        predicts=True,
+        tied=False,
+        head_softcap=False,
+        head_scaled=False,
+        head_upcast=False,
     )
     return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
 

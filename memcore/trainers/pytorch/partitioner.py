@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import pack, unpack
+
+from memcore.records import dataclass
 
 CHEAP = 0
 """Kept only where nothing needs to be saved: pointwise results that the backward pass reads."""

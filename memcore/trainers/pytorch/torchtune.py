@@ -52,6 +52,14 @@ MODELS: Mapping[str, str] = {
     for size in sizes.split() or [""]
 }
 """Hub ids by the builder of torchtune that makes them (torchtune/models/*/_model_builders.py)."""
+_BY_SIZES = ("llama2", "llama3", "llama3_1", "mistral")
+"""Builders of Llamas that take the network's sizes (torchtune/models/*/_component_builders.py)."""
+_DIMENSIONS: Mapping[str, str] = {
+    "vocab_size": "vocab_size", "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads",
+    "num_kv_heads": "num_key_value_heads", "embed_dim": "hidden_size", "max_seq_len": "max_position_embeddings",
+    "intermediate_dim": "intermediate_size",
+}  # fmt: skip
+_NO_SIZES = ("model.norm_eps", "model.attn_dropout", "model.rope_base", "model.scale_factor")
 _PLACES: Mapping[str, str] = {"output_proj": "o_proj"}
 _TOGETHER: Mapping[str, str] = {
     **dict.fromkeys(("q_proj", "k_proj", "v_proj"), "qkv_proj"),
@@ -129,6 +137,22 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
 
 
+def _of_sizes(normalized: dict[str, Any]) -> dict[str, Any]:
+    """A Llama by its sizes; feed-forward layers of two thirds of four times the width, where nothing is said.
+
+    Source: torchtune, modules/common_utils.py, `scale_hidden_dim_for_mlp` (a multiple of 256).
+    """
+    sizes = {
+        ours: normalized.pop(f"model.{name}") for name, ours in _DIMENSIONS.items() if f"model.{name}" in normalized
+    }
+    for name in _NO_SIZES:
+        normalized.pop(name, None)
+    width = sizes.get("hidden_size")
+    if "intermediate_size" not in sizes and isinstance(width, int):
+        sizes["intermediate_size"] = -(-int(2 * 4 * width / 3) // 256) * 256
+    return {"model_type": "llama", **sizes}
+
+
 def _without_unread(normalized: dict[str, Any], recipe: str) -> dict[str, Any]:
     """The keys that a recipe of this name reads; all, if it is not named. Raises UnsupportedError for refused ones."""
     others = [begins for begins, part in _READ_BY.items() if recipe and part not in recipe]
@@ -148,9 +172,10 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     if frozen is not None:
         raise UnsupportedError(frozen, "training only part of a model is not supported yet for torchtune; leave it out")
     hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
-    if hub_id is None:
-        raise UnsupportedError("model._component_", "found {!r}; known builders are {}", builder, joined(", ", MODELS))
-    normalized[MODEL] = hub_id
+    if hub_id is None and bare not in _BY_SIZES:
+        every = joined(", ", (*MODELS, *_BY_SIZES))
+        raise UnsupportedError("model._component_", "found {!r}; known builders are {}", builder, every)
+    normalized[MODEL] = hub_id or _of_sizes(normalized)
     if bare == builder:
         return
     places = [_PLACES.get(each, each) for each in normalized.pop("model.lora_attn_modules", ["q_proj", "v_proj"])]

@@ -7,10 +7,10 @@ they do there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
 from memcore.networks.parts import SpecialMixer
+from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, contiguous, like, new, only

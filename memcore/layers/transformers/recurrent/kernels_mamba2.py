@@ -8,11 +8,11 @@ multiprocessors a GPU has, it is that of an H100.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memcore.layers.transformers.recurrent.kernels_convolution import parameter_gradients
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.recurrences import MULTIPROCESSORS
+from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape, Smaller, split_over
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, new

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from memcore.layers.transformers.context import Context
 from memcore.layers.transformers.decoder_layer import decoder_layer
 from memcore.layers.transformers.norms import norm
 from memcore.networks.weights import Norm
+from memcore.records import dataclass
 from memcore.tensors.basics import clone, contiguous, new, permute, to
 from memcore.tensors.images import masked_scatter, put_rows, rows_at, viewed
 from memcore.tensors.operations import add, linear

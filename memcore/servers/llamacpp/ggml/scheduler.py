@@ -8,8 +8,9 @@ another device, a copy of it is allocated when the run begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from memcore.records import dataclass
 from memcore.servers.llamacpp.ggml.allocator import Allocator
 from memcore.servers.llamacpp.ggml.graph import Graph
 from memcore.servers.llamacpp.ggml.tensor import Tensor

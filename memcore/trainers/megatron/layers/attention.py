@@ -6,10 +6,9 @@ TransformerEngine, transformer_engine/pytorch/attention/{rope.py,dot_product_att
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Linear, Norm
+from memcore.records import dataclass
 from memcore.symbols import Axis, Rounded, Shape, half
 from memcore.tensors.attention import Heads
 from memcore.tensors.autograd import Gradient, attach, tracked

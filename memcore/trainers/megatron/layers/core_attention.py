@@ -8,8 +8,8 @@ and values (s, b, k, d).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from memcore.records import dataclass
 from memcore.tensors.attention import Heads, kernel_gradients, kernel_results, repeat_kv
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute, to, view

@@ -8,10 +8,10 @@ the norms here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.networks.parts import Attention, Experts, Extra, FeedForward, Heads, LatentAttention, SpecialMixer
 from memcore.networks.weights import Constant, Linear, Norm, Weight
+from memcore.records import dataclass
 from memcore.symbols import Axis
 
 PATH = "decoder.layers"

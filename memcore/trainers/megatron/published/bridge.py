@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memcore.config.parallelism import Parallelism
 from memcore.errors import ConfigError
+from memcore.records import dataclass
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from memcore.records import dataclass
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.bridge import in_flight, scheduled
 

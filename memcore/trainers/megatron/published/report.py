@@ -10,9 +10,9 @@ Sources: Megatron Bridge, training/utils/theoretical_memory_utils.py (067f987df,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from memcore.config.settings import Config
+from memcore.records import dataclass
 from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
 from memcore.trainers.megatron.published.arguments import MegatronArguments

@@ -1,0 +1,56 @@
+"""Which networks vLLM runs: those of its registry, and what its Transformers backend loads.
+
+Sources: vllm 0.33, model_executor/models/registry.py (`_VLLM_MODELS`, `_PREVIOUSLY_SUPPORTED_MODELS`,
+`_OOT_SUPPORTED_MODELS`, `_try_resolve_transformers`) and transformers/base.py, which says that vLLM does not support
+models with an encoder and a decoder; transformers 5.23, `PreTrainedModel.is_backend_compatible`,
+`_can_set_attn_implementation` and `is_encoder_decoder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.config.engine import release
+from memcore.errors import UnsupportedError
+
+ABSENT = frozenset((
+    *("big_bird", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2", "donut-swin", "flaubert", "funnel"),
+    *("gpt_neo", "gpt_neox_japanese", "ibert", "longformer", "luke", "megatron-bert", "mpnet", "mra", "nystromformer"),
+    *("openai-gpt", "perceiver", "reformer", "rembert", "roformer", "rwkv", "squeezebert", "tapas", "trocr"),
+    *("voxtral_realtime_text", "xglm", "xlm", "xlnet", "yoso"),
+))  # fmt: skip
+"""Types that no class of the registry runs, and whose classes in transformers have no attention to choose."""
+TWO_STACKS = frozenset((
+    *("bigbird_pegasus", "blenderbot", "blenderbot-small", "canary", "dia", "encoder-decoder", "fsmt", "led", "longt5"),
+    *("m2m_100", "marian", "moonshine", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "pegasus"),
+    *("pegasus_x", "pix2struct", "plbart", "pop2piano", "pp_formulanet", "prophetnet", "seamless_m4t"),
+    *("seamless_m4t_v2", "speech-encoder-decoder", "speech_to_text", "speecht5", "switch_transformers", "t5"),
+    *("t5gemma", "t5gemma2", "udop", "umt5", "vision-encoder-decoder"),
+))  # fmt: skip
+"""Types with an encoder and a decoder that neither the registry nor a plugin that it names has."""
+UNTIL: Mapping[str, str] = {
+    "phi3small": "0.9.2",
+    **dict.fromkeys(("qwen", "baichuan", "xverse", "internlm"), "0.23.0"),
+    "grok-2": "0.24.0",
+    "mpt": "0.28.0",
+}
+"""The last release that has a type: later ones name it."""
+
+
+def check(family: str, version: object) -> None:
+    """Refuse a network that no release has, or that this one has no more.
+
+    Raises UnsupportedError.
+    """
+    if family in ABSENT:
+        raise UnsupportedError("model.model_type", "vLLM does not support {!r}", family)
+    if family in TWO_STACKS:
+        said = (
+            "vLLM does not support {!r}; of networks with an encoder and a decoder it runs Whisper and few others; "
+            "engine.type transformers serves it"
+        )
+        raise UnsupportedError("model.model_type", said, family)
+    last = UNTIL.get(family)
+    if last is not None and release(version) > release(last):
+        said = "found {}; {} is the last release of vLLM that supports {!r}"
+        raise UnsupportedError("engine.version", said, version, last, family)
