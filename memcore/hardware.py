@@ -121,8 +121,8 @@ class Accelerator:
 
     @property
     def stack(self) -> str:
-        """What PyTorch or JAX runs on: `cuda`, `rocm`, `xpu`, `cann` or `tpu`."""
-        return _STACKS[self.vendor]
+        """What PyTorch or JAX runs on: `cuda`, `rocm`, `xpu`, `cann` or `tpu`; `cuda` for a vendor without a row."""
+        return _STACKS.get(self.vendor, "cuda")
 
     @property
     def major(self) -> int | None:
@@ -558,7 +558,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "ascend-910c-64gb",
-        "Huawei Ascend 910C die",
+        "Huawei Ascend 910C (per die)",
         64,
         (61.27, 61.27),
         "ascend910",
@@ -594,7 +594,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "tpu-v7x",
-        "Google TPU7x core",
+        "Google TPU7x (per core)",
         96,
         (94.75, 94.75),
         "tpu",

@@ -40,7 +40,7 @@ READ = {
     VLLM + "--cpu-offload-gb 8 --kv-offloading-size 16 --kv-offloading-backend native --swap-space 4": {
         "engine.cpu_offload_gb": 8, "engine.kv_offloading_size": 16, "engine.kv_connector": None},
     "export VLLM_USE_FLASHINFER_SAMPLER=0\n" + VLLM: {"engine.flashinfer_sampler": False},
-    "export VLLM_DISABLE_COMPILE_CACHE=1\n" + VLLM: {"engine.compile_cache": False},
+    "VLLM_DISABLE_COMPILE_CACHE=1 " + VLLM: {"engine.compile_cache": False},
     VLLM + "--kv-offloading-size 16 --kv-offloading-backend lmcache": {"engine.kv_connector": "lmcache"},
     VLLM + """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'""": {
         "engine.kv_connector": "nixl"},

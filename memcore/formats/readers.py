@@ -164,7 +164,10 @@ def _is_command(text: str, start: int) -> bool:
     return (_FLAGS.search(text) is not None and not _KEY.match(text, start)) or _ALONE.search(text) is not None
 
 
-_ALONE = re.compile(r"^(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+", re.MULTILINE)
+_ALONE = re.compile(
+    r"^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){0,20}(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+",
+    re.MULTILINE,
+)
 
 
 _SHEBANG = re.compile(r"#![^\n]{0,80}\b(?:ba|z|da|k|)sh\b")

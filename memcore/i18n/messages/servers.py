@@ -216,11 +216,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "few starts of such accelerators are known": "此类加速器的启动记录很少",
     "few starts on accelerators of {vendor} are known": "{vendor} 加速器上的启动记录很少",
     "kernels are taken to need what those of NVIDIA need": "kernel 的用量按 NVIDIA 的计算",
-    "ranks share towers, or leave them out": "各 rank 分担塔，或不加载塔",
+    "the ranks split the tower, or do not load it": "各 rank 切分塔，或不加载塔",
     "found {format}, which vLLM does not support on accelerators of {vendor}": (
         "值为 {format}，vLLM 在 {vendor} 的加速器上不支持"
     ),
-    "supported: {formats}": "支持：{formats}",
     "latent attention is not supported yet on TPUs, where vLLM runs it with data parallelism alone": (
         "暂不支持 TPU 上的潜在注意力：vLLM 只以数据并行方式运行它"
     ),

@@ -11,44 +11,37 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from memcore.config.defaults import Defaults
-from memcore.config.engine import EngineSettings, release
-from memcore.config.schema import Setting
+from memcore.config.engine import EngineSettings
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Experts, SpecialMixer
+from memcore.networks.parts import Experts
 from memcore.records import dataclass
-from memcore.servers.vllm import supported
 from memcore.servers.vllm.compressed import compressed
+from memcore.servers.vllm.defaults import options
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.servers.vllm.platforms import (
     UNSEEN,
     VIEWS,
-    connected,
     connecting,
     copied,
     elsewhere,
     exchanged,
     offloaded,
     projections,
-    sliding,
     unseen_tower,
 )
-from memcore.servers.vllm.settings import VllmSettings
-from memcore.servers.vllm.stacks import STACKS, block_of, notes_of, on_stack, spread_over, stack_of
+from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
-from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
-from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.job import Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import (
     ACTIVATIONS,
@@ -62,138 +55,11 @@ from memcore.serving.profile import (
     widest,
 )
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.units import GiB, format_bytes
 
-_VIDEO = 32 * (70 + 2 + 6)
-"""Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
-(vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
 _TOWER = "hidden states of the tower"
 _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
-
-
-def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them.
-
-    Raises UnsupportedError for a family that vLLM does not have.
-    """
-    family = basics.model.network.family
-    last = supported.UNTIL.get(family)
-    newest = "the newest release that memcore knows" if last is None else "the last release that has this family"
-    version = read.take(EngineSettings.version, last or NEWEST, newest)
-    supported.check(family, version)
-    found = facts(version)
-    loras = read.given(Inference.max_loras) or 0
-    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
-    ):
-        found = former(found)
-    found = on_stack(read, basics, found, release(version))
-    tokens, sequences = _batches(read, basics, found)
-    block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
-    images = read.given(Inference.images_per_sequence) != 0
-    item = _largest_item(basics) if images and found.whole_items else 0
-    if found.steps_for_items:
-        tokens = max(tokens, item)
-    utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
-    chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
-    if found.shortest_steps:
-        tokens = min(tokens, chosen * basics.max_model_len)
-    chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
-    kept = read.given(VllmSettings.kv_offloading_size) or 0
-    connector = read.given(VllmSettings.kv_connector) or ("offloading" if kept else None)
-    alone = chunked and found.since < (0, 20)
-    disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, alone or connected(found, connector))
-    if _recurrent(basics) and connected(found, connector):
-        said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
-        read.refuse(VllmSettings.kv_connector, said, connector)
-    reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
-    speculation = basics.speculation
-    return Options(
-        facts=found,
-        runner=_runner(version, basics) if stack_of(basics).second_runner else None,
-        utilization=utilization,
-        cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
-        tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
-        sequences=chosen,
-        block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
-        eager=read.take(VllmSettings.enforce_eager, False),
-        hybrid=not disabled and stack_of(basics).windows,
-        images=images,
-        item=item,
-        compiled=read.given(VllmSettings.compile_cache),
-        largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
-        loras=loras,
-        lora_rank=read.given(Inference.max_lora_rank) or 16,
-        on_host=int((read.given(VllmSettings.cpu_offload_gb) or 0) * GiB),
-        kv_on_host=int(kept * GiB),
-        connector=connector,
-        backend=read.given(VllmSettings.all2all_backend),
-        # One for the state, one for each proposed token, and the last one before it where prefixes are reused
-        # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
-        states=1 + reuses + (speculation.tokens if speculation else 0),
-    )
-
-
-def _runner(version: object, basics: Basics) -> Runner | None:
-    """The second runner, where a release takes it."""
-    plain = not _recurrent(basics) and not basics.model.has_experts
-    method = basics.speculation.method if basics.speculation else None
-    quantized = basics.stored is not None
-    return second_runner(version, basics.model.network.family, plain=plain, method=method, quantized=quantized)
-
-
-def _largest_item(basics: Basics) -> int:
-    """Tokens of a video, where images and videos see themselves whole."""
-    network = basics.model.network
-    shown = network.towers or any(weight.kind == "tower" for weight in network.embedding_and_head.others)
-    return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
-
-
-def _recurrent(basics: Basics) -> bool:
-    """Whether some layers keep a state instead of tokens."""
-    return any(
-        isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
-    )
-
-
-_AMPERE = 8
-"""Compute capability."""
-
-
-def _old(basics: Basics) -> bool:
-    """Whether the former engine is needed for a GPU or a dtype."""
-    major = basics.accelerator.major if basics.accelerator else None
-    return basics.dtype == "fp32" or (major is not None and major < _AMPERE)
-
-
-def _chunked(basics: Basics) -> bool:
-    return any(mixer.mask == "chunked" for layer, _ in basics.model.layers for mixer in layer.mixers)
-
-
-def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:
-    """A setting that files have under `inference` or under `engine`."""
-    given, also = read.given(own), read.given(other)
-    if given is not None and also is not None and given != also:
-        read.refuse(other, "found {}, but {} is {}; they must agree", also, own, given)
-    return given or also or read.take(own, default)
-
-
-def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
-    """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
-    if not found.server_batches:
-        whole = basics.model.network.towers or sliding(basics) or basics.speculation or read.given(Inference.max_loras)
-        # Recurrent states take no prompts in chunks there: 131,072 tokens are profiled in vllm, issue 23230.
-        whole = whole or _recurrent(basics)
-        chunked = found.chunk and basics.max_model_len > 32768 and not whole
-        return found.chunk if chunked else max(basics.max_model_len, 2048), 256
-    memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
-    if found.wide_tier and memory >= 160 * GiB:
-        return 16384, 1024
-    if memory >= 70 * GiB and "a100" not in name:
-        return 8192, 1024
-    return 2048, 256
 
 
 def budget(job: ServingJob) -> Budget:

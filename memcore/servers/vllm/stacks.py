@@ -164,7 +164,7 @@ def spread_over(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
         return kept
     most = sum(entry.bytes for entry in kept)
     bounds = Range(most - towers, most - towers + towers // basics.layout.tensor, most)
-    text, source = "ranks share towers, or leave them out", "tpu-inference, worker/tpu_worker.py"
+    text, source = "the ranks split the tower, or do not load it", "tpu-inference, worker/tpu_worker.py"
     return [observed(_SPREAD, "weights", bounds, source, text)]
 
 
