@@ -35,7 +35,10 @@ READ = {
     AXOLOTL + "bf16: auto\n": {P: "bf16"},
     AXOLOTL + "fp16: true\n": {P: "fp16"},
     AXOLOTL + "bf16: false\n": {P: "fp32"},
-    AXOLOTL + "bf16: true\nfsdp_version: 2\nfsdp_config:\n  offload_params: false\n": {P: "bf16-mixed", "engine.type": "fsdp"},
+    # fsdp2.py of axolotl's own shards the dtype that was loaded; accelerate upcasts for FSDP 1
+    AXOLOTL + "bf16: true\nfsdp_version: 2\nfsdp_config:\n  offload_params: false\n": {P: "bf16", "engine.type": "fsdp"},
+    AXOLOTL + "bf16: true\nfsdp_version: 1\nfsdp_config:\n  offload_params: false\n": {P: "bf16-mixed"},
+    AXOLOTL + "quantize_moe_experts: true\n": {"engine.quantize_moe_experts": True},
     AXOLOTL + "adapter: qlora\nload_in_4bit: true\n": {"training.quantization": "nf4-double"},
     AXOLOTL + "gradient_checkpointing: true\n": {POLICY: "full", REENTRANT: True},
     AXOLOTL + "gradient_checkpointing: offload\n": {POLICY: "full", "training.offload.activations": "cpu"},

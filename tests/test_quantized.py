@@ -333,3 +333,38 @@ def test_stacked_experts_stay_unquantized_and_say_so():
     names = {weight.name for weight, _, _ in older.rank.job.share.tensors if weight.quantized}
     assert few < names
     assert {name.rpartition(".")[2] for name in names - few} >= {"gate_up_proj", "down_proj"}
+
+
+def test_stacked_experts_that_are_quantized_when_they_are_loaded():
+    """axolotl: a layer's experts are stored in half a byte and dequantized together, in bf16."""
+    training = {
+        "sequence_length": 64,
+        "precision": "bf16",
+        "quantization": "nf4",
+        "activation_checkpointing": "full",
+        "adapter": {"type": "lora", "rank": 8, "target_modules": ["q_proj"]},
+    }
+    plain, few = (
+        memcore.estimate({"model": ROUTED, "training": training, "engine": {"type": "none", **own}})
+        for own in ({}, {"quantize_moe_experts": True})
+    )
+    names = {weight.name.rpartition(".")[2]: weight for weight, _, _ in few.rank.job.share.tensors if weight.quantized}
+    assert {"gate_up_proj", "down_proj"} <= set(names)
+    elements = (
+        sum(
+            entry.each * entry.copies
+            for entry in plain.ranks[0].initial.entries
+            if entry.module.endswith(("gate_up_proj", "down_proj")) and ".lora_" not in entry.module
+        )
+        // 2
+    )
+    assert frozen(plain) - frozen(few) == pytest.approx(2 * elements - elements // 2 - elements // 16, rel=0.01)
+    for change in ({"quantization": "int8"}, {"quantization": None}):
+        with pytest.raises(ConfigError, match="quantize_moe_experts"):
+            memcore.estimate(
+                {
+                    "model": ROUTED,
+                    "training": {**training, **change},
+                    "engine": {"type": "none", "quantize_moe_experts": True},
+                }
+            )

@@ -43,6 +43,8 @@ class Quantization:
     """In GPTQ's groups."""
     early: bool = False
     """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
+    whole: bool = False
+    """Stacked experts are dequantized together (bitsandbytes/nn/parametrize.py), not one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

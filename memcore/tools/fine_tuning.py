@@ -37,13 +37,13 @@ from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
 
 def _shared(name: str) -> Share:
     """Return what the trainers' modules say of their engines in such files."""
-    found: Share = reduce(
-        add, [module.SHARES[name] for module in registry.engine_modules("files") if hasattr(module, "SHARES")]
-    )
+    files = [getattr(module, "SHARES", {}) for module in registry.engine_modules("files")]
+    found: Share = reduce(add, [shares[name] for shares in files if name in shares])
     return found
 
 
 NORMALIZED, LOOPS, _ACCELERATED = _shared("normalized"), _shared("loops"), _shared("accelerate")
+_OF_AXOLOTL = _shared("axolotl")
 SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
 SHARDS = (
     Key(path=Hardware.num_gpus, name=GPUS),
@@ -355,6 +355,7 @@ AXOLOTL = Tool(
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
+        *_OF_AXOLOTL.keys,
     ),
     normalized=of_axolotl,
     written=written("axolotl"),

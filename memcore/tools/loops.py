@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, Normalized
+from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, VERSION, Normalized
 from memcore.formats.shell import OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
@@ -30,7 +30,7 @@ from memcore.tools.methods import (
     of_trl_method,
 )
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
-from memcore.tools.sharding import SEVERAL, VERSION, of_trl, sharded
+from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"

@@ -23,7 +23,7 @@ from memcore.tensors.basics import identity, like, new, only, split, to, unmerge
 from memcore.tensors.grouped import grouped_mm
 from memcore.tensors.indexing import sort, take
 from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, mul, scale
-from memcore.tensors.quantized import quantized_experts
+from memcore.tensors.quantized import dequantized, quantized_experts
 from memcore.tensors.running import clamp
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Parameter, Tensor
@@ -71,7 +71,9 @@ def _selected(bias: Weight | None, weights: Weights, expert_ids: Tensor) -> Tens
 def _grouped_linear(x: Tensor, matrices: Tensor, weight: Weight, offsets: Tensor, bias: Tensor | None) -> Tensor:
     outer = next(axes for axes in weight.axes[1:] if axes != x.shape[-1:])
     if isinstance(matrices, Parameter) and matrices.quantization is not None:
-        return quantized_experts(x, matrices, matrices.quantization, outer)
+        if not matrices.quantization.whole:
+            return quantized_experts(x, matrices, matrices.quantization, outer)
+        matrices = dequantized(matrices, x.dtype) or matrices
     out = grouped_mm(x, matrices, offsets, outer)
     return out if bias is None else add_in_place(out, bias)
 

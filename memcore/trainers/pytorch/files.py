@@ -200,6 +200,7 @@ SHARES: Mapping[str, Share] = {
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
     ),
+    "axolotl": Share(keys=(Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),)),
     "accelerate": Share(
         keys=(
             Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),

@@ -11,7 +11,7 @@ from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
 from memcore.networks.adapters import ALL, targeted
 from memcore.networks.network import Model
-from memcore.networks.parts import FeedForward, SpecialMixer
+from memcore.networks.parts import Experts, FeedForward, SpecialMixer
 from memcore.networks.quantized import STORAGES, quantized
 from memcore.networks.separate_experts import experts_of
 from memcore.trace.engine import Engine
@@ -26,8 +26,9 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
     path = Training.quantization
     storage = read.given(path)
     if storage is None:
-        if read.given(TorchSettings.prepare_model_for_kbit_training):
-            read.refuse(TorchSettings.prepare_model_for_kbit_training, "prepares quantized models; needs {}", path)
+        for other in (TorchSettings.prepare_model_for_kbit_training, TorchSettings.quantize_moe_experts):
+            if read.given(other):
+                read.refuse(other, "prepares quantized models; needs {}", path)
         return model
     if not model.network.adapted:
         read.refuse(
@@ -43,7 +44,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
         _refuse_fp8(read, model, engine)
     if row.grouped:
         _refuse_gptq(read, model, engine)
-    experts = before(read, STARTS_NEW)
+    experts = before(read, STARTS_NEW) or bool(read.given(TorchSettings.quantize_moe_experts))
     if not engine.shards:
         head = framework_of(read).quantizes_head
         return quantized(model, storage, row.dtype, ITEMSIZE[row.dtype] * 8 // bits, head=head, experts=experts)
@@ -79,11 +80,26 @@ def _with_experts(read: Defaults, model: Model) -> Model:
         raise UnsupportedError(
             path, "transformers splits Llama 4's experts to quantize them, which is not supported yet"
         )
+    if read.given(TorchSettings.quantize_moe_experts):
+        _refuse_experts(read, found)
+        return model
     warning = (
         "its routed experts are not quantized: transformers 5 stacks their matrices, and bitsandbytes "
         "replaces only nn.Linear (transformers 4 had one per expert)"
     )
     return replace(model, warnings=(*model.warnings, warning))
+
+
+def _refuse_experts(read: Defaults, found: list[Experts]) -> None:
+    """Refuse experts that are quantized when they are loaded with what that is not supported for yet.
+
+    Source: axolotl, monkeypatch/moe_quant.py (`patch_moe_quantization_on_load`).
+    """
+    path, row = TorchSettings.quantize_moe_experts, STORAGES[str(read.given(Training.quantization))]
+    if row.bits != 4 or row.grouped or row.floating:
+        read.refuse(path, "found {!r}; needs {}", True, "training.quantization 'nf4'")
+    if any(len(ffn.experts) != 2 or ffn.adapters for ffn in found):
+        raise UnsupportedError(path, "not supported yet for experts that have biases or adapters")
 
 
 def _with_mixers(model: Model) -> Model:

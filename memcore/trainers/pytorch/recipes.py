@@ -153,6 +153,7 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
         floating=row.floating,
         grouped=row.grouped,
         early=early and not row.grouped,
+        whole=bool(read.given(TorchSettings.quantize_moe_experts)),
     )
 
 

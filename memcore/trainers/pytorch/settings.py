@@ -202,6 +202,15 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
         engines=("none", "ddp", "fsdp"),
         advanced=True,
     )
+    quantize_moe_experts = setting(
+        Flag(),
+        "Quantized experts",
+        "Quantize the stacked matrices of routed experts too when they are loaded, as axolotl does; a layer's are "
+        "dequantized together.",
+        flag="quantize-experts",
+        engines=("none", "ddp"),
+        advanced=True,
+    )
     optimizer_in_bwd = setting(
         Flag(),
         "Optimizer in backward",
@@ -300,6 +309,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     TorchSettings.prepare_model_for_kbit_training: (
         "调用 PEFT 的 prepare_model_for_kbit_training，把未量化的部分全部转为 fp32。",
         "为 k 位训练准备",
+    ),
+    TorchSettings.quantize_moe_experts: (
+        "加载时把路由专家堆叠的矩阵也一起量化，与 axolotl 相同；同一层的专家会一起反量化。",
+        "量化专家",
     ),
     TorchSettings.optimizer_in_bwd: ("每个梯度一算出就执行优化器更新，并释放该梯度。", "反向传播中更新"),
 }

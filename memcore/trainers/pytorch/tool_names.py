@@ -69,6 +69,7 @@ TORCH: Mapping[str, str] = {
     Training.adapter.target_parameters: "LoraConfig(target_parameters=)",
     Training.adapter.dtype: "autocast_adapter_dtype",
     TorchSettings.prepare_model_for_kbit_training: "prepare_model_for_kbit_training",
+    TorchSettings.quantize_moe_experts: "quantize_moe_experts",
     TorchSettings.optimizer_in_bwd: "register_post_accumulate_grad_hook",
     TorchSettings.autocast: "torch.autocast",
     Parallelism.tensor_parallel_size: "parallelize_module",
