@@ -118,6 +118,7 @@ const SHOW = {
     askForWays(whole, send);
   },
   found(paths) {
+    for (const fold of document.querySelectorAll("#panel details.group, #panel details.more")) unfold(fold, paths);
     for (const field of document.querySelectorAll("#panel .field")) {
       field.classList.toggle("other", Boolean(paths) && !paths.includes(field.querySelector("[name]")?.name));
     }
@@ -176,6 +177,14 @@ const SHOW = {
     else announce(() => `${title(bar)}: ${byId("search-status").textContent}`);
   },
 };
+
+// Whatever is found in a folded group is seen, and afterwards the group is as it was.
+function unfold(fold, paths) {
+  fold.dataset.was ??= String(fold.open);
+  const hit = paths && [...fold.querySelectorAll("[name]")].some(({ name }) => paths.includes(name));
+  fold.open = paths ? Boolean(hit) : fold.dataset.was === "true";
+  if (!paths) delete fold.dataset.was;
+}
 
 // Plans and free room are asked for when an answer has come to rest; those of the job before are dimmed until then.
 const REST = 100; // milliseconds

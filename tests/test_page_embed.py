@@ -46,7 +46,7 @@ def test_what_is_copied_shows_the_picture(context, watched, site):
         frame.locator("#verdict").get_attribute("data-device-bytes")
         == native(decode_fragment(ON_EIGHT))["device-bytes"]
     )
-    expect(frame.get_by_text("Llama 3.1 8B · 8 × H100 SXM · 80 GB")).to_be_visible()
+    expect(frame.get_by_text("Llama 3.1 8B · 8,192 tokens · 8 × H100 SXM · 80 GB")).to_be_visible()
     for part in ("#verdict", "#bar", "#timeline", "#legend"):
         expect(frame.locator(part)).to_be_visible()
     for part in ("#config", "nav", "footer", "#ways-part", "#step-note"):

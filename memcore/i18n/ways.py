@@ -45,6 +45,8 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
         "先保留当前任务，再修改它，即可并排对比；若两者同时运行在同一块 GPU 上，本页会把显存相加。",
     ),
     "share-gpus": ("{name} on the same GPU", "{name} 在同一块 GPU 上"),
+    "subject-tokens": ("{length} tokens", "{length} token"),
+    "subject-users": ("{users} users of {length} tokens", "{users} 个用户，各 {length} token"),
     "this-job": ("this job", "当前任务"),
     "together": ("On one GPU at the same time", "在同一块 GPU 上同时运行"),
     "together-with": ("With {names} on the same GPU:", "与 {names} 同在一块 GPU 上："),

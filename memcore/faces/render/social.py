@@ -6,17 +6,21 @@ Both have a light ground wherever they are shown, hold no fonts, and are drawn f
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import escape
 from unicodedata import east_asian_width
 
+from memcore.config.defaults import value_of
+from memcore.config.training import Training
 from memcore.faces.render.serving_svg import CLASSES, serving_parts
 from memcore.faces.render.svg import COLOURS, TITLES, parts, slug
 from memcore.faces.render.titles import accelerator_title, model_title
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
-from memcore.questions.describe import Verdict, verdict
+from memcore.questions.describe import Verdict, readable, verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
 from memcore.units import format_bytes
 
 LEVELS = {"fits": "#0a6b3d", "tight": "#7d4a00", "over": "#a83a00", "no": "#b3121d", "unknown": "#4b5866"}
@@ -28,10 +32,23 @@ _MARGIN, _SHOWN = 64, 6
 
 
 def subject(found: Estimate | ServingEstimate) -> str:
-    """The model and the GPUs of an answer: `Llama 3.1 8B · 8 × H100 SXM · 80 GB`."""
+    """The job of an answer in a few words: `Llama 3.1 8B · LoRA · 4,096 tokens · 1 × RTX 4090 · 24 GB`."""
     job = found.job
     where = "" if job.accelerator is None else f"{job.num_gpus} × {accelerator_title(job.accelerator)}"
-    return " · ".join(each for each in (translated(model_title(job.model.name)), where) if each)
+    return " · ".join(each for each in (translated(model_title(job.model.name)), *_asked(found), where) if each)
+
+
+def _asked(found: Estimate | ServingEstimate) -> tuple[str, ...]:
+    """Return the method of a training and its length, or what a server is asked for."""
+    config = found.job.config
+    if isinstance(found, ServingEstimate):
+        length = value_of(config, found.assumptions, Inference.max_model_len)
+        return (say("subject-users", users=readable("", found.users), length=readable("", length)),)
+    adapter = config[Training.adapter.type]
+    meanings: Mapping[object, str] = getattr(Training.adapter.type.kind, "meanings", {})
+    titled, named, _ = meanings.get(adapter, "").partition(":")
+    length = value_of(config, found.assumptions, Training.sequence_length)
+    return (titled if named else adapter or "", say("subject-tokens", length=readable("", length)))
 
 
 def short(found: Estimate | ServingEstimate) -> str:
@@ -77,13 +94,13 @@ def card(found: Estimate | ServingEstimate, stamp: str, note: str) -> str:
     body = [
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
         f'<rect width="16" height="{height}" fill="{LEVELS[said.level]}"/>',
-        _text(_MARGIN, 92, 34, subject(found), "#4b5866"),
+        _text(_MARGIN, 92, _size(subject(found), 34), subject(found), "#4b5866"),
     ]
     y = 168
     for line in _lines(said.headline, 42)[:3]:
         body.append(_text(_MARGIN, y, 44, line, LEVELS[said.level], bold=True))
         y += 56
-    body += _bar(found, 330)
+    body += _bar(found, 340)
     body.append(_text(_MARGIN, height - 36, 22, stamp, "#4b5866"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
@@ -119,6 +136,11 @@ def _bar(found: Estimate | ServingEstimate, top: int) -> list[str]:
         body.append(f'<rect x="{left}" y="{y - 20}" width="24" height="24" rx="4" fill="{fills[each.name]}"/>')
         body.append(_text(left + 38, y, 26, f"{name} {format_bytes(each.size)}", "#17202a"))
     return body
+
+
+def _size(text: str, most: int) -> int:
+    """The pixels of a text that is to fit a card in one line, about."""
+    return min(most, (CARD[0] - 2 * _MARGIN) * 100 // (58 * _letters(text)))
 
 
 def _text(x: float, y: int, size: int, text: str, fill: str, *, bold: bool = False, end: bool = False) -> str:
