@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from memcore.config.engine import EngineSettings
@@ -21,6 +20,7 @@ from memcore.config.training import Training
 from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.limits import LINK_LENGTH
 from memcore.messages import Message
+from memcore.records import dataclass
 
 VERSION = "v1"
 PARTS = 500

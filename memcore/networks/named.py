@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 
 _BLOCKS = frozenset({"qwen", "deepseek-ai", "zai-org", "minimaxai", "moonshotai", "stepfun-ai", "xiaomimimo"})
 """Makers whose own `-FP8` repositories have blocks of 128 × 128 (`weight_block_size`)."""

@@ -6,7 +6,6 @@ Every answer is an estimate of a changed config, or is read off the pool.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import ceil
 
 from memcore.config.devices import whole
@@ -16,6 +15,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.hardware import alike
+from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate, estimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import resolve, server_of

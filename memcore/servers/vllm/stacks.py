@@ -11,12 +11,13 @@ flash_attn.py and runner/kv_cache_manager.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.hardware import Hardware
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message, joined
+from memcore.records import dataclass
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.versions import Facts, sampled
 from memcore.serving.entries import observed
