@@ -558,7 +558,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "ascend-910c-64gb",
-        "Huawei Ascend 910C (per die)",
+        "Huawei Ascend 910C-64GB",
         64,
         (61.27, 61.27),
         "ascend910",
@@ -594,7 +594,7 @@ ACCELERATORS: Sequence[Accelerator] = (
     ),
     Accelerator(
         "tpu-v7x",
-        "Google TPU7x (per core)",
+        "Google TPU7x-96GB",
         96,
         (94.75, 94.75),
         "tpu",
