@@ -49,6 +49,15 @@ def test_a_model_of_the_catalog_stands_for_a_config():
     assert {status for status, _, _ in answers} == {0}
 
 
+def test_a_command_is_read_as_it_is_typed():
+    """One argument may be the command that starts the job; a name of several words stays a name."""
+    typed = memcore("validate", "vllm serve openai-community/gpt2 --max-num-seqs 4", "--json")
+    read = memcore("validate", "-", "--json", stdin="vllm serve openai-community/gpt2 --max-num-seqs 4")
+    assert typed[:2] == read[:2]
+    assert json.loads(typed[1])["config"]["engine"]["type"] == "vllm"
+    assert memcore("validate", "llama3 8b instruct")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

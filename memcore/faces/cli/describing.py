@@ -15,7 +15,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
-from memcore.errors import ConfigError, Problem, nearest
+from memcore.errors import ConfigError, Problem, UnsupportedError, nearest
 from memcore.faces.cli.command import content
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message
@@ -148,8 +148,10 @@ def _sources(given: Sequence[str]) -> list[Source]:
     """The files that describe a job; none where a name, a link or flags alone do."""
     source = given[0] if given else ""
     named = not source or source in PRESETS or LINK.search(source) is not None
-    named = named or (source != "-" and not Path(source.partition("#")[0]).exists() and _is_model(source))
-    if len(given) <= 1 and named:
+    written = not named and source != "-" and not Path(source.partition("#")[0]).exists()
+    if written and _is_command(source):
+        return [_command(source), *map(_source, given[1:])]
+    if len(given) <= 1 and (named or (written and _is_model(source))):
         return []
     if given.count("-") > 1:
         raise ConfigError.at("CONFIG", "standard input is given twice")
@@ -158,6 +160,34 @@ def _sources(given: Sequence[str]) -> list[Source]:
 
 _ENDING = re.compile(r"(?:^|/)\.|\.[A-Za-z]{1,8}(?:#\d+)?$")
 """How paths of files look, and models' names do not."""
+
+
+def _is_command(source: str) -> bool:
+    """Whether what is no file is the command that starts a job, as it is typed: `vllm serve org/model`."""
+    from memcore.tools.convert import imported  # noqa: PLC0415 - tools' files are a package of their own
+
+    if not _SEVERAL.search(source):
+        return False
+    try:
+        imported(source)
+    except UnsupportedError:
+        return True
+    except ConfigError:
+        return _FLAG.search(source) is not None
+    return True
+
+
+_SEVERAL = re.compile(r"\S\s+\S")
+"""Two words: the name of a file or of a model may have them too."""
+_FLAG = re.compile(r"\s--?[A-Za-z]")
+"""What no model's name has, and what makes even a command that cannot be read one."""
+
+
+def _command(source: str) -> Source:
+    """A command that was typed as an argument, as a text to read."""
+    from memcore.tools.sources import Source  # noqa: PLC0415 - tools' files are a package of their own
+
+    return Source(source.split(maxsplit=1)[0], source)
 
 
 def _is_model(source: str) -> bool:
