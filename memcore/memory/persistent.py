@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from memcore.dtypes import ITEMSIZE
@@ -11,7 +12,7 @@ from memcore.memory.allocator import BlocksAroundStep
 from memcore.memory.ledger import Entry, entry_of
 from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.networks.adapters import frozen_beside, frozen_rows, learns, shared_matrices
-from memcore.networks.network import Layer, Model
+from memcore.networks.network import Layer, Model, Network
 from memcore.networks.quantized import quantization_states
 from memcore.networks.weights import Weight
 from memcore.optimizers.states import Implementation, State
@@ -329,9 +330,16 @@ def _state_sizes(job: Job, stored: Stored) -> list[int]:
     return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states_of(job, stored)]
 
 
-def _aliased(buffer: Buffer, recipe: Recipe) -> bool:
-    """Return whether a buffer is another name of one that is counted."""
-    return recipe.frequencies_once and buffer.module.endswith("original_inv_freq")
+def _buffers(network: Network, recipe: Recipe) -> Iterator[Buffer]:
+    """The buffers of a network's code, with its release's rotary frequencies."""
+    for each in code_of(recipe.implementation).buffers(network):
+        if recipe.frequencies_once and each.module.endswith("original_inv_freq"):
+            continue  # another name of one that is counted
+        yield each
+        if recipe.frequencies_each and each.layer is None and each.module.endswith(".rotary_emb.inv_freq"):
+            for layer in network.kinds:
+                for mixer in layer.mixers:
+                    yield replace(each, module=f"{network.path}.*.{mixer.module}.rotary_emb.inv_freq", layer=layer)
 
 
 def persistent(job: Job) -> Persistent:
@@ -340,7 +348,7 @@ def persistent(job: Job) -> Persistent:
     weights = list(job.share.tensors)
     tensors = [
         *job.engine.buffers([(weight, count) for weight, _, count in weights], recipe),
-        *(each for each in code_of(recipe.implementation).buffers(network) if not _aliased(each, recipe)),
+        *_buffers(network, recipe),
         *constants(job.share, recipe.precision.parameter),
         *_beside_quantized(job.share),
         *_copied(job),

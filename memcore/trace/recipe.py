@@ -301,6 +301,8 @@ class Recipe:
     """What transformers does with heads before `F.scaled_dot_product_attention`."""
     frequencies_once: bool = False
     """Rotary frequencies are held once: the original ones are the same tensor."""
+    frequencies_each: bool = False
+    """The attention of each layer holds rotary frequencies too, next to the model's."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

@@ -52,6 +52,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     STARTS_NEW,
     before,
     causal_loss,
+    frequencies_each,
     heads_as,
 )
 
@@ -426,6 +427,7 @@ def recipe_of(
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
         heads_as=heads_as(read) if code.title == "transformers" else AS_THEY_ARE,
         frequencies_once=code.title == "transformers" and before(read, COPIES_FREQUENCIES),
+        frequencies_each=code.title == "transformers" and frequencies_each(read, model.network.family),
         fake=fake,
     )
     return with_budget(read, recipe, sizes)

@@ -37,6 +37,14 @@ LEAVES_HEADS: Release = (4, 56)
 COPIES_FREQUENCIES: Release = (5, 0)
 """Rotary frequencies as they were made are a second buffer; before, both names were of one tensor
 (`original_inv_freq`, modeling_llama.py)."""
+_SHARES_FREQUENCIES: Mapping[str, Release] = {
+    **dict.fromkeys(("cohere", "llama", "phi", "qwen2", "starcoder2"), (4, 48)),
+    "gpt_neox": (4, 49),
+    "falcon": (4, 54),
+    **dict.fromkeys(("persimmon", "qwen2_moe", "stablelm"), (5, 0)),
+}
+"""Families whose attention kept a `rotary_emb` in each layer until it used the model's alone (`__init__` of
+`LlamaAttention` and its kin, compared from 4.45 to 5.0)."""
 
 _NEVER_UPCAST = frozenset(
     ("bloom", "dbrx", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "mpt", "opt", "persimmon", "stablelm", "xglm")
@@ -91,6 +99,12 @@ def before(read: Defaults, change: Release, framework: str = "transformers") -> 
     """Return whether a config names a release before a change. One that names none runs the newest."""
     found = release(read, framework)
     return found is not None and found < change
+
+
+def frequencies_each(read: Defaults, family: str) -> bool:
+    """Return whether each layer of a family has rotary frequencies of its own in the release that a config names."""
+    shared = _SHARES_FREQUENCIES.get(family)
+    return shared is not None and before(read, shared)
 
 
 def heads_as(read: Defaults) -> HeadsAs:
