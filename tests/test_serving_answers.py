@@ -102,7 +102,8 @@ def test_the_usual_exercise():
     [
         (
             {"training": {"sequence_length": 128}, "inference": {"batch_size": 1}},
-            "training.sequence_length: a config describes training or inference, not both; leave one out",
+            "training.sequence_length: a config describes training or inference, not both; leave it out, "
+            "or inference.batch_size",
         ),
         (
             {"engine": {"type": "fsdp"}, "inference": {"batch_size": 1}},

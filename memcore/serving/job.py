@@ -265,8 +265,14 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
 
 
 def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
+    served = config.below("inference") if config[EngineSettings.type] is None else ()
     for path in config.below("training"):
-        read.refuse(path, "a config describes training or inference, not both; leave one out")
+        if served:  # what makes it a server may be the mistake
+            read.refuse(
+                path, "a config describes training or inference, not both; leave it out, or {}", joined(", ", served)
+            )
+        else:
+            read.refuse(path, "a config describes training or inference, not both; leave it out")
     read.refuse_foreign(server.name)
 
 

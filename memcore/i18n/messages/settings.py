@@ -43,7 +43,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "they must agree": "二者必须一致",
     "a config describes training or inference, not both": "配置只能描述训练或推理之一，不能兼有",
     "leave one out, or name a server as engine.type": "请去掉一个，或将 engine.type 设为推理服务",
-    "leave one out": "请去掉一个",
+    "leave it out, or {}": "请去掉此项，或去掉 {}",
     # Numbers, words and texts
     "expected {kind}, found {value}": "应为{kind}，实为 {value}",
     "expected a whole number, found {value}": "应为整数，实为 {value}",
