@@ -218,10 +218,10 @@ def test_without_storage(browser, site):
 def test_nothing_is_lost(context, watched, site):
     """On a reload: what is compared, and a pasted log. In two tabs: the plans of both. With damaged storage: nothing."""
     live(watched, f"{site}{ON_EIGHT}")
-    watched.locator("[data-do=pin]").click()
+    watched.locator("nav [data-do=pin]").click()
     expect(watched.locator("#compare [data-do=unpin]")).to_have_count(1)
     watched.locator(SEQUENCE).fill("4096")
-    watched.locator("[data-do=pin]").click()
+    watched.locator("nav [data-do=pin]").click()
     expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
     view(watched, "log")
     watched.locator("#log-text").fill("71.3 GiB")
@@ -238,7 +238,7 @@ def test_nothing_is_lost(context, watched, site):
     watched.reload()
     expect(watched.locator("html")).to_have_attribute("data-state", "live")
     expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
-    expect(watched.locator("#compare")).to_contain_text("8192")
+    expect(watched.locator("#compare")).to_contain_text("8,192")
     expect(watched.locator("#log-text")).to_have_value("71.3 GiB")
 
 

@@ -281,7 +281,7 @@ def test_an_edit_that_never_ends_can_be_stopped(endless, page, site):
     live(page, f"{site}#{JOB}")
     page.locator("#language").select_option("zh")
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    page.locator("[data-do=pin]").click()
+    page.locator("nav [data-do=pin]").click()
     expect(page.locator("#compare [data-do=unpin]")).to_have_count(1)
     page.locator(SEQUENCE).fill(str(NEVER))
     expect(page.locator("#busy")).to_contain_text("本次计算比平时久")
