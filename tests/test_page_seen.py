@@ -229,9 +229,8 @@ def test_the_answer_is_in_sight(browser, site):
         device = str(estimate(decode_fragment(link)).device.expected)
         expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
         expect(page.locator('html[data-answer="whole"]')).to_be_attached()
-        expect(
-            page.locator("#ways:not(.before)")
-        ).to_be_attached()  # until then the plans of the job before keep their place
+        # Old plans keep their place while new ones are looked for.
+        expect(page.locator("#ways:not(.before)")).to_be_attached()
         for name in VIEWS:
             view(page, name)
             height, width = page.evaluate(

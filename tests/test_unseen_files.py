@@ -737,7 +737,7 @@ models:
   "Qwen3-30B-A3B-AWQ":
     cmd: |
       docker run --rm --name ${MODEL_ID}
-      -v /models/hf-cache:/root/.cache/huggingface
+      -v /models/hf-cache:/cache/huggingface
       # the larger context does not start
       vllm/vllm-openai:v0.10.1
       --model Qwen/Qwen3-30B-A3B
@@ -863,7 +863,7 @@ services:
     image: ghcr.io/berriai/litellm
     command: [--config, /app/config.yaml, --max-model-len, "5"]
 """
-"""luisefigueroa/pulsar-gb10-vllm-stack, docker-compose.yml, with another service beside it."""
+"""luisefigueroa/pulsar-gb10-vllm-stack, docker-compose.yml, with another service in the same file."""
 TEMPLATED = """\
 model:
   _component_: torchtune.models.phi3.lora_phi3_mini
@@ -1027,7 +1027,7 @@ def test_a_key_that_stands_empty_first():
 
 OF_OLLAMA = """\
 cat > /tmp/Modelfile <<EOF
-FROM /root/.ollama/models/qwen2.5-3b-instruct-q4_k_m.gguf
+FROM /models/qwen2.5-3b-instruct-q4_k_m.gguf
 PARAMETER stop "[INST]"
 PARAMETER num_ctx 8192
 EOF

@@ -59,6 +59,21 @@ class Shared:
         others = sum(each.device.expected for each in self.found if each is not job)
         return None if self.capacity is None else self.capacity - others
 
+    @property
+    def rooms(self) -> dict[int, tuple[int, float]]:
+        """Return what each server could have where the jobs do not fit together, by its place among them.
+
+        That is the bytes which the other jobs leave, and the share of the GPU, rounded down to hundredths.
+        """
+        if self.fits is not False or self.capacity is None:
+            return {}
+        found = {}
+        for place, each in enumerate(self.found):
+            if isinstance(each, ServingEstimate):
+                room = max(self.left_for(each) or 0, 0)
+                found[place] = room, 100 * room // self.capacity / 100
+        return found
+
 
 def share(*configs: Config | Mapping[str, object]) -> Shared:
     """Estimate jobs that run on the same GPUs at the same time, each in a process of its own.

@@ -8,7 +8,6 @@ from typing import Any
 from memcore.columns import table
 from memcore.i18n.page import say
 from memcore.questions.sharing import Shared
-from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
 
@@ -38,11 +37,8 @@ def _verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
     capacity, left = format_bytes(found.capacity), format_bytes(abs(found.headroom))
     level = "no" if not found.fits else "tight" if found.high > found.capacity else "fits"
     yield say(f"cli-share-{level}", capacity=capacity, size=left)
-    for name, each in zip(names, found.found, strict=True):
-        room = found.left_for(each)
-        if not found.fits and room is not None and isinstance(each, ServingEstimate):
-            share = 100 * max(room, 0) // found.capacity / 100
-            yield say("cli-share-left", size=format_bytes(max(room, 0)), name=name, share=f"{share:.2f}")
+    for place, (room, share) in found.rooms.items():
+        yield say("cli-share-left", size=format_bytes(room), name=names[place], share=f"{share:.2f}")
 
 
 def shared_data(found: Shared, names: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from memcore.faces.render.svg import block, capacity_line, caption, picture, whi
 from memcore.i18n.page import say
 from memcore.questions.describe import level
 from memcore.questions.sharing import Shared
-from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
 _COLOURS = ("parameters", "optimizer-states", "activations", "communication", "buffers", "recomputation")
@@ -27,7 +26,10 @@ def shared_note(found: Shared, names: str) -> str:
 def shared_html(found: Shared, names: Sequence[str]) -> str:
     """The verdict about all jobs at once, their bar, and what a server may take where it is too much."""
     said = _sentence(found)
-    rooms = "".join(f"<p>{escape(each)}</p>" for each in _rooms(found, names))
+    rooms = "".join(
+        f"<p>{escape(say('together-room', name=names[place], size=format_bytes(room), share=f'{share:.2f}'))}</p>"
+        for place, (room, share) in found.rooms.items()
+    )
     return (
         f'<section class="together" data-fits="{_fits(found)}"><h3>{escape(say("together"))}</h3>'
         f"<p><b>{escape(said[0].upper() + said[1:])}</b></p>{_bar(found, names)}"
@@ -46,19 +48,6 @@ def _sentence(found: Shared) -> str:
     key = f"together-{level(found.low, found.expected, found.high, found.capacity)}"
     sizes = {"capacity": format_bytes(found.capacity), "size": format_bytes(abs(found.headroom))}
     return say(key, need=need, **sizes, range=between(found.low, found.high))
-
-
-def _rooms(found: Shared, names: Sequence[str]) -> list[str]:
-    """Return how much a server could have, where all jobs do not fit."""
-    if found.fits is not False or found.capacity is None:
-        return []
-    rooms = []
-    for name, each in zip(names, found.found, strict=True):
-        room = max(found.left_for(each) or 0, 0)
-        if isinstance(each, ServingEstimate):
-            share = f"{100 * room // found.capacity / 100:.2f}"
-            rooms.append(say("together-room", name=name, size=format_bytes(room), share=share))
-    return rooms
 
 
 def _bar(found: Shared, names: Sequence[str]) -> str:
