@@ -839,8 +839,8 @@ Description=llama.cpp API Server (Qwen3.5-35B-A3B)
 
 [Service]
 Type=simple
-ExecStart=/home/tanker/projects/temp/llama.cpp/build/bin/llama-server \\
-    --model /home/tanker/projects/temp/models/Qwen3.5-35B-A3B-Q4_K_M.gguf \\
+ExecStart=/opt/llama.cpp/build/bin/llama-server \\
+    --model /opt/models/Qwen3.5-35B-A3B-Q4_K_M.gguf \\
     --port 5000 \\
     --n-gpu-layers 99 \\
     --ctx-size 98304
