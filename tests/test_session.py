@@ -1015,6 +1015,16 @@ def test_two_quick_edits_are_the_same_job_as_two_slow_ones(steps):
     assert quick.session.config == slow.session.config
 
 
+@pytest.mark.parametrize("name", ["Llama 3.1 8B?", "llama 3.1 8b", "meta-llama/Llama-3.1-8B"])
+def test_another_name_of_the_model_is_the_same_job(name):
+    """What an example has set goes with another model, not with another way to write its own."""
+    visit = Visit(ON_EIGHT)
+    before = visit.session.config
+    visit.do("edit", path="model", texts={**visit.texts, "model": name}, entry=1)
+    assert visit.texts["training.sequence_length"] == "8192"
+    assert encode_fragment(visit.session.config) == encode_fragment(before)
+
+
 def test_what_the_user_has_set_stays():
     """Another model takes back what came from the example, and nothing else; what stays of it is said and can be dropped."""
     visit = Visit().do("preset", name="405b-16k", entry=1)

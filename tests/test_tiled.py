@@ -80,11 +80,14 @@ def test_all_gathers_without_a_limit():
 
 
 def test_layers_are_no_units_of_zero():
-    """With the checkpoints of an early transformers, ZeRO-3's layers hold what one layer needs, not all."""
+    """With the checkpoints of an early transformers, ZeRO-3's layers hold what one layer needs, not all.
+
+    Apart from that each of the eight holds its rotary frequencies: 64 numbers of 32 bits, in a block of 512 bytes.
+    """
     zero = {"type": "deepspeed", "zero_stage": 3, "framework": "transformers"}
     early, late = (
         job({**zero, "framework_version": version}, precision="bf16-mixed", implementation="transformers",
             sequence_length=4096, activation_checkpointing={"policy": "full", "use_reentrant": True})
         for version in ("4.35", "4.57")
     )  # fmt: skip
-    assert early.rank.peak_of("backward") == late.rank.peak_of("backward")
+    assert early.rank.peak_of("backward") == late.rank.peak_of("backward") + 8 * 512

@@ -34,10 +34,10 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def meanings(path: str, text: str) -> Sequence[str]:
+def meanings(path: str, text: str) -> tuple[str, ...]:
     """The ids that a name may mean, the likeliest first; none for an empty text or another setting."""
     known, name = _known().get(path, {}), text.strip().lower()
-    return (name,) if name in known else meaning(_HUB.sub(r"\1", name), known)[:MOST]
+    return (name,) if name in known else tuple(meaning(_HUB.sub(r"\1", name), known)[:MOST])
 
 
 @cache
