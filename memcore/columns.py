@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 WIDTH = 80
 """Columns of a line where no terminal says how many it has."""
-_WIDE = re.compile("[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]")
+_WIDE = "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]"
 """Characters of two columns: Chinese, Japanese and Korean ones and their punctuation (Unicode's UAX #11)."""
 
 
@@ -17,7 +18,7 @@ def columns(text: str) -> int:
     >>> columns("9.13 GiB"), columns("峰值")
     (8, 4)
     """
-    return len(text) if text.isascii() else len(text) + len(_WIDE.findall(text))
+    return len(text) if text.isascii() else len(text) + len(re.findall(_WIDE, text))
 
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
@@ -39,9 +40,9 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
     return space + cell if right else cell + space
 
 
-_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+_GAP = r"(?<=\S) {2,}(?=\S)"
 """What separates columns."""
-_SIZE = re.compile(r"(\d) (?=(?:[KMGT]i?B|B|s)\b|%)")
+_SIZE = r"(\d) (?=(?:[KMGT]i?B|B|s)\b|%)"
 """The space between a number and its unit, where no line ends."""
 
 
@@ -55,7 +56,7 @@ def fitted(line: str, width: int) -> list[str]:
     """
     if columns(line) <= width or "\033" in line:
         return [line]
-    gaps, leading = list(_GAP.finditer(line)), len(line) - len(line.lstrip())
+    gaps, leading = list(re.finditer(_GAP, line)), len(line) - len(line.lstrip())
     ends = [(columns(line[: each.end()]), each) for each in gaps]
     near = [end for end, _ in ends if end <= width * 2 // 3]
     if near or not gaps:
@@ -64,11 +65,11 @@ def fitted(line: str, width: int) -> list[str]:
     return [line[: gaps[0].start()], *wrapped(" " * indent + line[gaps[0].end() :], width, indent)]
 
 
-_OPENING, _CLOSING = "[“‘（《「【]*", "[”’。，、；：？！）》」】…]*"
-_UNBROKEN = re.compile(
-    rf"\s+|{_OPENING}[^\s{_WIDE.pattern[1:]}+{_CLOSING}|{_OPENING}{_WIDE.pattern}{_CLOSING}",
-)
-"""Spaces, a word, or a Chinese character, with the punctuation that may not end or begin a line."""
+@cache
+def _unbroken() -> re.Pattern[str]:
+    """Spaces, a word, or a Chinese character, with the punctuation that may not end or begin a line."""
+    opening, closing = "[“‘（《「【]*", "[”’。，、；：？！）》」】…]*"
+    return re.compile(rf"\s+|{opening}[^\s{_WIDE[1:]}+{closing}|{opening}{_WIDE}{closing}")
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
@@ -79,7 +80,7 @@ def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     """
     lines, line = [], text[: len(text) - len(text.lstrip())]
     room, empty = width - columns(line), True
-    for piece in _UNBROKEN.findall(_SIZE.sub(r"\1\0", text.strip())):
+    for piece in _unbroken().findall(re.sub(_SIZE, r"\1\0", text.strip())):
         taken = columns(piece)
         if taken > room and not empty:
             lines.append(line.rstrip())
