@@ -52,7 +52,9 @@ async function inflate(cache) {
   if (!(await isKept(cache, place, INFLATED_HASH))) await cache.delete(place);
 }
 
-// Checks what is kept, and fetches again what is not what it was. Whoever asks meanwhile gets it from the server.
+// Checks what is kept, and fetches again what is not what it was. Whoever asks meanwhile gets it from the server. A page
+// that asks what was damaged may have been served it before it was found: it is told of what was found earlier, too.
+const untold = new Set();
 let verifying = null;
 function verify(paths) {
   verifying ??= renewed(paths).finally(() => { verifying = null; });
@@ -72,7 +74,7 @@ async function renewed(paths) {
     if (!damaged.includes(INFLATED)) damaged.push(INFLATED);
   }
   if (damaged.length) await install();
-  return damaged;
+  for (const path of damaged) untold.add(path);
 }
 
 async function activate() {
@@ -103,8 +105,11 @@ self.addEventListener("activate", (event) => event.waitUntil(activate()));
 self.addEventListener("message", (event) => {
   if (event.data === "skipWaiting") self.skipWaiting();
   if (event.data !== "verify") return;
-  const reply = (found) => event.ports[0]?.postMessage(found);
-  event.waitUntil(verify(Object.keys(FILES)).then(reply, () => reply([])));
+  const reply = () => {
+    event.ports[0]?.postMessage([...untold]);
+    if (event.ports.length) untold.clear();
+  };
+  event.waitUntil(verify(Object.keys(FILES)).then(reply, reply));
 });
 self.addEventListener("fetch", (event) => {
   const path = event.request.method === "GET" ? pathOf(event.request) : null;
