@@ -69,8 +69,9 @@ class Draft:
 
 LAYERS, DEVICES = 512, 16
 """The most that llama.cpp has room for: LLAMA_MAX_LAYERS of src/llama-hparams.h, llama_max_devices of llama.cpp."""
-_UNREAD = ("gpt_neo", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
-"""Families that are not among LLM_ARCH_NAMES of llama.cpp, src/llama-arch.cpp."""
+_UNREAD = ("gpt_neo", "kimi_k3_text", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
+"""Families that are not among LLM_ARCH_NAMES of llama.cpp, src/llama-arch.cpp, or that only forks read: Kimi-K3 has
+896 experts, more than LLAMA_MAX_EXPERTS of src/llama-hparams.h (512)."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
