@@ -236,11 +236,18 @@ def test_both_attentions_of_a_layer_are_cached():
     assert read_model({"model_type": "longcat_flash"}).cached_elements == 28 * 2 * (512 + 64)
 
 
-@pytest.mark.parametrize("model_type", ["cpmant", "prophetnet", "reformer", "rwkv", "xlnet"])
-def test_what_vllm_does_not_have(model_type):
-    """Neither its registry nor its Transformers backend."""
-    job = {"model": {"model_type": model_type}, "engine": {"type": "vllm"}, "hardware": {"accelerator": "b200"}}
-    with pytest.raises(UnsupportedError, match="vLLM does not support"):
+@pytest.mark.parametrize(
+    ("server", "model_type", "said"),
+    [
+        *(("vllm", each, "vLLM does not support") for each in ("cpmant", "prophetnet", "reformer", "rwkv", "xlnet")),
+        *(("sglang", each, "SGLang does not support") for each in ("bloom", "falcon", "mpt", "t5", "xlnet", "zamba2")),
+        *(("llama.cpp", each, "no architecture for") for each in ("electra", "opt", "xlnet", "zamba2")),
+    ],
+)
+def test_what_servers_do_not_have(server, model_type, said):
+    """Neither their registry nor, where there is one, their Transformers backend."""
+    job = {"model": {"model_type": model_type}, "engine": {"type": server}, "hardware": {"accelerator": "b200"}}
+    with pytest.raises(UnsupportedError, match=said):
         estimate_serving(job)
 
 

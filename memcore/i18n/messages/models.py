@@ -178,6 +178,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "both must be at least 1": "两者都至少为 1",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
+    "SGLang does not support {value}": "SGLang 不支持 {value}",
     "of networks with an encoder and a decoder it runs Whisper and few others": (
         "在编码器-解码器网络中，它只支持 Whisper 和少数其他模型"
     ),

@@ -60,7 +60,7 @@ def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: boo
     second = apply("ADD", *_ordered(to, current, residual, _LEFT))
     inner = next((name for name in names if name in {"ffn_norm", "attn_output_norm"}), None)
     if inner is None and not behind:
-        inner = names[1]
+        inner = names[-1]  # ModernBERT's first layer has no norm before attention
     current = normed(inner, second) if inner else second
     current = fed(to, layer, current)
     if sandwich:

@@ -21,6 +21,7 @@ from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
+from memcore.servers.llamacpp import supported
 from memcore.servers.llamacpp.buffers import EVERY, HOST, Buffer, Flags, Plan, cache_type
 from memcore.servers.llamacpp.caches import cache_rows, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
@@ -69,15 +70,14 @@ class Draft:
 
 LAYERS, DEVICES = 512, 16
 """The most that llama.cpp has room for: LLAMA_MAX_LAYERS of src/llama-hparams.h, llama_max_devices of llama.cpp."""
-_UNREAD = ("gpt_neo", "kimi_k3_text", "minimax", "mllama", "opt", "recurrent_gemma", "zamba2")
-"""Families that are not among LLM_ARCH_NAMES of llama.cpp, src/llama-arch.cpp, or that only forks read: Kimi-K3 has
-896 experts, more than LLAMA_MAX_EXPERTS of src/llama-hparams.h (512)."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them."""
-    family = basics.model.network.family
-    _check_family(EngineSettings.type, family)
+    """Read and default them.
+
+    Raises UnsupportedError for a family that llama.cpp does not have.
+    """
+    supported.check(EngineSettings.type, basics.model.network.family)
     if basics.model.num_layers > LAYERS:
         raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
     if (read.given(Hardware.num_gpus) or 1) > DEVICES:
@@ -122,11 +122,6 @@ def options(read: Defaults, basics: Basics) -> Options:
     return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded, draft=draft)
 
 
-def _check_family(path: str, family: str) -> None:
-    if family in _UNREAD:
-        raise UnsupportedError(path, "llama.cpp has no architecture for {}; allowed: other servers", family)
-
-
 def _proposed(basics: Basics) -> int:
     """Tokens that are checked with each one of a slot."""
     return basics.speculation.tokens if basics.speculation else 0
@@ -145,7 +140,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
     Source: llama.cpp, tools/server/server-context.cpp (`load_model`) and common/speculative.cpp
     (`common_base_params_to_speculative`); caches in F16 unless -ctkd and -ctvd say otherwise (common/common.h).
     """
-    _check_family(Inference.draft_model, model.network.family)
+    supported.check(Inference.draft_model, model.network.family)
     name = str(read.take(LlamaCppSettings.draft_quantization, _USUAL_DRAFT, "as in llama-server's presets")).upper()
     layers = read.given(LlamaCppSettings.n_gpu_layers_draft)
     together, slots = RELEASES[flags.release].drafts_together, max(flags.sequences, 1)

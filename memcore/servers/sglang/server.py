@@ -17,6 +17,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
+from memcore.servers.sglang import supported
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -94,7 +95,11 @@ class Options:
 
 
 def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them."""
+    """Read and default them.
+
+    Raises UnsupportedError for a family that SGLang does not have.
+    """
+    supported.check(basics.model.network.family)
     memory = (basics.capacity or 80 * 1024 * MiB) // MiB
     number = release(read.given(EngineSettings.version) or NEWEST)
     derives = number >= _DERIVING
