@@ -605,8 +605,8 @@ NOTES = {
     "for graphs, which took 0.23.",
     **dict.fromkeys(
         ("log-minimax-m2-tp4-80gb-196k-kv", "log-minimax-m2-tp4-80gb-196k-fits"),
-        "The source names no GPU but 79.25 GiB. An A100 is assumed; on an H100, whose steps have 1,024 sequences, 9.31 GiB are "
-        "predicted.",
+        "The source names no GPU but 79.25 GiB, and none is assumed: steps then have 1,024 sequences. On an A100, whose steps "
+        "have 256, 15.61 GiB are predicted.",
     ),
     **dict.fromkeys(
         ("log-tpu-gemma4-e2b-v5e-weights", "log-tpu-gemma4-e2b-v5e-kv"),
@@ -852,7 +852,8 @@ def served(found: Report) -> Iterator[Block]:
     yield Heading("Servers by confidence")
     yield (
         "Confidence is `high` if the source states every setting or pins the release, `medium` if one or two settings are assumed, "
-        "and `low` if more are."
+        "and `low` if more are. What captured graphs take depends on the driver, so that a reading of graphs is `high` only if the "
+        "driver is named."
     )
     rows = [
         (each.kind, each.engine, str(each.cases), *(f"{100 * error:.2f}%" for error in (each.median, each.p90)),

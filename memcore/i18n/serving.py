@@ -134,6 +134,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "slots for the tokens of all ranks, or queues": "所有 rank 的 token 位置，或队列",
     "recurrent states of all sequences": "全部序列的循环状态",
     "workspace of FlashInfer's attention": "FlashInfer 注意力的工作区",
+    "graphs of the profiled step, kept by the driver": "驱动保留的性能分析阶段 CUDA Graph 内存",
     "private pool of captured graphs": "CUDA Graph 的私有池",
     "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",

@@ -263,12 +263,14 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         "R": sequences * (2 if basics.speculation else 1),
         "C": max(widest_context, chosen.sequences * chosen.block_size),
     }
+    sampled = stack_of(basics).samples
+    sampler = chosen.facts.sampler if chosen.runner is None else chosen.runner.sampler
     return Step(
         model=basics.model,
         dtype=basics.dtype,
         sizes=sizes,
-        sampler=chosen.facts.sampler if chosen.runner is None else chosen.runner.sampler,
-        copies_logits=chosen.runner is None or chosen.runner.copies_logits,
+        sampler=sampler if sampled else 0,
+        copies_logits=sampled and (chosen.runner is None or chosen.runner.copies_logits),
         format=basics.stored.format if basics.stored else None,
         allocates_in_experts=inside,
         benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,

@@ -42,6 +42,8 @@ class Stack:
     """Steps are compiled, and kernels timed for it."""
     profiles: bool = True
     """A step is run before the cache is sized; without, what compiled programs need must fit into the rest."""
+    samples: bool = True
+    """The profiled step is sampled; without, its logits are computed and no more."""
     second_runner: bool = True
     captures: bool = True
     formats: frozenset[str] | None = None
@@ -73,6 +75,7 @@ STACKS: Mapping[str, Stack] = {
         estimates=NEVER,
         sorts=False,
         inductor=False,
+        samples=False,
         second_runner=False,
         formats=frozenset({*_SIXTEEN_AND_EIGHT, "int4", "mxfp8"}),
         while_profiling=Range(0, int(0.13 * GiB), int(1.2 * GiB)),
@@ -97,7 +100,8 @@ STACKS: Mapping[str, Stack] = {
 
 Estimates of graphs: `is_cuda()` until 0.25, `is_cuda_alike()` from 0.26, and XPU from 0.31. Ascend: 0.13 GiB outside
 the allocator and 0.04 of graphs of a model of 0.6 billion parameters in vllm-ascend, pull request 8289; HCCL's buffers
-of several ranks are within the range. TPUs: `sliding_window = None` for every layer (kv_cache_manager.py)."""
+of several ranks are within the range; `_dummy_sampler_run` computes logits alone (worker/model_runner_v1.py). TPUs:
+`sliding_window = None` for every layer (kv_cache_manager.py)."""
 
 
 def stack_of(basics: Basics) -> Stack:
