@@ -23,7 +23,8 @@ from memcore.units import GiB
 
 _FAST = frozenset(("llama", "mistral", "gemma", "gemma2", "qwen2", "qwen3", "qwen3_moe", "phi3"))
 """Families with a forward pass of Unsloth's own (loader.py); its checkpoints of Phi-3 and Phi-4 have the layout of
-Mistral's and Llama's (models/mapper.py). What is compiled instead takes Cut Cross-Entropy (unsloth_zoo, compiler.py).
+Mistral's and Llama's (models/mapper.py). The others are compiled (unsloth_zoo, compiler.py), with Cut Cross-Entropy
+until that was turned off for PyTorch 2.8 and later, which is taken to run since 2025.9.1 (`UNSLOTH_ENABLE_CCE`).
 """
 _CUTS, _FUSES, _MEASURES, _CAPS = (2024, 11, 8), (2025, 8, 5), (2025, 9, 1), (2026, 7, 1)
 _FEW = 1024
@@ -39,10 +40,15 @@ def _release(read: Defaults) -> tuple[int, int, int]:
     return _CAPS if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
 
 
+def _fuses(family: str) -> tuple[int, int, int]:
+    """The release in which a family's loss became Unsloth's own."""
+    return _FUSES if family in _FAST else _MEASURES
+
+
 def loss_of(read: Defaults, family: str, rows: int) -> tuple[str, str] | None:
     """The kind of loss of a family and the reason, if not the usual one."""
     found = _release(read)
-    if family not in _FAST or (_CUTS <= found < _FUSES and rows > _FEW):
+    if found < _fuses(family) and (family not in _FAST or (found >= _CUTS and rows > _FEW)):
         return None
     if found < _FUSES:
         return "fused-linear", "this release of Unsloth writes the gradient of the logits in their place"
@@ -51,9 +57,9 @@ def loss_of(read: Defaults, family: str, rows: int) -> tuple[str, str] | None:
 
 def rows_at_once(read: Defaults, model: Model, capacity: int | None, rows: int) -> dict[str, int]:
     """The rows whose logits exist at once, of a step's rows, where the loss is Unsloth's own; `capacity` in bytes."""
-    if layer_code(read) != "unsloth" or model.network.family not in _FAST:
-        return {}
     found, logits = _release(read), rows * model.sizes["V"] * 4
+    if layer_code(read) != "unsloth" or (model.network.family not in _FAST and found < _MEASURES):
+        return {}
     if found < _FUSES:
         return chunk_rows(rows, rows)
     target = GiB if found < _MEASURES else _free(read, model, capacity) // 2
