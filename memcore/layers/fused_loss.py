@@ -30,7 +30,7 @@ def chunk_sizes(rows: int, hidden: int, vocabulary: int) -> Mapping[str, int]:
 
 
 def chunk_rows(rows: int, chunk: int) -> dict[str, int]:
-    """Return the rows of each chunk and of the last one, for chunks of so many."""
+    """Return the rows of each chunk and of the last one, where a chunk has `chunk` rows."""
     return {_CHUNK: chunk, _REST: rows - (-(-rows // chunk) - 1) * chunk}
 
 

@@ -72,7 +72,7 @@ def rows_at_once(read: Defaults, model: Model, capacity: int | None, rows: int) 
 
 
 def _free(read: Defaults, model: Model, capacity: int | None) -> int:
-    """About what is free beside the weights; without a GPU's size, enough for the most that is taken."""
+    """About what the weights leave free; without a GPU's size, enough for the most that is taken."""
     if capacity is None:
         return 2 * _CAP
     given = read.given(Training.quantization)
