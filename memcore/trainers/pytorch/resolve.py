@@ -80,12 +80,11 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     micro_batches = read.take(Training.gradient_accumulation_steps, read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
-    keeps = _keeps_gradients(read, engine, extension)
+    keeps, (accelerator, capacity) = _keeps_gradients(read, engine, extension), device_of(read)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     near = model if code_of(layer_code(read)).sees(model.network) else replace(model, images=None)
     sizes = _sizes(near, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence) | tiles_of(read, sizes)
-    accelerator, capacity = device_of(read)
     sizes |= rows_at_once(read, model, capacity, sizes["b"] * sizes["s"])
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
