@@ -76,11 +76,39 @@ def test_unsloth_keeps_an_input_once():
     assert (six - five) / TOKENS == pytest.approx(8 * H + 8 + 4 * A * D + 4 * K * D + 4 * A + 4 * F, rel=1e-3)
 
 
-def test_unsloths_loss_makes_no_logits():
-    """It is fused with the head where a job names no other: at least logits in fp32 are gone."""
+def test_unsloths_loss_makes_no_logits_in_fp32():
+    """It is fused with the head where a job names no other: logits are in 16 bits, as many as a target allows."""
     fused, plain = with_lora(), with_lora(loss="cross-entropy-fp32")
     assert plain.rank.peak.peak - fused.rank.peak.peak > TOKENS * 4096 * 4
-    assert fused.job.recipe.loss.kind == "cut-cross-entropy"
+    assert fused.job.recipe.loss.kind == "fused-linear"
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "tokens", "kind", "at_once"),
+    [
+        ("2024.8", None, 16384, "fused-linear", 16384),  # logits in 16 bits, whole
+        ("2025.3.15", None, 16384, "cut-cross-entropy", None),
+        ("2025.3.15", None, 1024, "fused-linear", 1024),  # as before where tokens are few
+        ("2025.8.5", None, 16384, "fused-linear", 2048),  # 7.8 GiB in fp32: eight parts for a target of 1 GiB
+        ("2025.11.3", 24, 16384, "fused-linear", 16384),  # half of what is free
+        ("2026.7.2", None, 16384, "fused-linear", 4096),  # at most 4 GiB, so four parts
+        ("2026.7.2", None, 8192, "fused-linear", 8192),
+        ("2026.7.2", 18, 8192, "fused-linear", 2048),
+    ],
+)
+def test_unsloths_losses_by_release(version, gpu, tokens, kind, at_once):
+    """How many rows of logits exist at once (`get_chunk_size`): Llama 3's are 513 KB in fp32 for a token."""
+    job = memcore.estimate(
+        {
+            "model": "llama-3.1-8b",
+            "training": {"sequence_length": tokens, "precision": "bf16", "implementation": "unsloth", "adapter": LORA},
+            "engine": {"framework": "unsloth", "framework_version": version},
+            "hardware": {} if gpu is None else {"gpu_memory_gb": gpu},
+        }
+    ).job
+    assert job.recipe.loss.kind == kind
+    if at_once is not None:
+        assert job.sizes["lc"] == at_once
 
 
 def test_layers_that_unsloth_leaves_alone():

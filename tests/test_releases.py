@@ -28,16 +28,31 @@ def test_measured_runs_of_a_release(name, most):
     assert abs(found["error"]) < most
 
 
-SIMULATED = [
-    each
-    for each in truth("releases")
-    if each["measured"]["moment"] == "peak" and each["config"]["model"]["model_type"] == "llama"
-]
+DIFFERENT = {
+    "4.46.3": ("gemma", "gemma2", "gpt2", "gpt_neox", "mistral", "olmo", "phi3"),
+    "4.51.3": ("gemma", "gemma2", "gpt2", "olmo", "olmo2"),
+    "4.57.6": ("gemma", "gemma2", "gpt2"),
+}
+"""Families of which a release did something more that is not modelled: rotary embeddings and masks in each layer of
+4.46, GPT-2's causal masks until 5.0, a buffer of Gemma's since. They are off by 512 bytes to 1.9 MB in steps of 130 MB,
+GPT-NeoX's masks of 4.46 by 17 MB."""
+OFF = {"release-4.57.6-stablelm-full-bf16", "torch-2.8-llama-sgd", "torch-2.8-llama-adafactor"}
+"""With PyTorch 2.13 and 2.8 alike: a copy of StableLM's heads, 512 bytes of SGD and 10.5 KiB of Adafactor."""
+
+
+def exact(case):
+    """Whether the peak of a case is known to be right to the byte."""
+    release, family = case["config"].get("engine", {}).get("framework_version"), case["config"]["model"]["model_type"]
+    peak = case["measured"]["moment"] == "peak" and case["id"] not in OFF
+    return peak and family not in DIFFERENT.get(release, ())
+
+
+SIMULATED = [each for each in truth("releases") if exact(each)]
 
 
 @pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["id"])
 def test_simulated_steps_of_a_release(case):
-    """Steps of transformers 4.46, 4.51 and 4.57 are exact to the byte."""
+    """Steps of transformers 4.46, 4.51 and 4.57, and of PyTorch 2.8, are exact to the byte."""
     found = accuracy([case]).results[0]
     assert found.predicted == found.measured
 

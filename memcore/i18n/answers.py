@@ -220,6 +220,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "the attention kernel": "注意力 kernel",
     "compiled kernels": "编译生成的 kernel",
     "how long the longest padded sequence is": "批次中填充后最长的序列有多长",
+    "batches of different lengths": "各批次的序列长度不同",
     "the order of allocations": "分配的先后次序",
     "rounding of expandable segments": "可扩展段的取整",
     "pools of several streams": "多个流各自的内存池",

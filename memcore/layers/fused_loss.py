@@ -2,7 +2,9 @@
 
 Source: liger_kernel/ops/fused_linear_cross_entropy.py, `fused_linear_cross_entropy_forward`; since 0.8.5 (August 2026)
 `torch.addmm(out=grad_weight)` adds a chunk's gradient of the head to the others' on GPUs of compute capability 8 and
-later, where before each was computed, cast to fp32 and added.
+later, where before each was computed, cast to fp32 and added. Unsloth's own
+loss does the same in a compiled function for each chunk, whose logits go with it (unsloth_zoo,
+fused_losses/cross_entropy_loss.py, `accumulate_chunk`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ _CHUNK, _REST = "lc", "ll"
 def chunk_sizes(rows: int, hidden: int, vocabulary: int) -> Mapping[str, int]:
     """Return the rows of each chunk and of the last one: a chunk's logits are about as large as its input."""
     share = -(-rows // -(-vocabulary // hidden))
-    chunk = 1 << (share - 1).bit_length()
+    return chunk_rows(rows, 1 << (share - 1).bit_length())
+
+
+def chunk_rows(rows: int, chunk: int) -> dict[str, int]:
+    """Return the rows of each chunk and of the last one, where a chunk has `chunk` rows."""
     return {_CHUNK: chunk, _REST: rows - (-(-rows // chunk) - 1) * chunk}
 
 
@@ -33,8 +39,13 @@ def chunks_recorded(rows: int, sizes: Mapping[str, int]) -> int:
     return min(-(-rows // sizes[_CHUNK]), CHUNKS)
 
 
-def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks: int, *, in_place: bool) -> Tensor:
-    """The loss; it keeps the gradients of hidden states and head, which the backward pass scales in place."""
+def fused_linear_loss(
+    hidden: Tensor, weight: Parameter, labels: Tensor, chunks: int, *, in_place: bool, apart: bool = False
+) -> Tensor:
+    """The loss; it keeps the gradients of hidden states and head, which the backward pass scales in place.
+
+    `apart`: a chunk's logits are gone when the next one's are computed.
+    """
     tape = hidden.tape
     labels = shifted(labels)
     with tape.at("loss"):
@@ -43,7 +54,7 @@ def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks:
         needs = tracked(weight)
         for_weight = new(tape, weight.shape, weight.dtype, "fused_loss_gradient") if needs else None
         rows = new(tape, hidden.shape[:-1], "fp32", "fused_loss_rows")
-        _run_chunks(x, weight, chunks, made=None if in_place else for_weight)
+        _run_chunks(x, weight, chunks, made=None if in_place else for_weight, apart=apart)
         loss = new(tape, (), "fp32", "fused_loss")
         del rows, labels
         results: list[Tensor] = [for_x] if for_weight is None else [for_x, for_weight]
@@ -55,12 +66,14 @@ def fused_linear_loss(hidden: Tensor, weight: Parameter, labels: Tensor, chunks:
         return loss
 
 
-def _run_chunks(x: Tensor, weight: Parameter, chunks: int, made: Tensor | None) -> None:
+def _run_chunks(x: Tensor, weight: Parameter, chunks: int, made: Tensor | None, *, apart: bool) -> None:
     """Each chunk's logits are there while the next one's are computed: its variable still names them."""
     tape, logits = x.tape, None
     for chunk in range(chunks):
         size: Axis = _REST if chunk == chunks - 1 else _CHUNK
         shape: Shape = (size, *weight.outer)
+        if apart:
+            logits = None
         logits = new(tape, shape, x.dtype, "fused_loss_logits")
         new(tape, (size, *weight.inner), x.dtype, "input_gradient")
         if made is not None:

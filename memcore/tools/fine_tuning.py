@@ -30,7 +30,7 @@ from memcore.tools.loops import (
     of_trainer,
 )
 from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
-from memcore.tools.pictures import IMPLEMENTATION
+from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
 
@@ -58,6 +58,7 @@ LOOP = (
     Key(path=Training.offload.activations, name=OFFLOADED),
     Key(path=Training.loss, name=LOSS),
     Key(path=Training.implementation, name=IMPLEMENTATION),
+    Key(path=EngineSettings.expandable_segments, name=EXPANDABLE),
     Key(path=Training.liger_kernels, name=LIGER),
     Key(path=Training.method.name, name=METHOD),
     Key(path=Training.method.reference, name=REFERENCE),
@@ -283,7 +284,10 @@ LLAMA_FACTORY = Tool(
         Meaning(sets={Training.precision: "bf16"}, keys={"pure_bf16": True}),
         Meaning(sets={Training.adapter.type: "lora"}, keys={"finetuning_type": "lora"}),
         Meaning(sets={Training.adapter.type: "oft"}, keys={"finetuning_type": "oft"}),
-        Meaning(sets={Training.implementation: "unsloth"}, keys={"use_unsloth": True}),
+        Meaning(
+            sets={Training.implementation: "unsloth", EngineSettings.expandable_segments: True},
+            keys={"use_unsloth": True},
+        ),
         Meaning(sets={Training.activation_checkpointing.policy: "none"}, keys={"disable_gradient_checkpointing": True}),
         Meaning(
             sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"enable_liger_kernel": True}

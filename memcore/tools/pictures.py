@@ -7,7 +7,7 @@ from typing import Any
 from memcore.errors import UnsupportedError
 from memcore.tools.launchers import is_set
 
-IMPLEMENTATION = "*implementation"
+IMPLEMENTATION, EXPANDABLE = "*implementation", "*expandable_segments"
 _OFF = (False, "false", "False", "no", None, 0, "0")
 
 
@@ -25,11 +25,14 @@ def unprepared(normalized: dict[str, Any], notes: tuple[str, ...]) -> tuple[dict
 
 
 def with_unsloth(normalized: dict[str, Any]) -> None:
-    """Unsloth's layers, and its checkpoints, whose inputs of layers are in host memory."""
+    """Unsloth's layers, and its checkpoints, whose inputs of layers are in host memory.
+
+    Importing it makes segments expandable (unsloth 2024.3 to 2025.10, __init__.py; since then unsloth_zoo's).
+    """
     if normalized.get("gradient_checkpointing") == "unsloth":
         normalized |= {"gradient_checkpointing": True, "activation_offloading": True}
     if is_set(normalized.get("use_unsloth")):
-        normalized[IMPLEMENTATION] = "unsloth"
+        normalized |= {IMPLEMENTATION: "unsloth", EXPANDABLE: True}
 
 
 def on_towers(normalized: dict[str, Any]) -> tuple[str, ...]:

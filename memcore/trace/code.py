@@ -33,6 +33,8 @@ class LayerCode:
     """What the model holds besides parameters."""
     loss: str = "cross-entropy-fp32"
     """The loss that it takes by itself."""
+    pads: bool = False
+    """Its loop pads a batch to its longest sequence, unless they are packed: no two steps have the same size."""
     patched: Callable[[Network, frozenset[str]], frozenset[str]] = lambda network, kernels: frozenset()
     """Which of Liger's kernels run, of those asked for; raises UnsupportedError for layers that they do not fit."""
     inputs: Inputs = lambda step: {}

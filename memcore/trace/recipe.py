@@ -55,6 +55,8 @@ class Loss:
     """The model's output object, and with it the logits, lives through the backward pass."""
     adds_in_place: bool = False
     """A fused linear loss adds each chunk's gradient of the head to their sum as it computes it."""
+    chunks_apart: bool = False
+    """A fused linear loss frees the logits of a chunk before it computes the next one's."""
 
     @property
     def of_a_chunk(self) -> Loss:

@@ -98,6 +98,10 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only on one GPU or with FSDP2, without a pipeline": "仅支持单 GPU 或 FSDP2，且无流水线",
     "with {setting}, the gradients never exist all at once": "使用 {setting} 时，全部梯度不会同时存在",
     "its fused loss never creates logits": "其融合损失不产生 logits",
+    "this release of Unsloth writes the gradient of the logits in their place": (
+        "此版本的 Unsloth 把 logits 的梯度写回原处"
+    ),
+    "Unsloth's own loss, whose chunks are as large as free memory allows": "Unsloth 自己的损失：块的大小取决于空闲显存",
     "TRL's trainer never creates logits": "TRL 的训练器不产生 logits",
     "found {tokens}, which makes {count} chunks of {sequence} tokens": (
         "值为 {tokens}，会把 {sequence} 个 token 分成 {count} 块"

@@ -58,7 +58,12 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
     if recipe.loss.kind == "fused-linear":
         step.forget_cache()
         loss = fused_linear_loss(
-            hidden_states, _words(step), batch.labels, recipe.loss.chunks, in_place=recipe.loss.adds_in_place
+            hidden_states,
+            _words(step),
+            batch.labels,
+            recipe.loss.chunks,
+            in_place=recipe.loss.adds_in_place,
+            apart=recipe.loss.chunks_apart,
         )
         return step.leave("root", loss), returned
     if recipe.loss.kind == "cut-cross-entropy":

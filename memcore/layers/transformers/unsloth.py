@@ -54,6 +54,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         default_wrap="layer",
         buffers=tables.buffers,
         loss="cut-cross-entropy",
+        pads=True,
         patched=lambda network, _: liger.fitting(network, liger.KERNELS),
     ),
 }

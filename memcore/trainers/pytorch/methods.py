@@ -75,9 +75,9 @@ def method_of(read: Defaults) -> Method | None:
 def _fuses(recipe: Recipe, name: str) -> bool:
     """Return whether kernels compute head and loss.
 
-    Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py).
+    Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py); its other methods are the trainers' own.
     """
-    return recipe.loss.kind == "fused-linear" or (recipe.implementation == "unsloth" and name == "grpo")
+    return name == "grpo" if recipe.implementation == "unsloth" else recipe.loss.kind == "fused-linear"
 
 
 def _has_value_head(read: Defaults, method: Method) -> bool:

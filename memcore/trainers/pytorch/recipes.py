@@ -55,6 +55,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     frequencies_each,
     heads_as,
 )
+from memcore.trainers.pytorch.unsloth_releases import loss_of
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -160,8 +161,11 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str, *, fake: bool) -> Loss:
     history = causal_loss(read, family) if code.title == "transformers" else None
-    own: str | None = None
-    if history is not None and history.kind != code.loss:
+    own: str | Message | None = None
+    unsloth = loss_of(read, family, sizes["b"] * sizes["s"]) if code.title == "Unsloth" else None
+    if unsloth is not None:
+        usual, own = unsloth
+    elif history is not None and history.kind != code.loss:
         usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
     elif code.title == "transformers" and fuses_head(read) and not pipelined(read):
         usual, own = "fused-head", "TRL's trainer never creates logits"
@@ -188,6 +192,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         shifts_labels=shift == "model",
         keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
         adds_in_place=word == "fused-linear" and not fake and _adds_in_place(read),
+        chunks_apart=word == "fused-linear" and code.title == "Unsloth",
     )
 
 

@@ -56,6 +56,7 @@ from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
 from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
+from memcore.trainers.pytorch.unsloth_releases import rows_at_once
 
 
 def resolve(config: Config, *, fake: bool = False) -> Job:
@@ -79,11 +80,12 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     micro_batches = read.take(Training.gradient_accumulation_steps, read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
     shares = partition(read, model, engine, stages_in_all(stages, schedule, chunks), fake=fake)
-    keeps = _keeps_gradients(read, engine, extension)
+    keeps, (accelerator, capacity) = _keeps_gradients(read, engine, extension), device_of(read)
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     near = model if code_of(layer_code(read)).sees(model.network) else replace(model, images=None)
     sizes = _sizes(near, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence) | tiles_of(read, sizes)
+    sizes |= rows_at_once(read, model, capacity, sizes["b"] * sizes["s"])
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
@@ -93,7 +95,6 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
-    accelerator, capacity = device_of(read)
     if read.problems:
         raise ConfigError(read.problems)
     return Job(
