@@ -42,6 +42,13 @@ HIDING: Mapping[str, Mapping[str, Any]] = {
 }
 """Values without which other keys change nothing, where the class's own default is another."""
 
+LEFT: Mapping[str, tuple[str, ...]] = {
+    "T5EncoderModel": ("is_decoder",),
+    "UMT5EncoderModel": ("is_decoder",),
+    "MT5EncoderModel": ("is_decoder",),
+}
+"""Keys that are left as the class has them: they would make something else of it."""
+
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
     **{

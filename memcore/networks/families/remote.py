@@ -14,7 +14,18 @@ from dataclasses import replace
 from memcore.errors import ConfigError
 from memcore.messages import joined
 from memcore.networks import patterns
-from memcore.networks.families.counted import blocks, clips, counted, gemma4, matrix, norms, paddle, whole
+from memcore.networks.families.classics import CLASSICS
+from memcore.networks.families.counted import (
+    blocks,
+    clips,
+    counted,
+    gemma4,
+    gemma4_unified,
+    matrix,
+    norms,
+    paddle,
+    whole,
+)
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
@@ -28,7 +39,7 @@ from memcore.networks.weights import Weight
 from memcore.units import shown
 
 Config = Mapping[str, object]
-_OUTSIDE = "this family's code comes with its checkpoints: activations are those of the same layers in transformers"
+OUTSIDE = "this family's code comes with its checkpoints: activations are those of the same layers in transformers"
 _NOTHING = "none"
 """The word of layers that leave out a part, in lists that `renamed` makes of `block_configs`."""
 
@@ -145,6 +156,7 @@ _ROWS: Mapping[str, Family] = {
         final_norm="transformer.final_layernorm",
         norm="layer",
         norm_bias=True,
+        saves_head=True,
     ),
     "minicpm": DECODERS["llama"],
     "phi3small": Family(
@@ -159,6 +171,7 @@ _ROWS: Mapping[str, Family] = {
     ),
     "kimi_k3_text": KIMI_K3,
     "xverse": DECODERS["llama"],
+    "mixformer-sequential": replace(CLASSICS["phi"], like="phi"),
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
         ffns={"dense": Dense(gate="c_fc_0", up="c_fc_1", down="c_proj", activation="activation_function")},
@@ -282,7 +295,7 @@ _KIMI_VIT = {
     "vt_num_hidden_layers": "num_hidden_layers",
 }
 REMOTE: Mapping[str, Family] = {
-    name: replace(row, like=row.like or "llama", warning=_OUTSIDE) for name, row in _ROWS.items()
+    name: replace(row, like=row.like or "llama", warning=OUTSIDE) for name, row in _ROWS.items()
 }
 
 
@@ -450,6 +463,77 @@ def _xlm(config: Config) -> Config:
     return {**config, "model_type": "jina_embeddings_v3", "architectures": ["JinaEmbeddingsV3Model"]} if own else config
 
 
+_GATED_BERT = {
+    "JinaBertModel": "GteModel",
+    "JinaBertForMaskedLM": "GteForMaskedLM",
+    "JinaBertForSequenceClassification": "GteForSequenceClassification",
+    "BertModel": "GteModel",
+    "BertForMaskedLM": "GteForMaskedLM",
+    "BertForSequenceClassification": "GteForSequenceClassification",
+}
+
+
+def _biased(config: Config) -> bool:
+    """Whether a BERT biases scores by distance and gates its feed-forward layer.
+
+    Sources: `modeling_bert.py` of jinaai/jina-bert-implementation (`JinaBertGLUMLP`) and `bert_layers.py` of MosaicBERT
+    (`BertGatedLinearUnitMLP`), as in hum-works/lodestone-base-4096-v1. Jina's code for programs normalizes queries.
+    """
+    jina = config.get("position_embedding_type") == "alibi" and config.get("feed_forward_type") in ("geglu", "reglu")
+    mosaic = "alibi_starting_size" in config and isinstance(config.get("auto_map"), Mapping)
+    return (jina or mosaic) and "post-norm" not in str(config.get("auto_map"))
+
+
+def _bert(config: Config) -> Config:
+    """BERT without a table of positions: the tensors are those of GTE."""
+    if not _biased(config):
+        return config
+    named = config.get("architectures")
+    one = named[0] if isinstance(named, list) and named else None
+    kept = {key: value for key, value in config.items() if key not in _BIASED}
+    return {**kept, "model_type": "gte", "architectures": [_GATED_BERT.get(str(one), "GteForMaskedLM")]}
+
+
+_BIASED = (
+    "alibi_starting_size",
+    "auto_map",
+    "emb_pooler",
+    "feed_forward_type",
+    "position_embedding_type",
+    "seq_length",
+)
+
+
+def _pools(config: Config) -> tuple[Weight, ...]:
+    """The bare model has a pooler, which GTE has not."""
+    bare = str(config.get("architectures")).endswith("Model']")
+    hidden = whole(config.get("hidden_size"), 768)
+    return (Weight("pooler.dense", ((matrix(hidden, hidden),),), "other"),) if bare and _biased(config) else ()
+
+
+def own_family(config: Config) -> str | None:
+    """The name of a network that has another's tensors, but code of its own."""
+    return "jina-bert" if config.get("model_type") == "bert" and _biased(config) else None
+
+
+_MIXFORMER = {
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_head_kv": "num_key_value_heads",
+    "n_inner": "intermediate_size",
+    "n_layer": "num_hidden_layers",
+    "n_positions": "max_position_embeddings",
+}
+
+
+def _mixformer(config: Config) -> Config:
+    """Phi's first files (`configuration_mixformer_sequential.py`): what is absent or null follows from the width."""
+    found = _keys({key: value for key, value in config.items() if value is not None}, _MIXFORMER)
+    hidden, heads = _size(found.get("hidden_size")), _size(found.get("num_attention_heads"))
+    share = _size(found.get("rotary_dim")) * heads / hidden if hidden else 0.5
+    return {"intermediate_size": 4 * hidden, **found, "partial_rotary_factor": share}
+
+
 _FALCON = {"n_head": "num_attention_heads", "n_head_kv": "num_kv_heads", "n_layer": "num_hidden_layers"}
 
 
@@ -584,13 +668,29 @@ def _flat(kind: str) -> Callable[[Config], Config]:
 
 
 def _chatglm(config: Config) -> Config:
-    """The first ChatGLM is another network than those after it."""
-    return {**config, "model_type": "chatglm-6b"} if "inner_hidden_size" in config else config
+    """The first ChatGLM is another network than those after it; transformers of its time ties a head by default."""
+    first = {"tie_word_embeddings": True, **config, "model_type": "chatglm-6b"}
+    return first if "inner_hidden_size" in config else config
+
+
+_UNIFIED = {"hidden_size_per_layer_input": 0, "max_position_embeddings": 262_144, "sliding_window": 1024}
+"""What an absent key means where that is other than in Gemma 4's class."""
+
+
+def _gemma4_unified(config: Config) -> Config:
+    """Gemma 4 without towers: its decoder is Gemma 4's (transformers 5.23, models/gemma4_unified)."""
+    if config.get("model_type") == "gemma4_unified_text":
+        return {**_UNIFIED, **config, "model_type": "gemma4_text", "architectures": None}
+    text = config.get("text_config")
+    kept = {key: value for key, value in config.items() if key not in ("vision_config", "audio_config")}
+    inside = {**_UNIFIED, **(text if isinstance(text, Mapping) else {}), "model_type": "gemma4_text"}
+    return {**kept, "model_type": "gemma4", "text_config": inside, "architectures": None}
 
 
 _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "bloom": lambda config: _keys(config, {"n_embed": "hidden_size"}),
     "chatglm": _chatglm,
+    **dict.fromkeys(("gemma4_unified", "gemma4_unified_text"), _gemma4_unified),
     **dict.fromkeys(("clip", "chinese_clip", "altclip", "clipseg", "clap", "groupvit", "owlvit"), _clip),
     **dict.fromkeys(("RefinedWeb", "RefinedWebModel"), _refined),
     **dict.fromkeys(("minimax_text_01", "minimax_m1"), _minimax),
@@ -617,6 +717,9 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "new": _named("gte"),
     "git": _named("grok-2", "Grok1ForCausalLM"),
     "xlm-roberta": _xlm,
+    "bert": _bert,
+    "moss": lambda config: {**config, "model_type": "codegen", "architectures": ["CodeGenForCausalLM"]},
+    "mixformer-sequential": _mixformer,
 }
 
 
@@ -691,6 +794,8 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     "gemma3n": _gemma3n_towers,
     "minicpmo": _hears,
     "gemma4": lambda config: tuple(gemma4(config)),
+    "gemma4_unified": lambda config: tuple(gemma4_unified(config)),
     "phi4mm": _phi4_adapters,
     "xlm-roberta": _jina_adapters,
+    "bert": _pools,
 }
