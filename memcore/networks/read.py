@@ -160,6 +160,10 @@ _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 
 
 _REWARDS = {
+    "GPTNeoXRewardModel": (
+        Weight("out_proj.weight", ((1,), ("h",)), "head"),
+        Weight("out_proj.bias", ((1,),), "head"),
+    ),
     "InternLM2ForRewardModel": (Weight("v_head.weight", ((1,), ("h",)), "head"),),
     "Qwen2ForRewardModel": (
         Weight("score.0.weight", (("h",), ("h",)), "head"),
@@ -168,7 +172,7 @@ _REWARDS = {
         Weight("score.2.bias", ((1,),), "head"),
     ),
 }
-"""Heads of reward models whose code comes with their checkpoints."""
+"""Heads of reward models whose code comes with their checkpoints, or with Open-Assistant (`reward_model.py`)."""
 
 
 def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) -> Model:

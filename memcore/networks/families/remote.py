@@ -513,7 +513,13 @@ def _pools(config: Config) -> tuple[Weight, ...]:
 
 def own_family(config: Config) -> str | None:
     """The name of a network that has another's tensors, but code of its own."""
-    return "jina-bert" if config.get("model_type") == "bert" and _biased(config) else None
+    kind = str(config.get("model_type"))
+    if kind in _OWN:
+        return kind
+    return "jina-bert" if kind == "bert" and _biased(config) else None
+
+
+_OWN = frozenset(("gpt_neox_reward_model", "moss"))
 
 
 _MIXFORMER = {
@@ -719,6 +725,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "xlm-roberta": _xlm,
     "bert": _bert,
     "moss": lambda config: {**config, "model_type": "codegen", "architectures": ["CodeGenForCausalLM"]},
+    "gpt_neox_reward_model": lambda config: {**config, "model_type": "gpt_neox"},
     "mixformer-sequential": _mixformer,
 }
 

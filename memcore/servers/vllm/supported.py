@@ -15,8 +15,8 @@ from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
     *("big_bird", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2", "donut-swin", "flaubert", "funnel"),
-    *("gpt_neo", "gpt_neox_japanese", "ibert", "jina-bert", "longformer", "luke", "megatron-bert"),
-    *("mixformer-sequential", "mpnet", "mra", "nystromformer"),
+    *("gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "ibert", "jina-bert", "layoutlmv3", "longformer"),
+    *("luke", "megatron-bert", "mixformer-sequential", "moss", "mpnet", "mra", "nystromformer"),
     *("openai-gpt", "perceiver", "reformer", "rembert", "roformer", "rwkv", "squeezebert", "tapas", "trocr"),
     *("voxtral_realtime_text", "xglm", "xlm", "xlnet", "yoso"),
 ))  # fmt: skip
