@@ -480,10 +480,17 @@ _UNIFIED = {"hidden_size_per_layer_input": 0, "max_position_embeddings": 262_144
 
 
 def _gemma4_unified(config: Config) -> Config:
-    """Gemma 4 without towers: its decoder is Gemma 4's (transformers 5.23, models/gemma4_unified)."""
+    """Gemma 4 without towers: its decoder is Gemma 4's (transformers 5.23, models/gemma4_unified).
+
+    The derived rows are proved for text alone, with values of their own.
+    """
+    text = config.get("text_config")
+    inside = text if isinstance(text, Mapping) else config
+    parts = (config.get("vision_config"), config.get("audio_config"))
+    if not inside.get("attention_k_eq_v") and not any(isinstance(each, Mapping) for each in parts):
+        return config
     if config.get("model_type") == "gemma4_unified_text":
         return {**_UNIFIED, **config, "model_type": "gemma4_text", "architectures": None}
-    text = config.get("text_config")
     kept = {key: value for key, value in config.items() if key not in ("vision_config", "audio_config")}
     inside = {**_UNIFIED, **(text if isinstance(text, Mapping) else {}), "model_type": "gemma4_text"}
     return {**kept, "model_type": "gemma4", "text_config": inside, "architectures": None}
