@@ -10,7 +10,7 @@ from typing import Any
 
 from deriver import building, sampling
 from deriver.building import Flat
-from deriver.starts import HIDING
+from deriver.starts import HIDING, LEFT
 
 SINGLE = 5
 """Other values tried for each key alone."""
@@ -134,8 +134,11 @@ def gather(model_type: str, name: str, start: Flat, count: int = 45) -> Samples:
         shrunk = dict(start)
         found.base = take(model_type, shrunk, name)
     found.found.append(found.base)
+    left = LEFT.get(name, ())
     for key in _keys(found):
-        _alone(found, key, shrunk)
+        if key not in left:
+            _alone(found, key, shrunk)
+    found.rigid += left
     found.found += several(found, count)
     return found
 

@@ -12,11 +12,24 @@ INDEXER: Mapping[str, Any] = {
     "indexer_budget": 2048,
     "indexer_compress_ratio": 4,
 }
+ROTARY: Mapping[str, Any] = {
+    "rope_parameters.rope_type": "default",
+    "rope_parameters.rope_theta": 10_000_000.0,
+    "rope_parameters.partial_rotary_factor": 0.25,
+}
+EACH: Mapping[str, Any] = {
+    "rope_parameters.full_attention.rope_type": "default",
+    "rope_parameters.full_attention.rope_theta": 10_000.0,
+}
 STARTS: Mapping[str, Mapping[str, Any]] = {
     "aya_vision": {"vision_config.num_attention_heads": 16},
     "chameleon": {"vocabulary_map": {"<image>": 4}},
+    "cohere_compass": {f"text_config.{key}": value for key, value in EACH.items()},
+    "cohere_compass_text": EACH,
+    "dbrx": {"attn_config.rope_theta": 10_000.0},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", *["sparse"] * 11], "text_config.num_hidden_layers": 12},
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense", *["sparse"] * 11], "num_hidden_layers": 12},
+    "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1},
     "emu3": {"vocabulary_map": {"<image>": 4}},
     "esm": {"vocab_size": 33, "pad_token_id": 1},
     "gemma4_assistant": {"text_config.hidden_size_per_layer_input": 0, "text_config.vocab_size_per_layer_input": 0},
@@ -26,14 +39,19 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "hunyuan_vl": {"text_config.head_dim": 128},
     "lfm2_moe": {"layer_types": [*["conv"] * 3, *["full_attention"] * 29]},
     "ministral": {"head_dim": 128},
+    "moonshine_streaming": {"num_key_value_heads": 8},
     "nemotron": {"num_key_value_heads": 8},
     "diffusion_gemma": {
         "text_config.num_experts": 128,
         "text_config.top_k_experts": 8,
         "text_config.moe_intermediate_size": 704,
     },
-    "qwen4_exp": {f"text_config.{key}": value for key, value in INDEXER.items()},
-    "qwen4_exp_text": INDEXER,
+    "qwen3_omni_moe": {
+        "talker_config.spatial_merge_size": 2,
+        "talker_config.text_config.shared_expert_intermediate_size": 768,
+    },
+    "qwen4_exp": {f"text_config.{key}": value for key, value in {**INDEXER, **ROTARY}.items()},
+    "qwen4_exp_text": {**INDEXER, **ROTARY},
 }
 """As keys with dots."""
 
@@ -41,6 +59,13 @@ HIDING: Mapping[str, Mapping[str, Any]] = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
 }
 """Values without which other keys change nothing, where the class's own default is another."""
+
+LEFT: Mapping[str, tuple[str, ...]] = {
+    "T5EncoderModel": ("is_decoder",),
+    "UMT5EncoderModel": ("is_decoder",),
+    "MT5EncoderModel": ("is_decoder",),
+}
+"""Keys that are left as the class has them: they would make something else of it."""
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
 CONDITIONS: Mapping[str, Mapping[str, str]] = {

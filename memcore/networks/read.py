@@ -16,10 +16,12 @@ from memcore.networks.families import (
     ALIASES,
     COMPOSITES,
     FAMILIES,
+    OUTSIDE,
     REMOTE,
     Composite,
     Family,
     extra_weights,
+    own_family,
     published,
     renamed,
 )
@@ -44,7 +46,8 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     """
     config, added = _typed(config)
     _check_class(config)
-    more, extras, config = extra_weights(config), published(config), _tied_by_text(renamed(config))
+    more, extras, own = extra_weights(config), published(config), own_family(config)
+    config = _tied_by_text(renamed(config))
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
@@ -70,6 +73,8 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
             network=replace(model.network, embedding_and_head=embedding_and_head),
             warnings=(*model.warnings, *said),
         )
+    if own is not None:
+        model = replace(model, network=replace(model.network, family=own), warnings=(*model.warnings, OUTSIDE))
     model = replace(model, published_extras={**model.published_extras, **extras}, warnings=(*added, *model.warnings))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
     return replace(model, name=str(title or "a model like Llama"))
@@ -141,7 +146,7 @@ def _check_class(config: Mapping[str, object]) -> None:
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())
     kind, prefix = _MARKS.sub("", model_type).lower(), _without_head(name)
-    if own and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
+    if own and own_family(config) is None and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
         raise ConfigError.at(
             "model.architectures",
             "found {!r}, whose code comes with its checkpoint and differs from transformers' {!r}",
@@ -155,6 +160,10 @@ _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 
 
 _REWARDS = {
+    "GPTNeoXRewardModel": (
+        Weight("out_proj.weight", ((1,), ("h",)), "head"),
+        Weight("out_proj.bias", ((1,),), "head"),
+    ),
     "InternLM2ForRewardModel": (Weight("v_head.weight", ((1,), ("h",)), "head"),),
     "Qwen2ForRewardModel": (
         Weight("score.0.weight", (("h",), ("h",)), "head"),
@@ -163,7 +172,7 @@ _REWARDS = {
         Weight("score.2.bias", ((1,),), "head"),
     ),
 }
-"""Heads of reward models whose code comes with their checkpoints."""
+"""Heads of reward models whose code comes with their checkpoints, or with Open-Assistant (`reward_model.py`)."""
 
 
 def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) -> Model:

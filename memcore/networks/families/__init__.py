@@ -9,7 +9,8 @@ from memcore.networks.families.decoders import DECODERS
 from memcore.networks.families.family import Composite, Family
 from memcore.networks.families.hybrids import HYBRIDS
 from memcore.networks.families.multimodal import COMPOSITES
-from memcore.networks.families.remote import REMOTE, extra_weights, published, renamed
+from memcore.networks.families.remote import extra_weights, own_family, published, renamed
+from memcore.networks.families.remote_rows import OUTSIDE, REMOTE
 from memcore.networks.families.sparse import SPARSE
 from memcore.networks.families.special import SPECIAL
 
@@ -35,10 +36,12 @@ __all__ = [
     "ALIASES",
     "COMPOSITES",
     "FAMILIES",
+    "OUTSIDE",
     "REMOTE",
     "Composite",
     "Family",
     "extra_weights",
+    "own_family",
     "published",
     "renamed",
 ]

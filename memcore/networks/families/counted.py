@@ -289,6 +289,21 @@ def gemma4(config: Config) -> Iterator[Weight]:
         yield part("embed_audio", out * hidden)
 
 
+def gemma4_unified(config: Config) -> Iterator[Weight]:
+    """Gemma 4 without towers: pixels and sounds are projected into the decoder (models/gemma4_unified).
+
+    Source: transformers 5.23, `Gemma4UnifiedVisionEmbedder` and `Gemma4UnifiedMultimodalEmbedder`.
+    """
+    hidden, seen, heard = whole(within(config, "text_config", "hidden_size"), 2304), *_towers_of(config)
+    if seen is not None:
+        pixels = 3 * (whole(seen.get("patch_size"), 16) * whole(seen.get("pooling_kernel_size"), 3)) ** 2
+        width, places = whole(seen.get("mm_embed_dim"), 3840), whole(seen.get("mm_posemb_size"), 1120)
+        embeds = matrix(width, pixels) + 2 * places * width + norms(1, pixels) + norms(2, width)
+        yield part("vision_embedder", embeds, whole(seen.get("output_proj_dims"), 3840) * hidden)
+    if heard is not None:
+        yield part("embed_audio", whole(heard.get("audio_embed_dim"), 640) * hidden)
+
+
 def _towers_of(config: Config) -> Iterator[Config | None]:
     for key in ("vision_config", "audio_config"):
         found = config.get(key)

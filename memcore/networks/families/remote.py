@@ -8,214 +8,26 @@ Sources, each file in its checkpoint's repository: `modeling_internlm2.py` (inte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.messages import joined
-from memcore.networks import patterns
-from memcore.networks.families.counted import blocks, clips, counted, gemma4, matrix, norms, paddle, whole
-from memcore.networks.families.decoders import DECODERS, UNBIASED
-from memcore.networks.families.family import Family
-from memcore.networks.families.kimi_k3 import KIMI_K3
-from memcore.networks.families.sparse import UNGROUPED
-from memcore.networks.patterns import Place, first_dense, typed
-from memcore.networks.reader import Reader
-from memcore.networks.recognized import RESIDUAL
-from memcore.networks.routed import Routed, shared_expert
-from memcore.networks.rows import Dense
+from memcore.networks.families.counted import (
+    blocks,
+    clips,
+    counted,
+    gemma4,
+    gemma4_unified,
+    matrix,
+    norms,
+    paddle,
+    whole,
+)
+from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.weights import Weight
 from memcore.units import shown
 
 Config = Mapping[str, object]
-_OUTSIDE = "this family's code comes with its checkpoints: activations are those of the same layers in transformers"
-_NOTHING = "none"
-"""The word of layers that leave out a part, in lists that `renamed` makes of `block_configs`."""
-
-
-def _nas_ffns(reader: Reader) -> Sequence[str | None]:
-    kinds = reader.listed("mlp_layer_types") or ()
-    return [None if kind == _NOTHING else "dense" for kind in kinds] or patterns.dense(reader)
-
-
-def _nas_places(reader: Reader) -> Sequence[Place]:
-    """A layer may have no attention, no feed-forward layer, or neither; a number of layers that is none is refused."""
-    places = typed(lambda each: [], more={_NOTHING: Place(None, tag="unmixed-")})(reader)
-    ffns = _nas_ffns(reader)
-    return [replace(place, tag=f"{place.tag}{ffn or 'bare'}") for place, ffn in zip(places, ffns, strict=False)]
-
-
-def _nas_norms(reader: Reader, place: Place) -> tuple[str, ...]:
-    """Norms stand in front of the parts that are there."""
-    first = () if place.mixer is None else ("input_layernorm",)
-    return first if place.tag.endswith("bare") else (*first, "post_attention_layernorm")
-
-
-def _nas_wiring(reader: Reader, place: Place) -> str:
-    """A part that is left out takes its norm and its sum with it."""
-    alone = (place.mixer is None) + place.tag.endswith("bare")
-    return ("sequential", "single", "empty")[alone]
-
-
-def _half(reader: Reader) -> int:
-    """Qwen's file gives the width of gate and up together."""
-    return reader.integer("intermediate_size") // 2
-
-
-def _baichuan_positions(reader: Reader) -> str:
-    """The larger model, whose file has no length, biases scores by distance (ALiBi) instead."""
-    return "full" if reader.states("max_position_embeddings") else "none"
-
-
-def _chatglm_heads(reader: Reader) -> int:
-    """Key heads."""
-    grouped = reader.flag("multi_query_attention")
-    return reader.integer("multi_query_group_num" if grouped else "num_attention_heads")
-
-
-_ROWS: Mapping[str, Family] = {
-    "internlm2": Family(
-        mixers={
-            "attention": replace(
-                UNBIASED, module="attention", inputs=("wqkv",), output="wo", fused="grouped", bias="bias",
-                output_bias="bias",
-            )
-        },
-        ffns={"dense": Dense(module="feed_forward", gate="w1", up="w3", down="w2")},
-        norms=("attention_norm", "ffn_norm"),
-        embedding="model.tok_embeddings",
-        head="output",
-    ),
-    "mimo": replace(DECODERS["qwen2"], prediction="shares", like="qwen2"),
-    "nemotron-nas": replace(
-        DECODERS["llama"],
-        mixer_plan=_nas_places,
-        ffn_plan=_nas_ffns,
-        norms=_nas_norms,
-        residual=_nas_wiring,
-    ),
-    "internlm": Family(
-        mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")}
-    ),
-    "baichuan": Family(
-        mixers={"attention": replace(UNBIASED, inputs=("W_pack",), fused="grouped", rotary=_baichuan_positions)},
-        keys={"max_position_embeddings": "model_max_length"},
-    ),
-    "qwen": Family(
-        mixers={"attention": replace(
-            UNBIASED, module="attn", inputs=("c_attn",), output="c_proj", fused="thirds", bias=True, kv_heads=None,
-            width="kv_channels",
-        )},
-        ffns={"dense": Dense(gate="w2", up="w1", down="c_proj", width=_half,
-                              fixed_activation="silu")},
-        norms=("ln_1", "ln_2"),
-        path="transformer.h",
-        embedding="transformer.wte",
-        final_norm="transformer.ln_f",
-    ),
-    "chatglm": Family(
-        mixers={"attention": replace(
-            UNBIASED, module="self_attention", inputs=("query_key_value",), output="dense", fused="grouped",
-            bias="add_qkv_bias", output_bias="add_bias_linear", kv_heads=_chatglm_heads, width="kv_channels",
-            rotary="partial", share=0.5,
-        )},
-        ffns={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", fused=True,
-                              bias="add_bias_linear", fixed_activation="silu")},
-        keys={
-            "num_hidden_layers": "num_layers", "vocab_size": "padded_vocab_size",
-            "intermediate_size": "ffn_hidden_size", "max_position_embeddings": "seq_length",
-        },
-        path="transformer.encoder.layers",
-        embedding="transformer.embedding.word_embeddings",
-        final_norm="transformer.encoder.final_layernorm",
-        head="transformer.output_layer",
-        only={"rmsnorm": True, "post_layer_norm": True},
-    ),
-    "chatglm-6b": Family(
-        mixers={"attention": replace(
-            UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="per-head", bias=True,
-            output_bias=True, kv_heads=None,
-        )},
-        ffns={"dense": Dense(up="dense_h_to_4h", gate=None, down="dense_4h_to_h", bias=True,
-                              fixed_activation="gelu")},
-        keys={"num_hidden_layers": "num_layers", "intermediate_size": "inner_hidden_size",
-              "max_position_embeddings": "max_sequence_length"},
-        path="transformer.layers",
-        embedding="transformer.word_embeddings",
-        final_norm="transformer.final_layernorm",
-        norm="layer",
-        norm_bias=True,
-    ),
-    "minicpm": DECODERS["llama"],
-    "phi3small": Family(
-        mixers={"attention": replace(
-            UNBIASED, inputs=("query_key_value",), output="dense", fused="grouped", bias=True, output_bias=True,
-        )},
-        ffns={"dense": Dense(gate=None, up="up_proj", fused=True, bias=True, fixed_activation="gelu")},
-        keys={"intermediate_size": "ff_intermediate_size", "hidden_dropout": "ffn_dropout_prob"},
-        final_norm="model.final_layernorm",
-        norm="layer",
-        norm_bias=True,
-    ),
-    "kimi_k3_text": KIMI_K3,
-    "xverse": DECODERS["llama"],
-    "exaone": Family(
-        mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},
-        ffns={"dense": Dense(gate="c_fc_0", up="c_fc_1", down="c_proj", activation="activation_function")},
-        norms=("ln_1", "ln_2"),
-        keys={"num_hidden_layers": "num_layers"},
-        path="transformer.h",
-        embedding="transformer.wte",
-        final_norm="transformer.ln_f",
-    ),
-    "PanguEmbedded": replace(
-        DECODERS["llama"],
-        mixers={"attention": replace(UNBIASED, bias="bias", output_bias="bias")},
-    ),
-    "deepseek": Family(
-        mixers={"attention": UNBIASED},
-        ffns={"dense": Dense(), "sparse": UNGROUPED},
-        ffn_plan=first_dense(),
-        like="deepseek_v2",
-    ),
-    "grok-2": Family(
-        mixers={"attention": UNBIASED},
-        ffns={
-            "sparse": Routed(
-                variant="mixtral",
-                module="block_sparse_moe",
-                count="num_local_experts",
-                fixed_activation="gelu_pytorch_tanh",
-            )
-        },
-        ffn_plan=patterns.sparse,
-        second_ffn=Dense(fixed_activation="gelu_pytorch_tanh"),
-        second_if="residual_moe",
-        norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
-        residual=RESIDUAL,
-    ),
-    "bailing_moe": Family(
-        mixers={"attention": replace(
-            UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="grouped",
-            bias="use_qkv_bias", output_bias="use_bias", norms=("query_layernorm", "key_layernorm"),
-            norm_if="use_qk_norm", rotary="partial",
-        )},
-        ffns={
-            "dense": Dense(bias="use_bias"),
-            "sparse": Routed(
-                variant="deepseek_v3",
-                shared=shared_expert("mlp.shared_experts", times="num_shared_experts"),
-                shared_if="num_shared_experts",
-                correction="gate.expert_bias",
-                correction_if="moe_router_enable_expert_bias",
-            ),
-        },
-        ffn_plan=first_dense(),
-        embedding="model.word_embeddings",
-        ties=True,
-    ),
-}  # fmt: skip
-"""Rows by `model_type`."""
 
 
 def renamed(config: Config) -> Config:
@@ -238,8 +50,8 @@ def _blocks(config: Config) -> Config:
     ffns = [_part(block, "ffn", number) for number, block in enumerate(blocks)]
     return {
         **config,
-        "layer_types": [_NOTHING if each.get("no_op") else "full_attention" for each in attention],
-        "mlp_layer_types": [_NOTHING if each.get("no_op") else "dense" for each in ffns],
+        "layer_types": [NOTHING if each.get("no_op") else "full_attention" for each in attention],
+        "mlp_layer_types": [NOTHING if each.get("no_op") else "dense" for each in ffns],
         "num_key_value_heads": [heads // (_size(each.get("n_heads_in_group")) or heads) for each in attention],
         "intermediate_size": [_wide(each, hidden) for each in ffns],
     }
@@ -280,9 +92,6 @@ _KIMI_VIT = {
     "vt_intermediate_size": "intermediate_size",
     "vt_num_attention_heads": "num_attention_heads",
     "vt_num_hidden_layers": "num_hidden_layers",
-}
-REMOTE: Mapping[str, Family] = {
-    name: replace(row, like=row.like or "llama", warning=_OUTSIDE) for name, row in _ROWS.items()
 }
 
 
@@ -450,6 +259,83 @@ def _xlm(config: Config) -> Config:
     return {**config, "model_type": "jina_embeddings_v3", "architectures": ["JinaEmbeddingsV3Model"]} if own else config
 
 
+_GATED_BERT = {
+    "JinaBertModel": "GteModel",
+    "JinaBertForMaskedLM": "GteForMaskedLM",
+    "JinaBertForSequenceClassification": "GteForSequenceClassification",
+    "BertModel": "GteModel",
+    "BertForMaskedLM": "GteForMaskedLM",
+    "BertForSequenceClassification": "GteForSequenceClassification",
+}
+
+
+def _biased(config: Config) -> bool:
+    """Whether a BERT biases scores by distance and gates its feed-forward layer.
+
+    Sources: `modeling_bert.py` of jinaai/jina-bert-implementation (`JinaBertGLUMLP`) and `bert_layers.py` of MosaicBERT
+    (`BertGatedLinearUnitMLP`), as in hum-works/lodestone-base-4096-v1. Jina's code for programs normalizes queries.
+    """
+    jina = config.get("position_embedding_type") == "alibi" and config.get("feed_forward_type") in ("geglu", "reglu")
+    mosaic = "alibi_starting_size" in config and isinstance(config.get("auto_map"), Mapping)
+    return (jina or mosaic) and "post-norm" not in str(config.get("auto_map"))
+
+
+def _bert(config: Config) -> Config:
+    """BERT without a table of positions: the tensors are those of GTE."""
+    if not _biased(config):
+        return config
+    named = config.get("architectures")
+    one = named[0] if isinstance(named, list) and named else None
+    kept = {key: value for key, value in config.items() if key not in _BIASED}
+    return {**kept, "model_type": "gte", "architectures": [_GATED_BERT.get(str(one), "GteForMaskedLM")]}
+
+
+_BIASED = (
+    "alibi_starting_size",
+    "auto_map",
+    "emb_pooler",
+    "feed_forward_type",
+    "position_embedding_type",
+    "seq_length",
+)
+
+
+def _pools(config: Config) -> tuple[Weight, ...]:
+    """The bare model has a pooler, which GTE has not."""
+    bare = str(config.get("architectures")).endswith("Model']")
+    hidden = whole(config.get("hidden_size"), 768)
+    return (Weight("pooler.dense", ((matrix(hidden, hidden),),), "other"),) if bare and _biased(config) else ()
+
+
+def own_family(config: Config) -> str | None:
+    """The name of a network that has another's tensors, but code of its own."""
+    kind = str(config.get("model_type"))
+    if kind in _OWN:
+        return kind
+    return "jina-bert" if kind == "bert" and _biased(config) else None
+
+
+_OWN = frozenset(("gpt_neox_reward_model", "moss"))
+
+
+_MIXFORMER = {
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_head_kv": "num_key_value_heads",
+    "n_inner": "intermediate_size",
+    "n_layer": "num_hidden_layers",
+    "n_positions": "max_position_embeddings",
+}
+
+
+def _mixformer(config: Config) -> Config:
+    """Phi's first files (`configuration_mixformer_sequential.py`): what is absent or null follows from the width."""
+    found = _keys({key: value for key, value in config.items() if value is not None}, _MIXFORMER)
+    hidden, heads = _size(found.get("hidden_size")), _size(found.get("num_attention_heads"))
+    share = _size(found.get("rotary_dim")) * heads / hidden if hidden else 0.5
+    return {"intermediate_size": 4 * hidden, **found, "partial_rotary_factor": share}
+
+
 _FALCON = {"n_head": "num_attention_heads", "n_head_kv": "num_kv_heads", "n_layer": "num_hidden_layers"}
 
 
@@ -584,13 +470,36 @@ def _flat(kind: str) -> Callable[[Config], Config]:
 
 
 def _chatglm(config: Config) -> Config:
-    """The first ChatGLM is another network than those after it."""
-    return {**config, "model_type": "chatglm-6b"} if "inner_hidden_size" in config else config
+    """The first ChatGLM is another network than those after it; transformers of its time ties a head by default."""
+    first = {"tie_word_embeddings": True, **config, "model_type": "chatglm-6b"}
+    return first if "inner_hidden_size" in config else config
+
+
+_UNIFIED = {"hidden_size_per_layer_input": 0, "max_position_embeddings": 262_144, "sliding_window": 1024}
+"""What an absent key means where that is other than in Gemma 4's class."""
+
+
+def _gemma4_unified(config: Config) -> Config:
+    """Gemma 4 without towers: its decoder is Gemma 4's (transformers 5.23, models/gemma4_unified).
+
+    The derived rows are proved for text alone, with values of their own.
+    """
+    text = config.get("text_config")
+    inside = text if isinstance(text, Mapping) else config
+    parts = (config.get("vision_config"), config.get("audio_config"))
+    if not inside.get("attention_k_eq_v") and not any(isinstance(each, Mapping) for each in parts):
+        return config
+    if config.get("model_type") == "gemma4_unified_text":
+        return {**_UNIFIED, **config, "model_type": "gemma4_text", "architectures": None}
+    kept = {key: value for key, value in config.items() if key not in ("vision_config", "audio_config")}
+    inside = {**_UNIFIED, **(text if isinstance(text, Mapping) else {}), "model_type": "gemma4_text"}
+    return {**kept, "model_type": "gemma4", "text_config": inside, "architectures": None}
 
 
 _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "bloom": lambda config: _keys(config, {"n_embed": "hidden_size"}),
     "chatglm": _chatglm,
+    **dict.fromkeys(("gemma4_unified", "gemma4_unified_text"), _gemma4_unified),
     **dict.fromkeys(("clip", "chinese_clip", "altclip", "clipseg", "clap", "groupvit", "owlvit"), _clip),
     **dict.fromkeys(("RefinedWeb", "RefinedWebModel"), _refined),
     **dict.fromkeys(("minimax_text_01", "minimax_m1"), _minimax),
@@ -617,6 +526,10 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "new": _named("gte"),
     "git": _named("grok-2", "Grok1ForCausalLM"),
     "xlm-roberta": _xlm,
+    "bert": _bert,
+    "moss": lambda config: {**config, "model_type": "codegen", "architectures": ["CodeGenForCausalLM"]},
+    "gpt_neox_reward_model": lambda config: {**config, "model_type": "gpt_neox"},
+    "mixformer-sequential": _mixformer,
 }
 
 
@@ -691,6 +604,8 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     "gemma3n": _gemma3n_towers,
     "minicpmo": _hears,
     "gemma4": lambda config: tuple(gemma4(config)),
+    "gemma4_unified": lambda config: tuple(gemma4_unified(config)),
     "phi4mm": _phi4_adapters,
     "xlm-roberta": _jina_adapters,
+    "bert": _pools,
 }

@@ -15,11 +15,13 @@ from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
     *("big_bird", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2", "donut-swin", "flaubert", "funnel"),
-    *("gpt_neo", "gpt_neox_japanese", "ibert", "longformer", "luke", "megatron-bert", "mpnet", "mra", "nystromformer"),
+    *("gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "ibert", "jina-bert", "layoutlmv3", "longformer"),
+    *("luke", "megatron-bert", "mixformer-sequential", "moss", "mpnet", "mra", "nystromformer"),
     *("openai-gpt", "perceiver", "reformer", "rembert", "roformer", "rwkv", "squeezebert", "tapas", "trocr"),
     *("voxtral_realtime_text", "xglm", "xlm", "xlnet", "yoso"),
 ))  # fmt: skip
-"""Types that no class of the registry runs, and whose classes in transformers have no attention to choose."""
+"""Types that no class of the registry runs, and whose classes have no attention to choose: transformers' own, or code
+that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_bert.py` of Jina)."""
 TWO_STACKS = frozenset((
     *("bigbird_pegasus", "blenderbot", "blenderbot-small", "canary", "dia", "encoder-decoder", "fsmt", "led", "longt5"),
     *("m2m_100", "marian", "moonshine", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "pegasus"),
