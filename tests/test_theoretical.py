@@ -252,7 +252,7 @@ def test_the_command(capsys):
     shown = " ".join(capsys.readouterr().out.split())
     assert "Megatron Bridge until May 2026" in shown
     assert "DeepSpeed ZeRO-3, parameters and optimizer offloaded" in shown
-    assert "Why memcore says something else" in shown
+    assert "Why memcore's numbers differ" in shown
 
 
 @pytest.mark.parametrize("config", [{"engine": {"type": "vllm"}}, {"inference": {"max_model_len": 512}}])

@@ -131,7 +131,7 @@ class EngineSettings(Section, path="engine"):
         "Expert capacity relative to an even distribution; tokens beyond it are dropped.",
         flag="moe-capacity",
         engines=("megatron", "megatron-fsdp", "megatron-deepspeed"),
-        default="none, no token is dropped; 1 with Megatron-DeepSpeed",
+        default="none: no token is dropped; 1 with Megatron-DeepSpeed",
         advanced=True,
     )
 

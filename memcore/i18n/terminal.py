@@ -91,6 +91,57 @@ tensors. Start with:
         "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
         "节省：为 KV 缓存腾出的空间。时间：受显存带宽限制时，每生成一个 token 的 GPU 秒数。",
     ),
+    # Published formulas
+    "cli-formula-states": ("states", "状态"),
+    "cli-formula-activations": ("activations", "激活值"),
+    "cli-not-reported": ("not reported", "未报告"),
+    "cli-states-are": (
+        "States: weights, gradients and optimizer states.",
+        "状态：权重、梯度与优化器状态。",
+    ),
+    "cli-refused": ("memcore does not predict this job: {reason}", "memcore 不预测此任务：{reason}"),
+    "cli-line-by-line": (
+        "{tool}, line by line, and what memcore does instead",
+        "{tool}：逐项列出，并说明 memcore 的做法",
+    ),
+    "cli-letters": (
+        (
+            "P parameters, w bytes each, N GPUs, t tensor-parallel ranks, p pipeline stages, b sequences of s tokens, "
+            "L layers, h hidden size, f feed-forward width, V vocabulary, E experts of width e, k of them per token"
+        ),
+        (
+            "P：参数量，w：每个参数的字节数，N：GPU 数，t：张量并行数，p：流水线级数，b：序列数，"
+            "s：每个序列的 token 数，L：层数，h：隐藏维度，f：前馈层宽度，V：词表大小，E：专家数，e：专家宽度，k：每个 token 使用的专家数"
+        ),
+    ),
+    "cli-assumes": ("{tool} assumes", "{tool}的假设"),
+    "cli-why": ("Why memcore's numbers differ", "memcore 的数值为何不同"),
+    "cli-of-tools": ("{text} ({tools})", "{text}（{tools}）"),
+    # Measured cases
+    "accuracy-case": ("case", "案例"),
+    "accuracy-measured": ("measured", "实测"),
+    "accuracy-predicted": ("predicted", "预测"),
+    "accuracy-error-of": ("error", "误差"),
+    "accuracy-unpredicted": ("no prediction", "没有预测"),
+    "accuracy-cases": ("cases", "案例数"),
+    "accuracy-median": ("median", "中位数"),
+    "accuracy-worst": ("worst", "最大"),
+    "accuracy-inside": ("in range", "范围内"),
+    "accuracy-quantity": ("quantity", "量"),
+    "accuracy-all-cases": ("all", "全部"),
+    "accuracy-at-moment": ("{quantity} at {moment}", "{quantity}，{moment}"),
+    "accuracy-of-engine": ("{engine}: {quantity}", "{engine}：{quantity}"),
+    "accuracy-hardware": ("Measured on GPUs", "在 GPU 上实测"),
+    "accuracy-simulated": ("Simulated", "模拟"),
+    "accuracy-phase-right": (
+        "The phase of the peak is right in {right} of {named} cases.",
+        "峰值所在阶段：{named} 个案例中 {right} 个正确。",
+    ),
+    "accuracy-unpredicted-cases": ("No prediction for {count} of {cases} cases", "{cases} 个案例中 {count} 个没有预测"),
+    "accuracy-layouts": ("layouts", "策略数"),
+    "accuracy-spearman": ("rank correlation", "秩相关"),
+    "accuracy-regret": ("time lost", "多用时间"),
+    "accuracy-layouts-of": ("model, parameters, sequence length, GPUs", "模型、参数量、序列长度、GPU"),
     # Plans
     "cli-needs": ("needs", "需要"),
     "cli-left": ("free", "剩余"),
@@ -305,6 +356,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "positional arguments": "参数",
     "commands": "命令",
     "show this help message and exit": "显示此帮助",
+    "show program's version number and exit": "显示版本号",
     "print JSON": "输出 JSON",
     "en or zh (default: the locale's)": "en 或 zh（默认：按系统语言）",
     "your tool's files, - for standard input, a link to the page, a model, or an example: {names}": (

@@ -12,6 +12,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.messages import Message
 from memcore.tools import TOOLS, exported
 
 
@@ -28,7 +29,10 @@ def _convert_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> N
     add_config(parser, given)
     written = [name for name, tool in TOOLS.items() if not tool.read_only]
     parser.add_argument(
-        "--to", choices=written, metavar="TOOL", help=f"one of {', '.join(written)}; default: what runs the engine"
+        "--to",
+        choices=written,
+        metavar="TOOL",
+        help=Message("one of: {:s}; default: the tool that runs the engine", ", ".join(written)),
     )
 
 

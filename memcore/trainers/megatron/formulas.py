@@ -84,7 +84,7 @@ def _differences() -> Iterator[_Difference]:
         _BRIDGE,
     )
     yield _Difference(
-        "every tensor-parallel rank has whole norms and routers; the formula splits them",
+        "norms and routers are replicated on every tensor-parallel rank; the formula splits them",
         lambda of: of.tensor_model_parallel_size > 1,
         _BRIDGE,
     )

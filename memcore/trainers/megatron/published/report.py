@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.config.settings import Config
+from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
@@ -48,7 +49,7 @@ FORMULAS: Mapping[str, Formula] = {
             _STATES,
             "embeddings are on the first and last stages; an untied output head counts only without a pipeline",
             "expert- and expert-tensor-parallel ranks split routed experts, expert-data-parallel ranks their states",
-            f"{_SELECTIVE}; no full recomputation, offloading, expert imbalance or dispatcher buffers",
+            Message("{}; no full recomputation, offloading, expert imbalance or dispatcher buffers", _SELECTIVE),
         ),
     ),
     "megatron-bridge-2025": Formula(
@@ -70,7 +71,7 @@ FORMULAS: Mapping[str, Formula] = {
         assumptions=(
             _STATES,
             "the most loaded shard has 1/p of the layers, all multi-token-prediction layers, and an embedding",
-            f"{_SELECTIVE}; any other job takes h·(10 + 24/t), plus 5%",
+            Message("{}; any other job takes h·(10 + 24/t), plus 5%", _SELECTIVE),
         ),
     ),
 }
