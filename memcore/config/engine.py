@@ -66,8 +66,8 @@ class EngineSettings(Section, path="engine"):
     torch_empty_cache_steps = setting(
         Integer(),
         "Steps between emptied caches",
-        "The Trainer empties the allocator's cache between forward and backward pass, in the first step and in each "
-        "N-th after it.",
+        "The Trainer empties the allocator's cache between forward and backward pass, in the first step and every "
+        "N steps after it.",
         flag="torch-empty-cache-steps",
         engines=("none", "ddp", "fsdp", "deepspeed"),
         default="never",

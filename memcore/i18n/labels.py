@@ -126,7 +126,7 @@ _REASONS: Mapping[str, str] = {
     "the checkpoint's dtype": "checkpoint 的 dtype",
     "the model's maximum": "模型的最大值",
     "its layers have routed experts": "其各层有路由专家",
-    "SGLang's rule from GPU, chunk and graphs": "SGLang 按 GPU、分块与 CUDA Graph 得出的规则",
+    "SGLang's rule, by GPU, chunk size and CUDA graphs": "SGLang 的规则，按 GPU、分块大小与 CUDA Graph 计算",
     "counted as off: longer tensor lifetimes are not supported yet": "按关闭计算：暂不支持更长的张量生命周期",
     "the tokens that begin and end a sequence": "序列首尾的 token",
     "torchtitan compiles it too": "torchtitan 也会编译它",

@@ -111,7 +111,8 @@ tensors. Start with:
         ),
         (
             "P：参数量，w：每个参数的字节数，N：GPU 数，t：张量并行数，p：流水线级数，b：序列数，"
-            "s：每个序列的 token 数，L：层数，h：隐藏维度，f：前馈层宽度，V：词表大小，E：专家数，e：专家宽度，k：每个 token 使用的专家数"
+            "s：每个序列的 token 数，L：层数，h：隐藏维度，f：前馈层宽度，V：词表大小，"
+            "E：专家数，e：专家宽度，k：每个 token 使用的专家数"
         ),
     ),
     "cli-assumes": ("{tool} assumes", "{tool}的假设"),
@@ -342,7 +343,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "engine {name:s}": "引擎为 {name:s}",
     "GPUs of {size} GiB": "每块 GPU {size} GiB",
     "found {value}, a server": "值为 {value}，是推理服务",
-    "a size alone is taken for training": "只给规模时按训练估算",
+    "a size alone is estimated for training only": "只给规模时只能估算训练",
     # Headings of a search
     "What fits, cheapest first (*: none is better in headroom, cost and GPUs)": (
         "放得下的策略，代价从低到高（*：余量、代价与 GPU 数上没有更优者）"
@@ -429,7 +430,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "this is a mistake in memcore, not in the input": "这是 memcore 的错误，不是输入的问题",
     "please report it with the config. {where}": "请连同配置一起报告。{where:s}",
     "a server has no phases of a training step": "推理服务没有训练步的阶段",
-    "GPUs are counted for servers": "只为推理服务计算所需 GPU 数",
+    "memcore gpus is for servers only": "memcore gpus 只用于推理服务",
     "name one as engine.type": "请在 engine.type 中指定一个",
     "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {value}": (
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
@@ -443,9 +444,9 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "has a header longer than {count} bytes": "文件头超过 {count} 字节",
     "two files are expected: a config, and the log of its run": "需要两个文件：配置，以及其运行日志",
     "standard input is the config already": "标准输入已用于配置",
-    "has rows that no search wrote": "含有并非由搜索写入的行",
+    "has rows that `memcore search` did not write": "含有不是 `memcore search` 写入的行",
     "name another file": "请换一个文件",
-    "money needs a number of tokens": "计算费用需要 token 数",
+    "a price needs a number of tokens": "计算费用需要 token 数",
     "add --tokens, such as --tokens 300B": "请加上 --tokens，如 --tokens 300B",
     "unrecognized arguments": "未识别的参数",
     "the following arguments are required": "缺少参数",

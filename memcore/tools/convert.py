@@ -346,7 +346,7 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 
 _COMPOSED: Mapping[str, str] = {
-    "exp_manager": "configs of NeMo 1 are not read yet; describe the job with flags and --engine megatron",
+    "exp_manager": "NeMo 1 configs are not supported yet; describe the job with flags and --engine megatron",
     "defaults": "Hydra composes these files into one; "
     "pass them as well, or the composed config (`python SCRIPT --cfg job`)",
     "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",

@@ -82,7 +82,7 @@ def _known(output: Path | None) -> dict[Key, Measured]:
         with output.open(encoding="utf-8", newline="") as lines:
             return recorded(lines)
     except (ValueError, KeyError, TypeError):
-        raise ConfigError.at(str(output), "has rows that no search wrote; name another file") from None
+        raise ConfigError.at(str(output), "has rows that `memcore search` did not write; name another file") from None
 
 
 def _followed(run: Iterator[Progress], output: Path | None) -> Progress:

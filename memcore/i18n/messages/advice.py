@@ -105,7 +105,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     ),
     "reserved memory stays the same: the peak is in the {moment}": "分配器占用的显存不减少：峰值在{moment}",
     "{name} fall by {size}": "{name}减少 {size}",
-    "the KV cache gets no more room": "KV 缓存的空间没有增加",
+    "the KV cache does not grow": "KV 缓存没有变大",
     "sequences of {length} tokens that fit: {count} instead of {before}": (
         "可容纳的 {length} token 序列：{count} 个（原为 {before} 个）"
     ),
@@ -132,7 +132,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     ),
     "Weights in NF4": "权重用 NF4",
     "weights are rounded to 4 bits in blocks of 64": "权重按 64 个一块舍入到 4 位",
-    "Weights in 8 bits": "权重用 8 位",
+    "8-bit weights": "权重用 8 位",
     "weights are rounded to 8 bits": "权重舍入到 8 位",
     "Weights in Q8_0": "权重用 Q8_0",
     "weights are rounded to 8 bits in blocks of 32": "权重按 32 个一块舍入到 8 位",

@@ -73,7 +73,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "for FP8 matrix products use 'fp8-mixed'": "FP8 矩阵乘请用 'fp8-mixed'",
     "found {dtype} with {setting} {preset}": "值为 {dtype}，而 {setting} 为 {preset}",
     "found {value}, but {setting} is {other}": "值为 {value}，但 {setting} 为 {other}",
-    "the config states this differently": "配置中另有不同的值",
+    "the config contradicts this": "配置中的值与此矛盾",
     "found {value} with {other}": "值为 {value}（{other}）",
     "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)": (
         "只有 DeepSpeed 的 ZeRO-3（engine.type 'deepspeed'、engine.zero_stage 3）可将状态放在磁盘上"
@@ -96,7 +96,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "当前为 {shared}，必须整除张量并行大小（{ranks}）"
     ),
     "it must divide the {shards} data-parallel ranks": "必须整除 {shards} 个数据并行 rank",
-    "all ranks receive equally many tokens for their experts": "各 rank 的专家收到的 token 数相同",
+    "all ranks receive the same number of tokens for their experts": "各 rank 的专家收到的 token 数相同",
     "at worst it is {worst}": "最坏为 {worst}",
     # Where defaults come from
     "TRL loads in fp32 and trains under autocast": "TRL 以 fp32 加载，在 autocast 下训练",
