@@ -60,7 +60,7 @@ tensors. Start with:
     ),
     "cli-host": ("Host memory of a node (1 process)", "一个节点的主机内存（1 个进程）"),
     "cli-host-many": ("Host memory of a node ({count} processes)", "一个节点的主机内存（{count} 个进程）"),
-    "cli-host-each": ("{because}; {size} in one process", "{because}；每个进程 {size}"),
+    "cli-host-each": ("{because}; up to {size} in one process", "{because}；单个进程最多 {size}"),
     "cli-more-engine": ("the engine's defaults; --json lists them", "引擎的默认值；--json 会全部列出"),
     "cli-more-server": ("the server's defaults; --json lists them", "推理服务的默认值；--json 会全部列出"),
     "cli-more": ("{count} more", "另有 {count} 项"),
@@ -155,8 +155,8 @@ tensors. Start with:
     ),
     "cli-no-plan": ("No plan fits as asked: {reason}.", "没有符合要求的方案：{reason}。"),
     "cli-memory": (
-        "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share} %) free.",
-        "显存：每个 GPU 需要 {need}（{low} 至 {high}），剩余 {free}（{share} %）。",
+        "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share}%) free.",
+        "显存：每块 GPU 需要 {need}（{low} 至 {high}），剩余 {free}（{share}%）。",
     ),
     "cli-pace": ("Speed: {pace} tokens/s", "速度：{pace} token/s"),
     "cli-pace-each": (
@@ -168,10 +168,10 @@ tensors. Start with:
         "Speed: {expected} tokens/s ({low} to {high}) by the cost model;",
         "速度：按成本模型为 {expected} token/s（{low} 至 {high}）；",
     ),
-    "cli-seconds": ("{seconds} s a step ({low} to {high}).", "每步 {seconds} s（{low} 至 {high}）。"),
+    "cli-seconds": ("{seconds} s per step ({low} to {high}).", "每步 {seconds} s（{low} 至 {high}）。"),
     "cli-seconds-mfu": (
-        "{seconds} s a step ({low} to {high}), MFU {mfu} %.",
-        "每步 {seconds} s（{low} 至 {high}），MFU {mfu} %。",
+        "{seconds} s per step ({low} to {high}), MFU {mfu}%.",
+        "每步 {seconds} s（{low} 至 {high}），MFU {mfu}%。",
     ),
     "cli-days": ("{span} days", "{span} 天"),
     "cli-gpu-hours": ("{span} GPU-hours", "{span} GPU 小时"),
@@ -193,6 +193,7 @@ tensors. Start with:
     "cli-unchanged": ("Nothing changes.", "无改动。"),
     "cli-changes": ("Changes:", "改动："),
     "cli-for-tool": ("For {tool}:", "{tool}："),
+    "cli-not-in-file": ("Not in this file, so set them yourself:", "文件中没有，请自行设置："),
     "cli-default": ("default", "默认"),
     # How far a setting goes
     "cli-none-fits": ("{label}: no value fits ({path}).", "{label}：没有放得下的值（{path}）。"),
@@ -214,9 +215,13 @@ tensors. Start with:
     ),
     "cli-cost-column": ("cost", "代价"),
     "cli-accelerator": ("accelerator", "加速器"),
+    "cli-shards": ("shards", "分片数"),
+    "cli-copies": ("copies", "副本数"),
+    "cli-micro": ("micro", "微批次"),
+    "cli-accum": ("accum", "累积"),
     # Rates of a run
     "cli-timed": (
-        "{name}: {seconds} s a step, the median of {steps} ({tool})",
+        "{name}: {seconds} s per step, the median of {steps} ({tool})",
         "{name}：每步 {seconds} s，{steps} 步的中位数（{tool}）",
     ),
     "cli-predicted": ("predicted: {expected} s ({low} to {high} s)", "预测：{expected} s（{low} 至 {high} s）"),
@@ -232,8 +237,8 @@ tensors. Start with:
     "cli-rates": ("Pass them to `memcore search` and `memcore plan`:", "可传给 `memcore search` 和 `memcore plan`："),
     # Checks
     "cli-little-left": (
-        "Less than {share} % of the memory stays free.",
-        "剩余显存不到 {share} %。",
+        "Less than {share}% of the memory stays free.",
+        "剩余显存不到 {share}%。",
     ),
     "cli-upper-end": ("The upper end of the range does not fit.", "范围的上限放不下。"),
     "cli-check-plan": (
@@ -312,7 +317,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "each further batch whose logits are kept adds {size}": "每多保留一个批次的 logits 增加 {size}",
     "Saving a full state dict": "保存完整的 state dict",
     "tensors are copied to the host as they are": "张量原样复制到主机",
-    "parameters are gathered one at a time and copied to the host": "参数逐个聚合后复制到主机",
+    "parameters are gathered one at a time and copied to the host": "参数逐个 all-gather 后复制到主机",
     "First step after resuming": "恢复训练后的第一步",
     "states come from the checkpoint, so it needs as much as a later step": (
         "状态来自 checkpoint，所需显存与之后各步相同"
@@ -380,7 +385,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "find the largest value that fits": "求放得下的最大值",
     "find the smallest value that fits": "求放得下的最小值",
     # Commands
-    "show what each GPU holds, and whether the job fits": "显示每个 GPU 的显存占用，以及任务能否放下",
+    "show what each GPU holds, and whether the job fits": "显示每块 GPU 的显存占用，以及任务能否放下",
     "estimate from a model's size alone, and say what is assumed": "只按模型规模估算，并说明所作的假设",
     "list every tensor at a moment, with its formula, numbers and source": (
         "列出某一时刻的每个张量，含公式、数值与来源"

@@ -72,7 +72,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         )
     model = replace(model, published_extras={**model.published_extras, **extras}, warnings=(*added, *model.warnings))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
-    return replace(model, name=str(title or "a model like Llama"))
+    return replace(model, name=str(title or "Llama-like model"))
 
 
 _HEAD = re.compile("For[A-Z]|LMHeadModel$|Model$")

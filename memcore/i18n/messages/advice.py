@@ -88,7 +88,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "Sequences half as long": "序列长度减半",
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
-    "{percent}% compute": "计算量 {percent}%",
+    "{percent}% FLOPs": "FLOPs {percent}%",
     "{size} GB {words} per step instead of {before} GB": "每步{words} {size} GB，原为 {before} GB",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输参数与梯度",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输键和值",
@@ -162,7 +162,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     ),
     "F.cross_entropy(logits, labels) without logits.float()": "F.cross_entropy(logits, labels)，不用 logits.float()",
     "pack sequences, pass no attention_mask": "打包序列，不传 attention_mask",
-    "parallelism.dp for {value} GPUs": "parallelism.dp 按 {value} 个 GPU 设置",
+    "parallelism.dp for {value} GPUs": "parallelism.dp 按 {value} 块 GPU 设置",
     "an AWQ checkpoint of the model": "该模型的 AWQ checkpoint",
     "an FP8 checkpoint of the model": "该模型的 FP8 checkpoint",
     "no speculative_config": "不设 speculative_config",

@@ -136,7 +136,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "its content is not read": "未读取其内容",
     "found {option}:{value}, which PyTorch does not accept": "值为 {option}:{value}，PyTorch 不接受",
     "layers are spread over the GPUs of a process, which is not supported yet": (
-        "各层分布在同一进程的多个 GPU 上，暂不支持"
+        "各层分布在同一进程的多块 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
     "{key:s} is given, but nothing turns the adapter on: an adapter is assumed": (
@@ -357,7 +357,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "engine.{key} {value} 不适用于 engine.type {name}：已忽略"
     ),
     "engine.sharding_strategy 'no_shard' keeps everything on every GPU: treated as engine.type 'ddp'": (
-        "engine.sharding_strategy 'no_shard' 在每个 GPU 上保留全部：按 engine.type 'ddp' 处理"
+        "engine.sharding_strategy 'no_shard' 在每块 GPU 上保留全部：按 engine.type 'ddp' 处理"
     ),
     "engine.{key} {value} needs ZeRO-{least}, found {stage}: ignored": (
         "engine.{key} {value} 需要 ZeRO-{least}，当前为 {stage}：已忽略"
@@ -369,7 +369,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "{message}, the closest option that frameworks offer": "{message}，是框架中最接近的选项",
     "hardware.total_gpu_memory_gb: ignored, because memory is counted per GPU": (
-        "hardware.total_gpu_memory_gb：显存按每个 GPU 计算，已忽略"
+        "hardware.total_gpu_memory_gb：显存按每块 GPU 计算，已忽略"
     ),
     "parallelism.sequence_parallel has no effect without tensor parallelism: ignored": (
         "没有张量并行时 parallelism.sequence_parallel 不起作用：已忽略"

@@ -136,7 +136,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the range also allows for ungated feed-forward layers and, if the config leaves it open, tied embeddings": (
         "范围还包括无门控前馈层，以及配置未说明时的共享嵌入"
     ),
-    "a model like Llama": "类似 Llama 的模型",
+    "Llama-like model": "类似 Llama 的模型",
     "expected a list of layer numbers, found {value}": "应为层号列表，实为 {value}",
     "expected layer numbers, found {value}": "应为层号，实为 {value}",
     "a positive integer": "正整数",

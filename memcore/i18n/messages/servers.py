@@ -44,7 +44,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{length} tokens exceed the {most} positions in the model's config": (
         "{length} 个 token 超过模型配置给出的 {most} 个位置"
     ),
-    "each GPU holds whole layers, and the GPUs take turns": "每个 GPU 持有若干整层，各 GPU 轮流工作",
+    "each GPU holds whole layers, and the GPUs take turns": "每块 GPU 持有若干整层，各 GPU 轮流工作",
     "all matrices are assumed to be {kind}": "所有矩阵按 {kind} 计",
     "actual mixes may differ": "实际的混合格式可能不同",
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",

@@ -147,7 +147,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "does not match any supported tool": "不属于任何已支持的工具",
     "supported: {tools}, and config.json": "支持：{tools:s} 和 config.json",
     "supported: {values}": "支持：{values:s}",
-    "{tool} is for {engines}": "{tool} 用于 {engines:s}",
+    "{tool} needs engine.type {engines}": "{tool} 需要 engine.type 为 {engines:s}",
     "no key in {tool}": "{tool} 没有对应的键",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
