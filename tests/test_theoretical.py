@@ -9,6 +9,7 @@ from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
 from memcore.trainers.megatron.published.report import (
     FORMULAS,
+    TheoreticalMemory,
     report_theoretical_memory,
 )
 
@@ -244,6 +245,18 @@ def test_fewer_ranks_than_experts_need(parallelism):
     found = compare(job)
     assert "must divide the GPUs of a pipeline stage" in found.refused
     assert all(each.weight_and_optimizer > 0 for each in found.answers)
+
+
+@pytest.mark.parametrize(
+    ("activation", "said"),
+    [
+        (None, "weight and optimizer=130560.00 MB"),
+        (2.25 * 2**20, "weight and optimizer=130560.00 MB, activation=2.25 MB, total=130562.25 MB"),
+    ],
+)
+def test_the_report_is_the_line_that_the_tools_print(activation, said):
+    """As `report_theoretical_memory` prints it in Megatron-LM and, for jobs without activations, in Megatron Bridge."""
+    assert str(TheoreticalMemory(127.5 * 2**30, activation)) == f"Theoretical memory footprints: {said}"
 
 
 def test_the_command(capsys):

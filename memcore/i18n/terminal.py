@@ -115,6 +115,7 @@ tensors. Start with:
             "E：专家数，e：专家宽度，k：每个 token 使用的专家数"
         ),
     ),
+    "cli-prints": ("{tool} prints", "{tool}的输出"),
     "cli-assumes": ("{tool} assumes", "{tool}的假设"),
     "cli-why": ("Why memcore's numbers differ", "memcore 的数值为何不同"),
     "cli-of-tools": ("{text} ({tools})", "{text}（{tools}）"),

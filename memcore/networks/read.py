@@ -136,7 +136,7 @@ def _check_class(config: Mapping[str, object]) -> None:
         raise ConfigError.at(
             "model.architectures",
             "found {!r}, a draft model for speculative decoding; "
-            "give the model that it drafts for, and this one as its draft model",
+            "give the target model, and name this one as its draft model",
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())

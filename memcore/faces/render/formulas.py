@@ -42,6 +42,9 @@ def comparison_text(found: Comparison) -> str:
         lines += [*_wrapped(say("cli-letters"), "  "), ""]
     explained = [each for each in found.answers if each.assumptions]
     for each in explained:
+        if each.printed:
+            lines += [say("cli-prints", tool=translated(each.title)), *_wrapped(each.printed, "  "), ""]
+    for each in explained:
         assumed = (row for text in each.assumptions for row in _wrapped(translated(text), "  "))
         lines += [say("cli-assumes", tool=translated(each.title)), *assumed, ""]
     lines.append(say("cli-why"))

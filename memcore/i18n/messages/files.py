@@ -193,7 +193,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "finetune_vision_layers：视觉塔上的适配器及其反向传播所保留的部分未计入"
     ),
     "add them": "请一并给出",
-    "{file} is not given: taken as EasyR1 0.3 has it": "未给出 {file}：按 EasyR1 0.3 自带的取",
+    "{file} is not given: EasyR1 0.3's own is assumed": "未给出 {file}：按 EasyR1 0.3 自带的文件处理",
     "pass that file as well": "请一并给出该文件",
     "pass that file as well, and those that it names": "请一并给出该文件及它提到的文件",
     "supported: 1": "支持 1",

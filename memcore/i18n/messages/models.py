@@ -102,7 +102,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "its model is {value}": "对应的模型是 {value:s}",
     "{value} is taken from architectures": "按 architectures 取 {value}",
     "found {value}, a draft model for speculative decoding": "值为 {value}，这是用于投机解码的草稿模型",
-    "give the model that it drafts for, and this one as its draft model": "请填写目标模型，并把草稿模型设为投机解码",
+    "give the target model, and name this one as its draft model": "请填写目标模型，并把草稿模型设为投机解码",
     "found {value}, whose code comes with its checkpoint and differs from transformers' {value2}": (
         "值为 {value}，其代码随 checkpoint 发布，与 transformers 的 {value2} 是不同的网络"
     ),

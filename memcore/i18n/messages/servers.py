@@ -11,7 +11,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {ranks}, which does not divide the {heads} heads": "值为 {ranks}，不能整除 {heads} 个头",
     "found {stages} stages for {layers} layers": "{layers} 层分为 {stages} 级",
     "prompt and output are {tokens} tokens": "提示词与输出共 {tokens} 个 token",
-    "found {name}, which llama-quantize does not know": "值为 {name}，llama-quantize 不认识",
+    "found {name}, which llama-quantize does not know": "值为 {name}，llama-quantize 没有这种类型",
     "it supports {names}": "可用 {names:s}",
     "{name} is not a cache type": "{name} 不是缓存类型",
     "llama.cpp supports at most {most}": "llama.cpp 最多支持 {most} 个",

@@ -41,6 +41,7 @@ def _result(name: str, arguments: MegatronArguments, micro_batches: int) -> Form
         title=row.title,
         weight_and_optimizer=memory.weight_and_optimizer,
         activation=memory.activation,
+        printed=str(memory),
         assumptions=row.assumptions,
         differences=tuple(each.text for each in _DIFFERENCES if name in each.formulas and each.applies(arguments)),
     )

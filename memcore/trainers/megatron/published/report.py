@@ -18,6 +18,7 @@ from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
+from memcore.units import MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +92,24 @@ class TheoreticalMemory:
         """Their sum."""
         return self.weight_and_optimizer + (self.activation or 0.0)
 
+    def __str__(self) -> str:
+        """Return the line that both tools print (their `report_theoretical_memory`); a megabyte is 2**20 bytes."""
+        held = f"weight and optimizer={self.weight_and_optimizer / MiB:.2f} MB"
+        if self.activation is None:
+            return f"Theoretical memory footprints: {held}"
+        rest = f"activation={self.activation / MiB:.2f} MB, total={self.total / MiB:.2f} MB"
+        return f"Theoretical memory footprints: {held}, {rest}"
+
 
 def report_theoretical_memory(
     job: MegatronArguments | Config | Mapping[str, object],
     num_microbatches: int | None = None,
     formula: str = "megatron-bridge",
 ) -> TheoreticalMemory:
-    """Both, where the tool has a formula for the activations of such a job."""
+    """Return both, where the tool has a formula for the activations of such a job.
+
+    `print` shows the line that the tool prints.
+    """
     row, arguments = FORMULAS[formula], job if isinstance(job, MegatronArguments) else arguments_of(job)
     fits = arguments.sequence_parallel and arguments.recompute_granularity == "selective"
     activations = row.activations if fits else row.without_sequence_parallelism
