@@ -101,6 +101,8 @@ NOT_SAID = {
         "needs {v1}optimizer",
         "CUDA out of memory",
     ),
+    *("weight and optimizer={v1} MB", "activation={v1} MB, total={v3} MB"),
+    *("Theoretical memory footprints: {v1}", "Theoretical memory footprints: {v1}, {v3}"),
     *("mem_fraction_static {v1}", "gpu_memory_utilization {v1}", "rotary_emb.cos_sin_cache ({v1})"),
     "fully_shard(model, reshard_after_forward=True)",
     'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")',

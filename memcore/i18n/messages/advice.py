@@ -88,7 +88,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "Sequences half as long": "序列长度减半",
     "the model sees less context": "模型看到的上下文更短",
     # What they cost
-    "{percent}% FLOPs": "FLOPs {percent}%",
+    "{percent}% FLOPs": "计算量 {percent}%",
     "{size} GB {words} per step instead of {before} GB": "每步{words} {size} GB，原为 {before} GB",
     "of parameters and gradients between data-parallel ranks": "在数据并行 rank 间传输参数与梯度",
     "of keys and values between context-parallel ranks": "在上下文并行 rank 间传输键和值",
