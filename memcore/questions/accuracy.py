@@ -494,15 +494,18 @@ def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, ra
     if isinstance(found, ServingEstimate):
         served = predicted(found, quantity, total=rank == "total")
         if served is None:
-            return Prediction(
-                reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, found.job.engine.name)
-            )
+            name = found.job.engine.name
+            if rank is None:
+                return Prediction(reason=Message("{} is not predicted for {}", quantity, name))
+            return Prediction(reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, name))
         bounds = (served.low, served.high) if served.low < served.high else None
         return Prediction(predicted=served.expected, range=bounds)
     if quantity == "parameters":
         return Prediction(predicted=found.job.model.parameters)
     predict = _PREDICTIONS.get((quantity, moment))
     if predict is None or rank == "total":
+        if rank is None:
+            return Prediction(reason=Message("{} at {} is not predicted", quantity, moment))
         return Prediction(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
     if quantity == "fits" and found.capacity is None:
         return Prediction(reason="hardware.accelerator is needed to decide whether the job fits")

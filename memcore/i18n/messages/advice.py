@@ -200,6 +200,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "found no GPU memory value that memcore can read": "没有找到可识别的 GPU 显存数值",
     "{quantity} (rank {rank}) is not predicted for {engine}": "对 {engine} 不预测 {quantity}（rank {rank}）",
     "{quantity} at {moment} (rank {rank}) is not predicted": "不预测 {moment} 时的 {quantity}（rank {rank}）",
+    "{quantity} is not predicted for {engine}": "对 {engine} 不预测 {quantity}",
+    "{quantity} at {moment} is not predicted": "不预测 {moment} 时的 {quantity}",
     "hardware.accelerator is needed to decide whether the job fits": "判断能否放下需要 hardware.accelerator",
     "measured.rank: found {rank}": "measured.rank：值为 {rank}",
     "allowed: 'max', 'min' or the number of a rank, {several}": "允许：'max'、'min' 或 rank 的编号，{several}",
