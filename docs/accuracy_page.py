@@ -845,7 +845,7 @@ def blocks(found: Report) -> Iterator[Block]:
         "files of the cases say what is assumed."
     )
     yield Table(("Case", "Quantity", "Measured", "Predicted", "Error", "Note"), [*map(far_row, furthest(done))])
-    yield Heading("Not expressible yet")
+    yield Heading("Without a prediction")
     yield "Cases that this version refuses, by the first thing that each lacks."
     yield Table(("Cases", "Reason"), [*reasons(found)])
 

@@ -57,7 +57,7 @@ def page() -> str:
         "| a job that you can start | `torch.cuda.memory._snapshot`: what really happens, on a GPU |\n"
         "| your own module, with any code | PyTorch's FSDPMemTracker or MemTracker: seconds to minutes for each job |\n"
         "| step time of large clusters | Calculon and SimuMax: closer than memcore's roofline, for Megatron |\n"
-        "| whether a config fits, what binds and what to change | memcore |",
+        "| whether a config fits, what limits it and what to change | memcore |",
         "memcore does not run your code. A custom layer, a patched kernel or another loss is not in its prediction, and what it "
         "does not support it rejects.",
     ]) + "\n"  # fmt: skip

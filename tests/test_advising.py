@@ -71,7 +71,7 @@ def test_a_layer_that_is_not_kept_is_not_there():
     full = found["Full activation checkpointing"]
     assert full.after.allocated.expected > 40 * 2**30 > full.after.allocated.expected / 3
     assert full.flags == ("--activation_checkpoint.mode full",)
-    assert "+33% compute" in full.reason
+    assert "+33% FLOPs" in full.reason
     assert 0.29 < full.slowdown < 1 / 3, "the optimizer and the backward pass of attention take what they took"
 
 

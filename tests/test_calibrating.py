@@ -90,6 +90,6 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "job.json").write_text(json.dumps(JOB))
     assert main(["calibrate", str(tmp_path / "job.json"), str(tmp_path / "run.log")]) == 0
     said = capsys.readouterr().out
-    assert "run.log: 3.5 s a step, the median of 1 (NeMo)" in said
+    assert "run.log: 3.5 s per step, the median of 1 (NeMo)" in said
     flags = said.splitlines()[-1].split()
     assert main(["plan", str(tmp_path / "job.json"), "--plans", "1", *flags]) == 0

@@ -267,7 +267,7 @@ def test_accuracy(tmp_path):
     cases.write_text(json.dumps(truth("simulated")[::20]))
     status, out, _ = memcore("accuracy", cases)
     assert status == 0
-    assert "simulated  all     all" in out
+    assert "\nSimulated\ncases  median" in out
     found = json.loads(memcore("accuracy", cases, "--json")[1])
     assert set(found) == {"cases", "summary"}
 

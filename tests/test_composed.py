@@ -137,7 +137,7 @@ def test_a_complete_file_of_nemo_rl():
         ([("easy.sh", EASYR1.replace("examples/config.yaml", "mine.yaml"))], "pass that file as well"),
         (
             [("a.yaml", "defaults: [{model: small}, {trainer: fsdp}]"), ("model/small.yaml", "x: 1")],
-            "names files that are not there: trainer/fsdp",
+            "lists files that were not given: trainer/fsdp",
         ),
         ([("a.yaml", "defaults: [b]"), ("b.yaml", "defaults: [a]")], "nested more than"),
         ([("rl.yaml", BASE.replace("grpo:", "ppo:"))], "ppo: found 'ppo'"),

@@ -294,7 +294,7 @@ def test_versions_that_send_again(version, kept):
 def test_the_assumption_names_the_worst_case():
     """Four ranks of four experts each, of which every token of every rank may choose all four."""
     reasons = [each.reason for each in job().assumptions if each.path == "engine.moe_load_imbalance"]
-    assert reasons == ["all ranks receive equally many tokens for their experts; at worst it is 4"]
+    assert reasons == ["all ranks receive the same number of tokens for their experts; at worst it is 4"]
 
 
 def test_latent_attention_in_a_ring():

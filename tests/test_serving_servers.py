@@ -177,7 +177,7 @@ def test_weights_on_the_host(asked, less):
     plain, moved = serve(), serve(cpu_offload_gb=asked)
     assert plain.ledger.sum("weights") - moved.ledger.sum("weights") == less
     assert moved.pool.capacity - plain.pool.capacity == pytest.approx(less / plain.pool.bytes_each, abs=1)
-    assert any("of weights in the host's memory" in note for note in moved.budget.notes)
+    assert any("of each GPU's weights stay in host memory" in note for note in moved.budget.notes)
     assert serve(kv_offloading_size=16).pool.capacity == plain.pool.capacity
 
 

@@ -70,7 +70,7 @@ def test_the_command_line(tmp_path, capsys):
 JOBS = [Config.from_dict(each) for each in (TRAIN, GENERATE, {**TRAIN, "hardware": {"accelerator": "l4"}})]
 LINK = encode_fragment(JOBS[0], JOBS[1:])
 WRONG = {
-    "twice": (f"{LINK}&with=v1%26model%3Dgpt2%26with%3Dv1", "names further jobs itself"),
+    "twice": (f"{LINK}&with=v1%26model%3Dgpt2%26with%3Dv1", "already names other jobs"),
     "cut off": ("v1&model=gpt2&with=v1%26model%", "found '%'"),
     "no model": ("v1&model=gpt2&with=v1%26seq%3D512", "is required"),
     "too many": (f"{LINK}{f'&with={LINK[:10]}' * SHARING}", "at most"),

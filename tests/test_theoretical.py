@@ -9,6 +9,7 @@ from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
 from memcore.trainers.megatron.published.report import (
     FORMULAS,
+    TheoreticalMemory,
     report_theoretical_memory,
 )
 
@@ -246,13 +247,25 @@ def test_fewer_ranks_than_experts_need(parallelism):
     assert all(each.weight_and_optimizer > 0 for each in found.answers)
 
 
+@pytest.mark.parametrize(
+    ("activation", "said"),
+    [
+        (None, "weight and optimizer=130560.00 MB"),
+        (2.25 * 2**20, "weight and optimizer=130560.00 MB, activation=2.25 MB, total=130562.25 MB"),
+    ],
+)
+def test_the_report_is_the_line_that_the_tools_print(activation, said):
+    """As `report_theoretical_memory` prints it in Megatron-LM and, for jobs without activations, in Megatron Bridge."""
+    assert str(TheoreticalMemory(127.5 * 2**30, activation)) == f"Theoretical memory footprints: {said}"
+
+
 def test_the_command(capsys):
     """`memcore formulas` prints all of them beside memcore's own answer."""
     assert main(["formulas", "--model", "llama-3.1-8b", "--gpus", "8", "--seq", "4096"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Megatron Bridge until May 2026" in shown
     assert "DeepSpeed ZeRO-3, parameters and optimizer offloaded" in shown
-    assert "Why memcore says something else" in shown
+    assert "Why memcore's numbers differ" in shown
 
 
 @pytest.mark.parametrize("config", [{"engine": {"type": "vllm"}}, {"inference": {"max_model_len": 512}}])

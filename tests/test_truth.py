@@ -86,7 +86,7 @@ def test_the_report_has_the_agreed_form():
     assert first["status"] == "ok"
     assert first["error"] == (first["predicted"] - first["measured"]) / first["measured"]
     assert odd["status"] == number["status"] == "not_expressible"
-    assert odd["reason"] == "joy at peak (rank None) is not predicted"
+    assert odd["reason"] == "joy at peak is not predicted"
     assert report["summary"]["not_expressible"] == 2
 
 

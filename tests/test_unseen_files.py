@@ -668,7 +668,7 @@ def test_third(text):
     ("text", "words"),
     [
         (GENERATES, "which does not train"),
-        (MEGATRON_DPO.replace("tuner_type lora", "tuner_type full"), "with tuner_type lora there is none"),
+        (MEGATRON_DPO.replace("tuner_type lora", "tuner_type full"), "with tuner_type lora none is needed"),
         (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type kto"), "other methods are not supported yet"),
         (TOWERS, "vision_lora: found True; adapters on towers are not supported yet"),
     ],

@@ -66,8 +66,8 @@ class EngineSettings(Section, path="engine"):
     torch_empty_cache_steps = setting(
         Integer(),
         "Steps between emptied caches",
-        "The Trainer empties the allocator's cache between forward and backward pass, in the first step and in each "
-        "N-th after it.",
+        "The Trainer empties the allocator's cache between forward and backward pass, in the first step and every "
+        "N steps after it.",
         flag="torch-empty-cache-steps",
         engines=("none", "ddp", "fsdp", "deepspeed"),
         default="never",
@@ -131,7 +131,7 @@ class EngineSettings(Section, path="engine"):
         "Expert capacity relative to an even distribution; tokens beyond it are dropped.",
         flag="moe-capacity",
         engines=("megatron", "megatron-fsdp", "megatron-deepspeed"),
-        default="none, no token is dropped; 1 with Megatron-DeepSpeed",
+        default="none: no token is dropped; 1 with Megatron-DeepSpeed",
         advanced=True,
     )
 

@@ -123,7 +123,7 @@ def _others(parts: Sequence[str]) -> tuple[tuple[Config, ...], list[Problem]]:
             problems.append(Problem(where, str(error)))
             continue
         if f"&{WITH}=" in text:
-            problems.append(Problem(where, "names further jobs itself; name all of them in one link"))
+            problems.append(Problem(where, "already names other jobs; name all of them in one link"))
             continue
         read = read_fragment(text)
         problems += [Problem(where, each.message, each.suggestion) for each in read.problems]
@@ -175,7 +175,7 @@ def _unescaped(spelled: str) -> str:
     try:
         return unquote(spelled, errors="strict")
     except UnicodeDecodeError:
-        raise ValueError("its escapes are not UTF-8; the link may be cut off: copy it again") from None
+        raise ValueError("its percent escapes are not UTF-8; the link may be cut off: copy it again") from None
 
 
 def _path(name: str, text: str) -> str | None:

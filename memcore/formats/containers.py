@@ -200,7 +200,7 @@ def _of_inference_service(content: Mapping[Any, Any], model: Mapping[Any, Any]) 
     groups = content.get("parallelism")
     for name, size in groups.items() if isinstance(groups, Mapping) else ():
         if name != "tensor":
-            message = "found {!r:.80}; several nodes are not supported yet: supported is tensor"
+            message = "found {!r:.80}; splitting over nodes is not supported yet, only 'tensor' is"
             raise UnsupportedError(f"parallelism.{name}", message, size)
         found += ["--tensor-parallel-size", str(size)]
     more = dict(_pair(each) for each in main.get("env") or ()).get("VLLM_ADDITIONAL_ARGS")

@@ -181,7 +181,7 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "one GPU": "一块 GPU",
     "Megatron-Core: tensor, pipeline, context and expert parallelism": "Megatron-Core：张量、流水线、上下文与专家并行",
     "Megatron-Core with parameters sharded by Megatron-FSDP": "Megatron-Core，参数由 Megatron-FSDP 切分",
-    "DistributedDataParallel: a full copy on every GPU": "DistributedDataParallel：每个 GPU 一份完整副本",
+    "DistributedDataParallel: a full copy on every GPU": "DistributedDataParallel：每块 GPU 一份完整副本",
     "FSDP2: fully sharded": "FSDP2：完全分片",
     "DeepSpeed: ZeRO stages 0 to 3, on the GPU or offloaded": "DeepSpeed：ZeRO 阶段 0 到 3，可卸载到主机",
     "Megatron-DeepSpeed: tensor parallelism or Ulysses under ZeRO": "Megatron-DeepSpeed：ZeRO 下的张量并行或 Ulysses",

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "the whole GPU": "整块 GPU",
+    "all three": "三者全部",
+    "never": "从不",
+    "none: no token is dropped; 1 with Megatron-DeepSpeed": "无：不丢弃 token；Megatron-DeepSpeed 为 1",
     "the model's maximum, at most 4096": "模型的最大长度，不超过 4096",
     "1 for a model with a vision tower": "带视觉塔的模型为 1",
     "the tower's native size; 1024 for towers that take any size (Qwen-VL), rounded to whole tokens": (

@@ -139,19 +139,19 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "engine.fp8_recipe": "FP8 张量的缩放方案。",
     "engine.moe_expert_capacity_factor": "专家容量与均匀分布之比；超出的 token 被丢弃。",
     "engine.zero_stage": "ZeRO 阶段：1 切分优化器状态，2 还切分梯度，3 还切分参数。",
-    "engine.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True，可减少碎片。",
-    "engine.max_split_size_mb": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N：N MiB 及以上的块不拆分。",
+    "engine.expandable_segments": "PYTORCH_CUDA_ALLOC_CONF 的 expandable_segments:True，可减少碎片。",
+    "engine.max_split_size_mb": "PYTORCH_CUDA_ALLOC_CONF 的 max_split_size_mb:N：N MiB 及以上的块不拆分。",
     "engine.roundup_power2_divisions": (
-        "PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:N：请求向上取整到相邻两个 2 的幂之间的 N 级之一。"
+        "PYTORCH_CUDA_ALLOC_CONF 的 roundup_power2_divisions:N：请求向上取整到相邻两个 2 的幂之间的 N 级之一。"
     ),
     "engine.garbage_collection_threshold": (
-        "PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:X：占用超过这一显存比例后，先释放未用的段再分配新段，"
+        "PYTORCH_CUDA_ALLOC_CONF 的 garbage_collection_threshold:X：占用超过这一显存比例后，先释放未用的段再分配新段，"
         "前提是 set_per_process_memory_fraction 设了上限。"
     ),
     "engine.torch_empty_cache_steps": "Trainer 在前向与反向传播之间清空分配器缓存：第一步，以及此后每 N 步一次。",
     "engine.framework": (
         "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
-        "tune 不以 32 位保存嵌入的矩；TRL 以 fp32 加载。"
+        "tune 不以 32 位保存嵌入的一阶矩和二阶矩；TRL 以 fp32 加载。"
     ),
     "engine.framework_version": "框架的版本或提交：transformers 4 以 fp32 加载；torchtitan 的层与损失有过变化。",
 }

@@ -50,6 +50,6 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     # Ranks
     "stage {number}": "第 {number} 级",
     "stages {numbers}": "第 {numbers} 级",
-    "all {count} GPUs": "全部 {count} 个 GPU",
+    "all {count} GPUs": "全部 {count} 块 GPU",
     "every rank": "每个 rank",
 }

@@ -132,7 +132,8 @@ def _filled(piece: Piece, values: Iterator[object], *, names: bool) -> str:
         return _plain(text) or text
     if piece.is_list:
         words, plain = [_value(*each, names=names) for each in own], [_value(*each, names=True) for each in own]
-        return _between(piece, words, _NAMES if words == plain else _WORDS)
+        named = words == plain and not any(isinstance(each, Message) for each, *_ in own)
+        return _between(piece, words, _NAMES if named else _WORDS)
     row = _template(piece.key)
     if row is None:
         return _between(piece, [_value(*each, names=True) for each in own], {})

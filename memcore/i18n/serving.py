@@ -68,11 +68,11 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "Seconds to first token, {length}-token prompt",
         "{length} token 提示词的首 token 秒数",
     ),
-    "serves-no-value": ("no value works on this GPU", "在这个 GPU 上没有可用的值"),
+    "serves-no-value": ("no value works on this GPU", "在这块 GPU 上没有可用的值"),
     # Places and pictures
     "serves-where-stage": ("On {name}", "在 {name} 上"),
-    "serves-where-each-of": ("On each GPU of {name}", "在 {name} 的每个 GPU 上"),
-    "serves-where-each": ("On each GPU", "在每个 GPU 上"),
+    "serves-where-each-of": ("On each GPU of {name}", "在 {name} 的每块 GPU 上"),
+    "serves-where-each": ("On each GPU", "在每块 GPU 上"),
     "serves-where": ("On the GPU", "在该 GPU 上"),
     "serves-step-heading": ("What this server holds", "该服务的容量"),
     "serves-step-note": (
@@ -201,7 +201,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "activations and CUDA graphs are outside the static fraction": "激活值与 CUDA Graph 不计入静态比例",
     "the host holds the embedding and everything not offloaded to GPUs": "主机保存嵌入以及不在 GPU 上的部分",
     # Tables
-    "Readings of one GPU": "一个 GPU 的读数",
+    "Readings of one GPU": "一块 GPU 的读数",
     "Answers": "回答",
     "Question": "问题",
     "Answer": "答案",

@@ -60,7 +60,7 @@ tensors. Start with:
     ),
     "cli-host": ("Host memory of a node (1 process)", "一个节点的主机内存（1 个进程）"),
     "cli-host-many": ("Host memory of a node ({count} processes)", "一个节点的主机内存（{count} 个进程）"),
-    "cli-host-each": ("{because}; {size} in one process", "{because}；每个进程 {size}"),
+    "cli-host-each": ("{because}; up to {size} in one process", "{because}；单个进程最多 {size}"),
     "cli-more-engine": ("the engine's defaults; --json lists them", "引擎的默认值；--json 会全部列出"),
     "cli-more-server": ("the server's defaults; --json lists them", "推理服务的默认值；--json 会全部列出"),
     "cli-more": ("{count} more", "另有 {count} 项"),
@@ -91,6 +91,59 @@ tensors. Start with:
         "Saves: room gained for the KV cache. Time: GPU-seconds per generated token, if limited by memory bandwidth.",
         "节省：为 KV 缓存腾出的空间。时间：受显存带宽限制时，每生成一个 token 的 GPU 秒数。",
     ),
+    # Published formulas
+    "cli-formula-states": ("states", "状态"),
+    "cli-formula-activations": ("activations", "激活值"),
+    "cli-not-reported": ("not reported", "未报告"),
+    "cli-states-are": (
+        "States: weights, gradients and optimizer states.",
+        "状态：权重、梯度与优化器状态。",
+    ),
+    "cli-refused": ("memcore does not predict this job: {reason}", "memcore 不预测此任务：{reason}"),
+    "cli-line-by-line": (
+        "{tool}, line by line, and what memcore does instead",
+        "{tool}：逐项列出，并说明 memcore 的做法",
+    ),
+    "cli-letters": (
+        (
+            "P parameters, w bytes each, N GPUs, t tensor-parallel ranks, p pipeline stages, b sequences of s tokens, "
+            "L layers, h hidden size, f feed-forward width, V vocabulary, E experts of width e, k of them per token"
+        ),
+        (
+            "P：参数量，w：每个参数的字节数，N：GPU 数，t：张量并行数，p：流水线级数，b：序列数，"
+            "s：每个序列的 token 数，L：层数，h：隐藏维度，f：前馈层宽度，V：词表大小，"
+            "E：专家数，e：专家宽度，k：每个 token 使用的专家数"
+        ),
+    ),
+    "cli-prints": ("{tool} prints", "{tool}的输出"),
+    "cli-assumes": ("{tool} assumes", "{tool}的假设"),
+    "cli-why": ("Why memcore's numbers differ", "memcore 的数值为何不同"),
+    "cli-of-tools": ("{text} ({tools})", "{text}（{tools}）"),
+    # Measured cases
+    "accuracy-case": ("case", "案例"),
+    "accuracy-measured": ("measured", "实测"),
+    "accuracy-predicted": ("predicted", "预测"),
+    "accuracy-error-of": ("error", "误差"),
+    "accuracy-unpredicted": ("no prediction", "没有预测"),
+    "accuracy-cases": ("cases", "案例数"),
+    "accuracy-median": ("median", "中位数"),
+    "accuracy-worst": ("worst", "最大"),
+    "accuracy-inside": ("in range", "范围内"),
+    "accuracy-quantity": ("quantity", "量"),
+    "accuracy-all-cases": ("all", "全部"),
+    "accuracy-at-moment": ("{quantity} at {moment}", "{quantity}，{moment}"),
+    "accuracy-of-engine": ("{engine}: {quantity}", "{engine}：{quantity}"),
+    "accuracy-hardware": ("Measured on GPUs", "在 GPU 上实测"),
+    "accuracy-simulated": ("Simulated", "模拟"),
+    "accuracy-phase-right": (
+        "The phase of the peak is right in {right} of {named} cases.",
+        "峰值所在阶段：{named} 个案例中 {right} 个正确。",
+    ),
+    "accuracy-unpredicted-cases": ("No prediction for {count} of {cases} cases", "{cases} 个案例中 {count} 个没有预测"),
+    "accuracy-layouts": ("layouts", "策略数"),
+    "accuracy-spearman": ("rank correlation", "秩相关"),
+    "accuracy-regret": ("time lost", "多用时间"),
+    "accuracy-layouts-of": ("model, parameters, sequence length, GPUs", "模型、参数量、序列长度、GPU"),
     # Plans
     "cli-needs": ("needs", "需要"),
     "cli-left": ("free", "剩余"),
@@ -103,8 +156,8 @@ tensors. Start with:
     ),
     "cli-no-plan": ("No plan fits as asked: {reason}.", "没有符合要求的方案：{reason}。"),
     "cli-memory": (
-        "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share} %) free.",
-        "显存：每个 GPU 需要 {need}（{low} 至 {high}），剩余 {free}（{share} %）。",
+        "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share}%) free.",
+        "显存：每块 GPU 需要 {need}（{low} 至 {high}），剩余 {free}（{share}%）。",
     ),
     "cli-pace": ("Speed: {pace} tokens/s", "速度：{pace} token/s"),
     "cli-pace-each": (
@@ -116,10 +169,10 @@ tensors. Start with:
         "Speed: {expected} tokens/s ({low} to {high}) by the cost model;",
         "速度：按成本模型为 {expected} token/s（{low} 至 {high}）；",
     ),
-    "cli-seconds": ("{seconds} s a step ({low} to {high}).", "每步 {seconds} s（{low} 至 {high}）。"),
+    "cli-seconds": ("{seconds} s per step ({low} to {high}).", "每步 {seconds} s（{low} 至 {high}）。"),
     "cli-seconds-mfu": (
-        "{seconds} s a step ({low} to {high}), MFU {mfu} %.",
-        "每步 {seconds} s（{low} 至 {high}），MFU {mfu} %。",
+        "{seconds} s per step ({low} to {high}), MFU {mfu}%.",
+        "每步 {seconds} s（{low} 至 {high}），MFU {mfu}%。",
     ),
     "cli-days": ("{span} days", "{span} 天"),
     "cli-gpu-hours": ("{span} GPU-hours", "{span} GPU 小时"),
@@ -141,6 +194,7 @@ tensors. Start with:
     "cli-unchanged": ("Nothing changes.", "无改动。"),
     "cli-changes": ("Changes:", "改动："),
     "cli-for-tool": ("For {tool}:", "{tool}："),
+    "cli-not-in-file": ("Not in this file, so set them yourself:", "文件中没有，请自行设置："),
     "cli-default": ("default", "默认"),
     # How far a setting goes
     "cli-none-fits": ("{label}: no value fits ({path}).", "{label}：没有放得下的值（{path}）。"),
@@ -162,9 +216,13 @@ tensors. Start with:
     ),
     "cli-cost-column": ("cost", "代价"),
     "cli-accelerator": ("accelerator", "加速器"),
+    "cli-shards": ("shards", "分片数"),
+    "cli-copies": ("copies", "副本数"),
+    "cli-micro": ("micro", "微批次"),
+    "cli-accum": ("accum", "累积"),
     # Rates of a run
     "cli-timed": (
-        "{name}: {seconds} s a step, the median of {steps} ({tool})",
+        "{name}: {seconds} s per step, the median of {steps} ({tool})",
         "{name}：每步 {seconds} s，{steps} 步的中位数（{tool}）",
     ),
     "cli-predicted": ("predicted: {expected} s ({low} to {high} s)", "预测：{expected} s（{low} 至 {high} s）"),
@@ -180,8 +238,8 @@ tensors. Start with:
     "cli-rates": ("Pass them to `memcore search` and `memcore plan`:", "可传给 `memcore search` 和 `memcore plan`："),
     # Checks
     "cli-little-left": (
-        "Less than {share} % of the memory stays free.",
-        "剩余显存不到 {share} %。",
+        "Less than {share}% of the memory stays free.",
+        "剩余显存不到 {share}%。",
     ),
     "cli-upper-end": ("The upper end of the range does not fit.", "范围的上限放不下。"),
     "cli-check-plan": (
@@ -260,7 +318,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "each further batch whose logits are kept adds {size}": "每多保留一个批次的 logits 增加 {size}",
     "Saving a full state dict": "保存完整的 state dict",
     "tensors are copied to the host as they are": "张量原样复制到主机",
-    "parameters are gathered one at a time and copied to the host": "参数逐个聚合后复制到主机",
+    "parameters are gathered one at a time and copied to the host": "参数逐个 all-gather 后复制到主机",
     "First step after resuming": "恢复训练后的第一步",
     "states come from the checkpoint, so it needs as much as a later step": (
         "状态来自 checkpoint，所需显存与之后各步相同"
@@ -291,7 +349,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "engine {name:s}": "引擎为 {name:s}",
     "GPUs of {size} GiB": "每块 GPU {size} GiB",
     "found {value}, a server": "值为 {value}，是推理服务",
-    "a size alone is taken for training": "只给规模时按训练估算",
+    "a size alone is estimated for training only": "只给规模时只能估算训练",
     # Headings of a search
     "What fits, cheapest first (*: none is better in headroom, cost and GPUs)": (
         "放得下的策略，代价从低到高（*：余量、代价与 GPU 数上没有更优者）"
@@ -305,6 +363,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "positional arguments": "参数",
     "commands": "命令",
     "show this help message and exit": "显示此帮助",
+    "show program's version number and exit": "显示版本号",
     "print JSON": "输出 JSON",
     "en or zh (default: the locale's)": "en 或 zh（默认：按系统语言）",
     "your tool's files, - for standard input, a link to the page, a model, or an example: {names}": (
@@ -327,7 +386,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "find the largest value that fits": "求放得下的最大值",
     "find the smallest value that fits": "求放得下的最小值",
     # Commands
-    "show what each GPU holds, and whether the job fits": "显示每个 GPU 的显存占用，以及任务能否放下",
+    "show what each GPU holds, and whether the job fits": "显示每块 GPU 的显存占用，以及任务能否放下",
     "estimate from a model's size alone, and say what is assumed": "只按模型规模估算，并说明所作的假设",
     "list every tensor at a moment, with its formula, numbers and source": (
         "列出某一时刻的每个张量，含公式、数值与来源"
@@ -377,7 +436,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "this is a mistake in memcore, not in the input": "这是 memcore 的错误，不是输入的问题",
     "please report it with the config. {where}": "请连同配置一起报告。{where:s}",
     "a server has no phases of a training step": "推理服务没有训练步的阶段",
-    "GPUs are counted for servers": "只为推理服务计算所需 GPU 数",
+    "memcore gpus is for servers only": "memcore gpus 只用于推理服务",
     "name one as engine.type": "请在 engine.type 中指定一个",
     "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {value}": (
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
@@ -391,9 +450,9 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "has a header longer than {count} bytes": "文件头超过 {count} 字节",
     "two files are expected: a config, and the log of its run": "需要两个文件：配置，以及其运行日志",
     "standard input is the config already": "标准输入已用于配置",
-    "has rows that no search wrote": "含有并非由搜索写入的行",
+    "has rows that `memcore search` did not write": "含有不是 `memcore search` 写入的行",
     "name another file": "请换一个文件",
-    "money needs a number of tokens": "计算费用需要 token 数",
+    "a price needs a number of tokens": "计算费用需要 token 数",
     "add --tokens, such as --tokens 300B": "请加上 --tokens，如 --tokens 300B",
     "unrecognized arguments": "未识别的参数",
     "the following arguments are required": "缺少参数",

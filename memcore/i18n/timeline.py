@@ -31,7 +31,7 @@ WORDS_OF_TIMELINE: Mapping[str, tuple[str, str]] = {
     "used-share": ("{share}% used", "占用 {share}%"),
     "used-times": ("{times} times what the GPU has", "为 GPU 容量的 {times} 倍"),
     "used-fullest": ("{share}% used on the fullest GPU", "最满的 GPU 占用 {share}%"),
-    "used-total": ("{count} GPUs hold {size}", "{count} 个 GPU 共占用 {size}"),
+    "used-total": ("{count} GPUs hold {size}", "{count} 块 GPU 共占用 {size}"),
     "track": ("{name}, slider", "{name}，滑块"),
     "track-up-to": ("Fits up to {value}", "最多可放下 {value}"),
     "track-from": ("Fits from {value} on", "从 {value} 起可放下"),

@@ -71,8 +71,8 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
         "合计 {need}。选择 GPU 后即可判断能否放下。",
     ),
     "together-room": (
-        "Next to the others {name} can have {size}, {share} of the GPU.",
-        "其他任务之外，{name} 可用 {size}，即该 GPU 的 {share}。",
+        "Next to the other jobs, {name} can use {size} ({share} of the GPU).",
+        "除其他任务占用的之外，{name} 可用 {size}（该 GPU 的 {share}）。",
     ),
     "together-how": (
         "Each job is a process with a CUDA context and keeps its peak, so peaks add up even at different times.",

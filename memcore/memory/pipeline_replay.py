@@ -52,7 +52,7 @@ AHEAD = 1000
 developer forum, 68937: CUDA streams are blocked when launching lots of kernels). nanotron has all streams in one queue
 (`CUDA_DEVICE_MAX_CONNECTIONS=1`, parallel/utils.py), in which events and waits for them have their places too."""
 LAUNCH = 5e-6
-"""Seconds that the host is taken to need for a launch (measured there too: four to five microseconds). What Python
+"""Seconds that the host is assumed to need for a launch (measured there too: four to five microseconds). What Python
 does between launches does not count."""
 HOSTS: Sequence[tuple[float, bool]] = ((0.38, True), (0.62, False))
 """Whether hosts wait for the GPU where a stage sends or receives, and the share of the Ultra-Scale Playbook's sweep of

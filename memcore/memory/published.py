@@ -36,6 +36,8 @@ class FormulaResult:
     differences: tuple[str, ...] = ()
     terms: tuple[Term, ...] = ()
     """The sum line by line, where the tool shows it."""
+    printed: str = ""
+    """What the tool itself prints; empty if that is not known."""
 
     @classmethod
     def of_terms(cls, title: str, *terms: Term) -> FormulaResult:

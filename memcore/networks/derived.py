@@ -170,7 +170,7 @@ def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: s
     """
     row = derived()["classes"].get(name)
     if row is None:
-        raise ConfigError.at(path, "found {}, which is not supported inside this family yet", name)
+        raise ConfigError.at(path, "found {}, which is not supported in this family yet", name)
     keys = Keys(config, row, path)
     keys.check()
     try:
@@ -217,7 +217,7 @@ def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
     found = kinds.get(wanted)
     if found is None:
         raise ConfigError.at(
-            f"{path}.model_type", "found {}, which is not supported inside this family yet", shown(model_type)
+            f"{path}.model_type", "found {}, which is not supported in this family yet", shown(model_type)
         )
     return str(found)
 

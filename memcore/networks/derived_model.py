@@ -248,7 +248,7 @@ def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = config.get("architectures")
     if not isinstance(found, list) or not found or name.partition("@")[0] in found:
         return ()
-    return (Message("found architectures {}, which is counted as {}", shown(found[0]), name.partition("@")[0]),)
+    return (Message("found architectures {}, counted as {}", shown(found[0]), name.partition("@")[0]),)
 
 
 def _put(

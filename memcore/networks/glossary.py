@@ -46,7 +46,7 @@ SYMBOLS: Mapping[str, str] = {
     "lc": "rows per chunk of the fused loss",
     "ll": "rows of its last chunk",
     "lt": "tokens in a tile of the fused output layer",
-    "lv": "words in a tile of the fused output layer",
+    "lv": "vocabulary entries in a tile of the fused output layer",
     "tm": "tiles of a feed-forward layer",
     "D": "inner width of a recurrent mixer",
     "N": "width of a state",

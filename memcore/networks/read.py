@@ -77,7 +77,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = replace(model, network=replace(model.network, family=own), warnings=(*model.warnings, OUTSIDE))
     model = replace(model, published_extras={**model.published_extras, **extras}, warnings=(*added, *model.warnings))
     title = name or config.get("_name") or config.get("_name_or_path") or config.get("name") or model_type
-    return replace(model, name=str(title or "a model like Llama"))
+    return replace(model, name=str(title or "Llama-like model"))
 
 
 _HEAD = re.compile("For[A-Z]|LMHeadModel$|Model$")
@@ -141,7 +141,7 @@ def _check_class(config: Mapping[str, object]) -> None:
         raise ConfigError.at(
             "model.architectures",
             "found {!r}, a draft model for speculative decoding; "
-            "give the model that it drafts for, and this one as its draft model",
+            "give the target model, and name this one as its draft model",
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())

@@ -69,10 +69,10 @@ def _torchao(title: str, codes: State, maps: tuple[State, ...], block: int, file
 
 
 _MOMENT = State("exp_avg", dtype="fp32")
-_ADAMW = _bitsandbytes("AdamW of bitsandbytes", FP32_MOMENTS, "bitsandbytes/optim/adamw.py: two moments in fp32")
-_LION = _bitsandbytes("Lion of bitsandbytes", (_MOMENT,), "bitsandbytes/optim/lion.py: one moment in fp32")
-_ADAMW_8BIT = _in_8_bits("AdamW in 8 bits", FP32_MOMENTS, 2)
-_LION_8BIT = _in_8_bits("Lion in 8 bits", (_MOMENT,), 1)
+_ADAMW = _bitsandbytes("bitsandbytes AdamW", FP32_MOMENTS, "bitsandbytes/optim/adamw.py: two moments in fp32")
+_LION = _bitsandbytes("bitsandbytes Lion", (_MOMENT,), "bitsandbytes/optim/lion.py: one moment in fp32")
+_ADAMW_8BIT = _in_8_bits("8-bit AdamW", FP32_MOMENTS, 2)
+_LION_8BIT = _in_8_bits("8-bit Lion", (_MOMENT,), 1)
 _MAP_OF_256 = State("quantization_map", "map", "fp32")
 _MAP_OF_16 = State("quantization_map", "map", "fp32", size=16)
 
@@ -80,19 +80,17 @@ QUANTIZED: Mapping[str, Optimizer] = {
     "adamw-8bit": _ADAMW_8BIT,
     "lion-8bit": _LION_8BIT,
     "paged-adamw": _paged(_ADAMW, "paged AdamW"),
-    "paged-adamw-8bit": _paged(_ADAMW_8BIT, "paged AdamW in 8 bits"),
+    "paged-adamw-8bit": _paged(_ADAMW_8BIT, "paged 8-bit AdamW"),
     "paged-lion": _paged(_LION, "paged Lion"),
-    "paged-lion-8bit": _paged(_LION_8BIT, "paged Lion in 8 bits"),
-    "adamw-8bit@torchao": _torchao(
-        "AdamW in 8 bits of torchao", _IN_8_BITS, (_MAP_OF_256,) * 2, 256, "subclass_8bit.py"
-    ),
+    "paged-lion-8bit": _paged(_LION_8BIT, "paged 8-bit Lion"),
+    "adamw-8bit@torchao": _torchao("torchao 8-bit AdamW", _IN_8_BITS, (_MAP_OF_256,) * 2, 256, "subclass_8bit.py"),
     "adamw-4bit": _torchao(
-        "AdamW in 4 bits of torchao",
+        "torchao 4-bit AdamW",
         State("quantized_moment", "halves", "uint8"),
         (_MAP_OF_16,) * 2,
         128,
         "subclass_4bit.py",
     ),
-    "adamw-fp8": _torchao("AdamW in fp8 of torchao", _IN_8_BITS, (), 256, "subclass_fp8.py"),
+    "adamw-fp8": _torchao("torchao fp8 AdamW", _IN_8_BITS, (), 256, "subclass_fp8.py"),
 }
 """Rows by name; `name@implementation` is what a name stands for in another library."""

@@ -74,7 +74,7 @@ FURTHER: Mapping[str, Optimizer] = {
         source="bitsandbytes/optim/ademamix.py: a fast and a slow first moment in fp32, and a second one",
     ),
     "ademamix-8bit": Optimizer(
-        title="AdEMAMix in 8 bits",
+        title="8-bit AdEMAMix",
         states=(State("quantized_moment", "pair", "uint8"), _IN_8_BITS, _SCALE, _SCALE, _SCALE),
         plain=(State("exp_avg", "pair", "fp32"), State("exp_avg_sq", dtype="fp32")),
         maps=2,

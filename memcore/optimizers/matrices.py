@@ -95,7 +95,7 @@ def _distributed(title: str, kept: tuple[State, ...], held: Needs, squares: int,
     """
     factorized = tuple(Needs(other=((squares, replace(side, size=axis)),)) for axis, side in enumerate(_TILE_SIDES))
     return Optimizer(
-        title=Message("{} of distributed_shampoo", title),
+        title=Message("distributed_shampoo {}", title),
         states=(_PACKED, *kept, State("exp_avg")),
         implementations={"distributed-shampoo": Implementation(temporaries=2, times=(held,), alone=factorized)},
         default="distributed-shampoo",
@@ -191,7 +191,7 @@ OF_MATRICES: Mapping[str, Optimizer] = {
         rank=128,
     ),
     "galore-8bit": Optimizer(
-        title="GaLore in 8 bits",
+        title="8-bit GaLore",
         states=(State("projection", "basis"), _CODES, _CODES, _SCALE, _SCALE),
         plain=FP32_MOMENTS,
         large_states=(_IN_8_BITS, _IN_8_BITS, _BLOCKS, _BLOCKS),

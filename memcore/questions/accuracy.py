@@ -16,6 +16,7 @@ from typing import Any
 from memcore.columns import table
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
+from memcore.i18n.page import complaint, say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
@@ -250,27 +251,42 @@ class Report:
 
     def to_text(self) -> str:
         """What `memcore accuracy` prints."""
-        rows = [("case", "measured", "predicted", "error"), *_rows(self.results)]
-        lines = table(((*row[1:], row[0]) for row in rows), right=(0, 1, 2))
-        groups = [_HEAD, *map(_cells, self.groups())]
-        lines += ["", *table(((*row[3:], *row[:3]) for row in groups), right=range(7))]
+        head = (say("accuracy-measured"), say("accuracy-predicted"), say("accuracy-error-of"), say("accuracy-case"))
+        lines = table([head, *_rows(self.results)], right=(0, 1, 2))
+        groups = self.groups()
+        for kind in dict.fromkeys(each.kind for each in groups):
+            title = say(f"accuracy-{kind}") if kind in _KINDS else kind
+            lines += ["", title, *_table_of([each for each in groups if each.kind == kind])]
         lines += _ranked(self.rankings())
         right, named = self.phases()
         if named:
-            lines += ["", f"phase of the peak: right in {right} of {named} cases"]
-        lines += ["", f"not expressible: {sum(count for _, count in self.reasons())} of {len(self.results)} cases"]
-        lines += [f"  {count:4d}  {reason}" for reason, count in self.reasons()]
+            lines += ["", say("accuracy-phase-right", right=right, named=named)]
+        unpredicted = sum(count for _, count in self.reasons())
+        if unpredicted:
+            lines += ["", say("accuracy-unpredicted-cases", count=unpredicted, cases=len(self.results))]
+        lines += [f"  {count:4d}  {translated(reason)}" for reason, count in self.reasons()]
         return "\n".join(lines) + "\n"
 
 
-_HEAD = ("source", "engine", "quantity", "cases", "median", "mean", "p90", "p95", "worst", "inside")
+_KINDS = ("hardware", "simulated")
+"""Sources of cases that have a title."""
+
+
+def _table_of(groups: Iterable[Group]) -> list[str]:
+    """Errors of groups of one kind, with their heading."""
+    head = [say(f"accuracy-{each}") for each in ("cases", "median")]
+    head += ["p90", "p95", *(say(f"accuracy-{each}") for each in ("worst", "inside", "quantity"))]
+    return table([head, *map(_cells, groups)], right=range(6))
 
 
 def _cells(group: Group) -> Sequence[str]:
-    errors = (group.median, group.mean, group.p90, group.p95, group.worst)
+    errors = (group.median, group.p90, group.p95, group.worst)
     inside = "-" if group.inside is None else f"{100 * group.inside:.0f}%"
-    cells = (f"{100 * error:.3f}%" for error in errors)
-    return group.kind, group.engine, group.quantity, str(group.cases), *cells, inside
+    cells = (f"{100 * error:.2f}%" for error in errors)
+    everything = say("accuracy-all-cases")
+    quantity = everything if group.quantity == "all" else group.quantity
+    named = quantity if group.engine == "all" else say("accuracy-of-engine", engine=group.engine, quantity=quantity)
+    return str(group.cases), *cells, inside, named
 
 
 def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
@@ -278,10 +294,10 @@ def _rows(results: Iterable[Result]) -> Iterator[Sequence[str]]:
         spelled = _spelled(each.quantity)
         measured = "-" if each.measured is None else spelled(each.measured)
         if each.predicted is None:
-            yield each.id, measured, "-", "not expressible"
+            yield measured, "-", say("accuracy-unpredicted"), each.id
         else:
             error = "-" if each.error is None else f"{100 * each.error:+.3f}%"
-            yield each.id, measured, spelled(each.predicted), error
+            yield measured, spelled(each.predicted), error, each.id
 
 
 SPEEDS: Mapping[str, Callable[[Cost, Roofline, float], float]] = {
@@ -344,7 +360,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 def _ranked(rankings: Sequence[Ranking]) -> list[str]:
     """Lines that say how well layouts are told apart."""
-    rows = [("layouts", "spearman", "regret", "of")]
+    rows = [tuple(say(f"accuracy-{each}") for each in ("layouts", "spearman", "regret", "layouts-of"))]
     for each in rankings:
         ranked = "-" if each.spearman is None else f"{each.spearman:.2f}"
         rows.append((str(each.layouts), ranked, f"{100 * each.regret:.1f}%", each.layouts_of))
@@ -429,7 +445,7 @@ def _result(case: object) -> Result:
             return Result(**shared, **speed)
         known = prediction(estimated, shared["quantity"], shared["moment"], measured.get("rank"))
     except MemcoreError as error:
-        return Result(**shared, reason=str(error).replace("\n", "; "))
+        return Result(**shared, reason=complaint(error).replace("\n", "; "))
     return Result(
         **shared,
         predicted=known.predicted,
@@ -478,15 +494,18 @@ def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, ra
     if isinstance(found, ServingEstimate):
         served = predicted(found, quantity, total=rank == "total")
         if served is None:
-            return Prediction(
-                reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, found.job.engine.name)
-            )
+            name = found.job.engine.name
+            if rank is None:
+                return Prediction(reason=Message("{} is not predicted for {}", quantity, name))
+            return Prediction(reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, name))
         bounds = (served.low, served.high) if served.low < served.high else None
         return Prediction(predicted=served.expected, range=bounds)
     if quantity == "parameters":
         return Prediction(predicted=found.job.model.parameters)
     predict = _PREDICTIONS.get((quantity, moment))
     if predict is None or rank == "total":
+        if rank is None:
+            return Prediction(reason=Message("{} at {} is not predicted", quantity, moment))
         return Prediction(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
     if quantity == "fits" and found.capacity is None:
         return Prediction(reason="hardware.accelerator is needed to decide whether the job fits")

@@ -9,8 +9,10 @@ from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_training, is_serving
+from memcore.i18n.page import complaint
 from memcore.memory.estimate import Estimate
 from memcore.memory.published import FormulaResult, Published
+from memcore.messages import Message
 from memcore.records import dataclass
 
 
@@ -47,12 +49,15 @@ def compare(config: Config | Mapping[str, object]) -> Comparison:
     described = config if isinstance(config, Config) else Config.from_dict(config)
     if is_serving(described):
         engine = described[EngineSettings.type]
-        path, found = (EngineSettings.type, f"found {engine}; ") if engine else ("inference", "")
-        raise ConfigError.at(path, f"{found}the published formulas are of training only")
+        if engine:
+            raise ConfigError.at(
+                EngineSettings.type, Message("found {!s}; the published formulas are of training only", engine)
+            )
+        raise ConfigError.at("inference", "the published formulas are of training only")
     tools: list[Published] = [module.published(described) for module in registry.engine_modules("formulas")]
     published = tuple(sorted(tools, key=lambda tool: not any(each.assumptions for each in tool.answers)))
     try:
         own = estimate_training(described)
     except MemcoreError as error:
-        return Comparison(published, None, str(error))
+        return Comparison(published, None, complaint(error))
     return Comparison(published, own, "")

@@ -33,7 +33,9 @@ def quick(
         raise ConfigError.at("--dtype", Message("found {!r}; allowed: {}", dtype, ", ".join(DTYPES)))
     name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
     if name in registry.SERVERS:
-        raise ConfigError.at("--engine", Message("found {!r}, a server; a size alone is taken for training", name))
+        raise ConfigError.at(
+            "--engine", Message("found {!r}, a server; a size alone is estimated for training only", name)
+        )
     usual: Mapping[str, tuple[Settings, str]] = registry.merged("knobs", "TAKEN")
     described: dict[str, object] = {"type": name}
     training: dict[str, object] = {"sequence_length": SEQUENCE, "precision": DTYPES[dtype]}

@@ -119,7 +119,7 @@ def _on_one_gpu(read: list[Config]) -> list[Config]:
         if other is not None:
             raise ConfigError.at(
                 Hardware.accelerator,
-                "jobs that share a GPU name different ones, {} and {}; give all of them the same",
+                "jobs on the same GPU name different accelerators, {} and {}; give the same one for all of them",
                 _named(first), _named(other),
             )  # fmt: skip
     return read

@@ -251,7 +251,9 @@ def _taken(flag: str, draft: object, method: str) -> Message:
     """What a head's own config.json would say."""
     if method.lower() == "dflash":
         return Message(
-            "{}: {} is counted as layers with the model's own widths, as many as published heads have", flag, draft
+            "{}: {} is counted as layers with the model's own widths, with the layer count of published heads",
+            flag,
+            draft,
         )
     return Message("{}: {} is counted as one layer with the model's own widths", flag, draft)
 

@@ -64,7 +64,7 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
 def _wrong(value: object, allowed: list[Any]) -> Message:
     """What is wrong with a value that is none of those that are known."""
     if isinstance(value, str) and OUTSIDE.fullmatch(value):
-        return Message("found {}, whose value is not in the file; write the value there", value)
+        return Message("found {}, a variable whose value the file does not give; write the value in its place", value)
     return Message("found {!r:.80}; supported here: {}", value, ", ".join(str(each) for each in allowed))
 
 

@@ -73,7 +73,7 @@ class _Composition:
         """Raise ConfigError, naming them, for files that a text's defaults name and that are not there."""
         if self.missing:
             listed = joined(", ", self.missing)
-            raise ConfigError.at(self.texts[at][0], "defaults names files that are not there: {}; add them", listed)
+            raise ConfigError.at(self.texts[at][0], "defaults lists files that were not given: {}; add them", listed)
 
     def _of_entry(self, entry: object, at: int, deep: int) -> Iterator[dict[str, Any]]:
         if deep > _DEEPEST:

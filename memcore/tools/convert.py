@@ -346,7 +346,7 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 
 _COMPOSED: Mapping[str, str] = {
-    "exp_manager": "configs of NeMo 1 are not read yet; describe the job with flags and --engine megatron",
+    "exp_manager": "NeMo 1 configs are not supported yet; describe the job with flags and --engine megatron",
     "defaults": "Hydra composes these files into one; "
     "pass them as well, or the composed config (`python SCRIPT --cfg job`)",
     "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",
@@ -531,7 +531,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     lost = _lost(tool, told.config, back)
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
-    reasons = tuple(f"{path}: {lost[path]}" for path in (*given, *assumed))
+    reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
     command = "" if tool.syntax == "argv" else told.command
     return Exported(tool, text, (*given, *assumed), reasons, command)
 
@@ -552,7 +552,7 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
         )
     if to is not None:
         return ConfigError.at(
-            EngineSettings.type, "found {!r}; {} is for {}", engine, tool.title, joined(", ", tool.engines)
+            EngineSettings.type, "found {!r}; {} needs engine.type {}", engine, tool.title, joined(", ", tool.engines)
         )
     known = sorted({each for other in TOOLS.values() for each in other.engines})
     message = Message(

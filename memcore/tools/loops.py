@@ -389,7 +389,7 @@ def of_factory_v1(found: Mapping[str, Any]) -> Normalized:
         raise ConfigError.at("peft_config.export_dir", message)
     preferring = next((name for name in _OF_PREFERENCES if name in found), None)
     if preferring is not None:
-        message = "only `llamafactory-cli dpo` reads it, whose pairs in one sequence are not supported yet"
+        message = "only `llamafactory-cli dpo` reads it: packing a pair into one sequence is not supported yet"
         raise _refuse(preferring, found[preferring], message)
     normalized = {**DEFAULTS["llama-factory-v1"], **found}
     notes = (_SUPERVISED, *_backend(normalized))
@@ -674,7 +674,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         normalized, notes = unprepared(normalized, notes)
     if normalized.get("spectrum_config_path"):
         raise _refuse("spectrum_config_path", normalized["spectrum_config_path"],
-                      "the layers that learn are in another file; name them with --trainable")  # fmt: skip
+                      "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)

@@ -56,7 +56,7 @@ def sharded(found: Mapping[str, Any]) -> Normalized:
         normalized |= plain
         notes += more
     if isinstance(found.get("fsdp_config"), str) and (words or given):
-        notes.append(Message("fsdp_config: {} is a separate file; what it says is not read", found["fsdp_config"]))
+        notes.append(Message("fsdp_config: {} is a separate file; its content is not read", found["fsdp_config"]))
     other = found.get("deepspeed")
     if isinstance(other, str):
         plain, more = _zero(other)

@@ -236,7 +236,7 @@ def _in_one(source: Source) -> tuple[str, ...]:
     if not source.parts:
         return ()
     names = joined(", ", [_file(each.name) for each in source.parts])
-    return (Message("one file together, of which later ones hold: {}", names),)
+    return (Message("read together as one config, in which later files override earlier ones: {}", names),)
 
 
 def _without(read: Imported, given: Collection[str], *, alone: bool) -> Mapping[str, object]:

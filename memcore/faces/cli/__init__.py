@@ -28,6 +28,7 @@ from memcore.faces.cli.command import (
     print_json,
     spell,
     spoken,
+    usage_of,
     width,
 )
 from memcore.messages import Message
@@ -146,6 +147,9 @@ def _run(given: Sequence[str]) -> int:
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(LANGUAGE, metavar="NAME", help="en or zh (default: the locale's)")
         command.options(parser, given[1:])
+        if parser.usage is None:
+            # `parse_intermixed_args` would take it as long as it is behind an English "usage: ".
+            parser.usage = usage_of(parser)
         # The options of a command may stand anywhere among its files.
         options = parser.parse_intermixed_args(list(alone(given[1:], parser)))
         with _fitting(name, options):

@@ -20,6 +20,7 @@ from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
+from memcore.messages import Message
 from memcore.trace.program import Moment
 
 if TYPE_CHECKING:
@@ -109,15 +110,19 @@ def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> Non
     from memcore.questions.quick import MEMORY  # noqa: PLC0415 - of this command alone
 
     parser.add_argument(
-        "size", metavar="SIZE", help="number of parameters: 7, 7B or 7e9 is 7 billion, 350M is 350 million"
+        "size", metavar="SIZE", help="number of parameters: 7, 7B or 7e9 is 7 billion; 350M is 350 million"
     )
     parser.add_argument("--gpus", type=count, default=1, metavar="N", help="total number of GPUs (default: 1)")
     parser.add_argument(
-        "--engine", metavar="NAME", help="engine, as for --engine of estimate (default: fsdp on several GPUs)"
+        "--engine", metavar="NAME", help="engine, as in `memcore estimate --engine` (default: fsdp on several GPUs)"
     )
     parser.add_argument("--dtype", default="bf16", metavar="NAME", help="fp32, fp16 or bf16 (default: bf16)")
     parser.add_argument(
-        "--gpu-mem", type=float, default=MEMORY, metavar="GIB", help=f"memory per GPU in GiB (default: {MEMORY})"
+        "--gpu-mem",
+        type=float,
+        default=MEMORY,
+        metavar="GIB",
+        help=Message("memory per GPU in GiB (default: {})", MEMORY),
     )
 
 
@@ -190,7 +195,7 @@ def _gpus(options: argparse.Namespace) -> int:
     config = config_of(options)
     if not is_serving(config):
         estimate(config)
-        raise ConfigError.at(EngineSettings.type, "GPUs are counted for servers; name one as engine.type")
+        raise ConfigError.at(EngineSettings.type, "memcore gpus is for servers only; name one as engine.type")
     rows = gpus_needed(estimate_serving(config))
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])

@@ -22,7 +22,7 @@ def add_assumptions(parser: argparse.ArgumentParser) -> None:
     """Add the flag that sets inputs of the cost model; `dict(options.assume)` has them by name."""
     parser.add_argument(
         "--assume", action="append", default=[], type=_assumption, metavar="NAME=VALUE",
-        help=f"input of the cost model; may be repeated: {', '.join(_INPUTS)}",
+        help=Message("an input of the cost model; repeatable: {:s}", ", ".join(_INPUTS)),
     )  # fmt: skip
 
 
@@ -38,9 +38,10 @@ def _assumption(text: str) -> tuple[str, float]:
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
+    parser.usage = f"{parser.prog} [CONFIG ...] LOG [--FLAG VALUE ...]"
     parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
     parser.add_argument(
-        "--also", action="append", default=[], metavar="LOG", help="another log of the same job; may be repeated"
+        "--also", action="append", default=[], metavar="LOG", help="another log of the same job; repeatable"
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from memcore.columns import WIDTH, wrapped
+from memcore.columns import WIDTH, columns, wrapped
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
 from memcore.messages import Message
@@ -87,12 +88,30 @@ class Wide(argparse.HelpFormatter):
         """Begin the usage in the language that is spoken."""
         super().add_usage(usage, actions, groups, prefix or spell("usage: "))
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """Take an argument; the names of commands stand further in than argparse counts."""
+        super().add_argument(action)
+        names = [self._format_action_invocation(each) for each in self._iter_indented_subactions(action)]
+        longest = max(map(len, names), default=0) + self._current_indent + self._indent_increment
+        self._action_max_length = max(self._action_max_length, longest)
+
+    def format_help(self) -> str:
+        """Return the help; Chinese headings end in a Chinese colon."""
+        return re.sub(r"(?m)^([\u4e00-\u9fff]+):$", r"\1：", super().format_help())
+
     def start_section(self, heading: str | None) -> None:
         """Head a group of arguments in the language that is spoken."""
         super().start_section(spell(heading or ""))
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return spell(action.help) if action.help else action.help
+
+
+def usage_of(parser: argparse.ArgumentParser) -> str:
+    """Return the usage without the word before it; lines after the first begin below the arguments."""
+    before = spell("usage: ")
+    lines = parser.format_usage().rstrip().removeprefix(before).split("\n")
+    return ("\n" + " " * (columns(before) - len(before))).join(lines).replace("%", "%%")
 
 
 def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -56,8 +56,8 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         for name in (setting.flag, *(each.replace("_", "-") for each in setting.aliases if len(each) > 1)):
             said, metavar = shown if name == setting.flag else argparse.SUPPRESS, _metavar(setting)
             groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
+    parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
     if not whole:
-        parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
         usual = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
         example = _EXAMPLES.get(parser.prog.rpartition(" ")[2], usual)
         parser.epilog = say("cli-example", command=f"{parser.prog} {example}")
@@ -89,7 +89,8 @@ def _help(path: str, setting: Setting[object], *, whole: bool) -> str:
     Its name in the form and the gist of its default, or with `whole` everything.
     """
     said = explanation(path, setting.help) if whole else label(path, setting.label)
-    default = translated(setting.default)
+    options = getattr(setting.kind, "options", ())
+    default = setting.default if setting.default in options else translated(setting.default)
     default = default if whole else re.split("[;:,；：，]", default)[0]
     return (say("cli-default-is", said=said, value=default) if default else said).replace("%", "%%")
 

@@ -12,6 +12,8 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.i18n.page import translated
+from memcore.messages import Message
 from memcore.tools import TOOLS, exported
 
 
@@ -28,7 +30,10 @@ def _convert_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> N
     add_config(parser, given)
     written = [name for name, tool in TOOLS.items() if not tool.read_only]
     parser.add_argument(
-        "--to", choices=written, metavar="TOOL", help=f"one of {', '.join(written)}; default: what runs the engine"
+        "--to",
+        choices=written,
+        metavar="TOOL",
+        help=Message("one of: {:s}; default: the tool that runs the engine", ", ".join(written)),
     )
 
 
@@ -39,8 +44,9 @@ def _convert(options: argparse.Namespace) -> int:
         print_json({"config": config.to_dict(), **found.to_dict()})
         return FITS
     print(found.text, end="")
+    reasons = map(translated, found.reasons)
     started = [f"run: {found.command}"] if found.command and found.tool.syntax == "json" else []  # it has no comments
-    for line in (*found.reasons, *started):
+    for line in (*reasons, *started):
         print(line, file=sys.stderr)
     return FITS
 

@@ -10,6 +10,7 @@ from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
 from memcore.i18n.page import say
+from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
 from memcore.units import format_parameters
@@ -33,9 +34,9 @@ def _model(options: argparse.Namespace) -> int:
 
 
 def _models_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    parser.add_argument("query", nargs="*", metavar="QUERY", help=f"words that must all match: {MATCHES}")
-    parser.add_argument("--licence", metavar="NAME", help="only models that are known to have this licence: apache-2.0")
-    parser.add_argument("--families", action="store_true", help="list the families that are understood")
+    parser.add_argument("query", nargs="*", metavar="QUERY", help=Message("words that must all match: {}", MATCHES))
+    parser.add_argument("--licence", metavar="NAME", help="only models known to have this licence, such as apache-2.0")
+    parser.add_argument("--families", action="store_true", help="list the supported families")
 
 
 def _models(options: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ def _plan(options: argparse.Namespace) -> int:
         rates=dict(options.assume),
     )  # fmt: skip
     if options.price is not None and options.tokens is None:
-        raise ConfigError.at("--price", "money needs a number of tokens; add --tokens, such as --tokens 300B")
+        raise ConfigError.at("--price", "a price needs a number of tokens; add --tokens, such as --tokens 300B")
     if options.json:
         print_json(plans_data(found, options.tokens, options.price))
     else:

@@ -17,6 +17,7 @@ from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
 from memcore.hardware import alike
+from memcore.messages import Message
 from memcore.questions.costs import roofline_for
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
@@ -81,7 +82,7 @@ def _known(output: Path | None) -> dict[Key, Measured]:
         with output.open(encoding="utf-8", newline="") as lines:
             return recorded(lines)
     except (ValueError, KeyError, TypeError):
-        raise ConfigError.at(str(output), "has rows that no search wrote; name another file") from None
+        raise ConfigError.at(str(output), "has rows that `memcore search` did not write; name another file") from None
 
 
 def _followed(run: Iterator[Progress], output: Path | None) -> Progress:
@@ -116,7 +117,7 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         "--schedules",
         default="1f1b",
         metavar="NAME,NAME",
-        help=f"PyTorch's pipeline schedules to try: {', '.join(SCHEDULES)} (default: 1f1b)",
+        help=Message("PyTorch's pipeline schedules to try: {:s} (default: 1f1b)", ", ".join(SCHEDULES)),
     )
     parser.add_argument(
         "--offload", action="store_true", help="also try keeping parameters or the optimizer on the host"
@@ -126,13 +127,15 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         type=count,
         default=KEEP,
         metavar="N",
-        help=f"how many layouts to show, cheapest first (default: {KEEP})",
+        help=Message("how many layouts to show, cheapest first (default: {})", KEEP),
     )
     parser.add_argument(
         "--headroom", type=float, default=HEADROOM, metavar="SHARE",
-        help=f"fraction of each GPU to leave free, if a layout can (default: {HEADROOM})",
+        help=Message("fraction of each GPU to leave free, if a layout can (default: {})", HEADROOM),
     )  # fmt: skip
-    parser.add_argument("--every", action="store_true", help="estimate every layout, even those that cannot be best")
+    parser.add_argument(
+        "--every", action="store_true", help="estimate every layout, even those that cannot be the best"
+    )
     add_assumptions(parser)
     parser.add_argument(
         "--jobs",

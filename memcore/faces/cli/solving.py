@@ -19,10 +19,14 @@ USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    settings = ", ".join(flag_of(path) for path in SOLVABLE) if ALL in given else f"{USUAL} or another number's flag"
-    parser.add_argument(
-        "--for", dest="setting", required=True, metavar="SETTING", help=Message("one of: {:s}", settings)
+    parser.usage = f"{parser.prog} --for SETTING [CONFIG ...] [--FLAG VALUE ...]"
+    settings = ", ".join(flag_of(path) for path in SOLVABLE)
+    said = (
+        Message("one of: {:s}", settings)
+        if ALL in given
+        else Message("one of: {:s}, or any other flag that takes a number", USUAL)
     )
+    parser.add_argument("--for", dest="setting", required=True, metavar="SETTING", help=said)
     goal = parser.add_mutually_exclusive_group()
     for word, smallest in {"largest": False, "smallest": True}.items():
         goal.add_argument(f"--{word}", dest="smallest", action="store_const", const=smallest, help=_GOALS[word])

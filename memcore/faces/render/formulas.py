@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import wrap
 from typing import Any
 
-from memcore.columns import table
+from memcore.columns import WIDTH, table, wrapped
+from memcore.i18n.page import say, translated
 from memcore.memory.published import FormulaResult
+from memcore.messages import joined
 from memcore.questions.formulas import Comparison
 from memcore.units import format_bytes
 
@@ -30,42 +31,45 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
 
 def comparison_text(found: Comparison) -> str:
     """Return what `memcore formulas` prints."""
-    rows = [("states", "activations", "total", ""), *_rows(found)]
-    lines = [*table(rows, right=(0, 1, 2)), "", "States: weights, gradients and optimizer states.", ""]
+    head = (say("cli-formula-states"), say("cli-formula-activations"), say("cli-total"), "")
+    lines = [*table([head, *_rows(found)], right=(0, 1, 2)), "", say("cli-states-are"), ""]
     if found.refused:
-        lines += [f"memcore has no answer of its own: {found.refused}", ""]
+        lines += [*_wrapped(say("cli-refused", reason=found.refused), ""), ""]
     for each in found.answers:
         if each.terms:
-            lines += [f"{each.title}, line by line, and what memcore does instead", *_line_by_line(each), ""]
+            lines += [say("cli-line-by-line", tool=translated(each.title)), *_line_by_line(each), ""]
     if any(each.terms for each in found.answers):
-        lines += [*_wrapped(_LETTERS, "  "), ""]
+        lines += [*_wrapped(say("cli-letters"), "  "), ""]
     explained = [each for each in found.answers if each.assumptions]
     for each in explained:
-        lines += [f"{each.title} assumes", *(row for text in each.assumptions for row in _wrapped(text, "  ")), ""]
-    lines.append("Why memcore says something else")
+        if each.printed:
+            lines += [say("cli-prints", tool=translated(each.title)), *_wrapped(each.printed, "  "), ""]
+    for each in explained:
+        assumed = (row for text in each.assumptions for row in _wrapped(translated(text), "  "))
+        lines += [say("cli-assumes", tool=translated(each.title)), *assumed, ""]
+    lines.append(say("cli-why"))
     for text in dict.fromkeys(text for each in explained for text in each.differences):
         names = [each.title for each in explained if text in each.differences]
-        lines += _wrapped(text + ("" if len(names) == len(explained) else f" ({', '.join(names)})"), "  ")
-    lines += [row for tool in found.published if tool.note for row in _wrapped(tool.note, "  ")]
+        said = translated(text)
+        if len(names) < len(explained):
+            said = say("cli-of-tools", text=said, tools=translated(joined(", ", names)))
+        lines += _wrapped(said, "  ")
+    lines += [row for tool in found.published if tool.note for row in _wrapped(translated(tool.note), "  ")]
     return "\n".join(lines) + "\n"
 
 
-_LETTERS = (
-    "P parameters, w bytes each, N GPUs, t tensor-parallel ranks, p pipeline stages, b sequences of s tokens, "
-    "L layers, h hidden size, f feed-forward width, V vocabulary, E experts of width e, k of them per token"
-)
-_WIDTH = 80
-
-
 def _line_by_line(said: FormulaResult) -> Iterator[str]:
-    rows = table([(f"  {each.name}", each.formula, format_bytes(round(each.size))) for each in said.terms], right=(2,))
+    cells = [
+        (f"  {translated(each.name)}", translated(each.formula), format_bytes(round(each.size))) for each in said.terms
+    ]
+    rows = table(cells, right=(2,))
     for row, each in zip(rows, said.terms, strict=True):
         yield row
-        yield from _wrapped(each.reason, "      ")
+        yield from _wrapped(translated(each.reason), "      ")
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
+    return wrapped(indent + text, WIDTH, len(indent) + 2)
 
 
 def _rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
@@ -73,6 +77,6 @@ def _rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
         peak = found.estimate.allocated.expected
         yield format_bytes(found.held), format_bytes(peak - found.held), format_bytes(peak), "memcore"
     for each in found.answers:
-        activation = "not reported" if each.activation is None else format_bytes(round(each.activation))
+        activation = say("cli-not-reported") if each.activation is None else format_bytes(round(each.activation))
         weights, total = round(each.weight_and_optimizer), round(each.total)
-        yield format_bytes(weights), activation, format_bytes(total), each.title
+        yield format_bytes(weights), activation, format_bytes(total), translated(each.title)

@@ -37,7 +37,7 @@ def plans_text(found: Planned, tokens: int | None = None, price: float | None = 
                 [say("cli-plan-number", number=number, title=_title(each)), *_details(each, tokens, price)], width
             ),
         ]
-        lines += _exported(each)
+        lines += [*_exported(each), *_fitting(_left_out(each), width)]
     return "\n".join(lines) + "\n"
 
 
@@ -137,6 +137,13 @@ def _exported(each: Proposal) -> Iterator[str]:
     for tool, text in each.exports.items():
         yield "  " + say("cli-for-tool", tool=tool)
         yield from (f"    {line}" for line in text.rstrip().splitlines())
+
+
+def _left_out(each: Proposal) -> Iterator[str]:
+    """Yield what the plan needs and its tool's file does not say."""
+    if each.left_out:
+        yield "  " + say("cli-not-in-file")
+        yield from (f"    {translated(why)}" for why in each.left_out)
 
 
 def _said(value: object) -> str:

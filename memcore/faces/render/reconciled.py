@@ -97,7 +97,7 @@ def _cells(row: Row) -> Sequence[str]:
     """A row as texts: the quantity, what the log says and where, the prediction, the difference, the range."""
     seen = row.seen
     place = say("log-lines", line=seen.line, times=seen.times) if seen.times > 1 else say("log-line", line=seen.line)
-    name = f"{seen.tool}: {quantity_text(row)} ({place})" if seen.tool else f"{quantity_text(row)} ({place})"
+    name = say("log-of-tool" if seen.tool else "log-at", tool=seen.tool, quantity=quantity_text(row), place=place)
     if row.quantity == "fits":
         predicted = {None: say("log-unknown"), 0: say("log-no")}.get(row.predicted, say("log-fits"))
         return name, say("log-ran-out"), predicted, "", ""
@@ -131,7 +131,7 @@ def _range(row: Row) -> str:
     if row.range is None or row.verdict is None:
         return ""
     low, high = (_size(row, int(bound)) for bound in row.range)
-    return f"{low} – {high}: {_ICONS[row.verdict]} {say(f'log-{row.verdict}')}"
+    return say("log-bounds", low=low, high=high, icon=_ICONS[row.verdict], verdict=say(f"log-{row.verdict}"))
 
 
 def _notes(found: Reconciled) -> Iterator[str]:

@@ -80,10 +80,13 @@ def _table(progress: Progress) -> list[str]:
         rows.append((*row, f"{each.allocated / GiB:.1f}", left, sizes["cost"]))
     columns = [column for column in zip(*rows, strict=True) if column[0] not in _SPLITS or set(column[1:]) != {"1"}]
     right = [number for number, column in enumerate(columns) if [column[0]] != named]
-    return table(zip(*columns, strict=True), right=right)
+    titled = [(say(f"cli-{head}") if head in _WORDS else head, *rest) for head, *rest in columns]
+    return table(zip(*titled, strict=True), right=right)
 
 
 _SIZES = ("GPUs", "TP", "PP", "CP", "EP", "shards", "copies", "micro", "accum")
+_WORDS = ("shards", "copies", "micro", "accum")
+"""Columns whose heading is a word."""
 _SPLITS = ("TP", "PP", "CP", "EP", "copies")
 """Columns that are left out where every layout has one."""
 

@@ -64,8 +64,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "看似 {tool} 的文件，但其中 {count} 个键不属于该工具：{keys}"
     ),
     "describe the job with flags": "请用命令行参数描述任务",
-    "found {value}, whose value is not in the file": "值为 {value}，其取值不在文件中",
-    "write the value there": "请在此处写上取值",
+    "found {value}, a variable whose value the file does not give": "值为变量 {value}，文件中没有给出它的值",
+    "write the value in its place": "请在此处写上取值",
     "adapters of {names} are counted as those of {together}, one matrix in transformers": (
         "{names} 的适配器按 {together} 的处理：在 transformers 中它们是一个矩阵"
     ),
@@ -111,7 +111,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "within {bytes} bytes of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，因此按该模型计算",
     "{key}: {name} is counted as one layer with the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
-    "{key}: {name} is counted as layers with the model's own widths, as many as published heads have": (
+    "{key}: {name} is counted as layers with the model's own widths, with the layer count of published heads": (
         "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
     ),
     "{key}: {size} GiB of host memory per GPU, no GPU memory": ("{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"),
@@ -133,10 +133,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "give the original model": "请给出原模型",
     "a file of {tool} needs {value}": "{tool} 的文件需要 {value}",
     "fsdp_config: {name} is a separate file": "fsdp_config：{name} 是另一个文件",
-    "what it says is not read": "未读取其内容",
+    "its content is not read": "未读取其内容",
     "found {option}:{value}, which PyTorch does not accept": "值为 {option}:{value}，PyTorch 不接受",
     "layers are spread over the GPUs of a process, which is not supported yet": (
-        "各层分布在同一进程的多个 GPU 上，暂不支持"
+        "各层分布在同一进程的多块 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
     "{key:s} is given, but nothing turns the adapter on: an adapter is assumed": (
@@ -145,11 +145,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's": (
         "dataset_kwargs.skip_prepare_dataset：序列长度由数据决定"
     ),
-    "the layers that learn are in another file": "要训练的层写在另一个文件中",
+    "the trainable layers are listed in another file": "要训练的层写在另一个文件中",
     "name them with --trainable": "请用 --trainable 写明",
     "{key:s} names {method:s}, so this method is assumed": "{key:s} 中含有 {method:s}，因此视为使用该方法",
-    "configs of NeMo 1 are not read yet": "暂不支持读取 NeMo 1 的配置",
-    "scripts of Megatron-DeepSpeed are not read yet": "暂不支持读取 Megatron-DeepSpeed 的脚本",
+    "NeMo 1 configs are not supported yet": "暂不支持 NeMo 1 的配置",
+    "Megatron-DeepSpeed scripts are not supported yet": "暂不支持 Megatron-DeepSpeed 的脚本",
     "describe the job with flags and --engine {engine:s}": "请用命令行参数和 --engine {engine:s} 描述任务",
     "its settings are in another file, which it only names: {files:s}": (
         "配置在另外的文件中，这里只给出了文件名：{files:s}"
@@ -159,8 +159,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "model.config.mtp_num_layers 为 {count}：预测后续 token 的层未计入"
     ),
     "dropped tokens are not supported for NeMo yet": "NeMo 任务暂不支持丢弃 token",
-    "a reward model that learns on the same GPUs is not supported yet": "暂不支持在相同 GPU 上训练的奖励模型",
-    "several nodes are not supported yet: supported is tensor": "暂不支持多节点：仅支持 tensor",
+    "training a reward model on the same GPUs is not supported yet": "暂不支持在相同 GPU 上训练奖励模型",
+    "splitting over nodes is not supported yet, only 'tensor' is": "暂不支持多节点：仅支持 tensor",
     "fast_inference: vLLM's cache is not counted": "fast_inference：不计 vLLM 的缓存",
     "its name suggests FSDP {version}": "由文件名推断为 FSDP {version}",
     "how it splits work across GPUs is unknown": "其如何在 GPU 间切分任务未知",
@@ -181,8 +181,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "按词表切分的对数概率按监督训练的损失计算"
     ),
     "a separate reference model is not supported yet": "暂不支持单独的参考模型",
-    "one file together, of which later ones hold: {names}": "合为一个文件，后者优先：{names}",
-    "defaults names files that are not there: {names}": "defaults 提到的文件不在其中：{names}",
+    "read together as one config, in which later files override earlier ones: {names}": (
+        "合并为一份配置，后面的文件优先：{names}"
+    ),
+    "defaults lists files that were not given: {names}": "defaults 中列出的文件没有给出：{names}",
     "adapters on towers are not supported yet": "暂不支持视觉塔上的适配器",
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
         "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
@@ -191,14 +193,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "finetune_vision_layers：视觉塔上的适配器及其反向传播所保留的部分未计入"
     ),
     "add them": "请一并给出",
-    "{file} is not given: taken as EasyR1 0.3 has it": "未给出 {file}：按 EasyR1 0.3 自带的取",
+    "{file} is not given: EasyR1 0.3's own is assumed": "未给出 {file}：按 EasyR1 0.3 自带的文件处理",
     "pass that file as well": "请一并给出该文件",
     "pass that file as well, and those that it names": "请一并给出该文件及它提到的文件",
     "supported: 1": "支持 1",
     "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
-    "with tuner_type lora there is none": "tuner_type 为 lora 时没有参考模型",
+    "with tuner_type lora none is needed": "tuner_type 为 lora 时不需要单独的参考模型",
     "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
-    "with tuner_type lora or beta 0 there is none": "tuner_type 为 lora 或 beta 为 0 时没有参考模型",
+    "with tuner_type lora or beta 0 none is needed": ("tuner_type 为 lora 或 beta 为 0 时不需要单独的参考模型"),
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
@@ -240,7 +242,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "set the length with --seq": "请用 --seq 给出长度",
     "training only part of a model is not supported yet for torchtune": "torchtune 暂不支持只训练模型的一部分",
-    "known builders are {names}": "已知的构建函数：{names}",
+    "known builders: {names}": "已知的构建函数：{names}",
     "torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization": (
         "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"
     ),
@@ -258,7 +260,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "`llamafactory-cli sft` is assumed, while `dpo` and `rm` take more memory": (
         "按 `llamafactory-cli sft` 估算，`dpo` 与 `rm` 需要更多显存"
     ),
-    "only `llamafactory-cli dpo` reads it, whose pairs in one sequence are not supported yet": (
+    "only `llamafactory-cli dpo` reads it: packing a pair into one sequence is not supported yet": (
         "只有 `llamafactory-cli dpo` 读取它，暂不支持它把一对回答放进同一序列的做法"
     ),
     "Hydra composes these files into one": "Hydra 会把这些文件合成一份",
@@ -355,7 +357,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "engine.{key} {value} 不适用于 engine.type {name}：已忽略"
     ),
     "engine.sharding_strategy 'no_shard' keeps everything on every GPU: treated as engine.type 'ddp'": (
-        "engine.sharding_strategy 'no_shard' 在每个 GPU 上保留全部：按 engine.type 'ddp' 处理"
+        "engine.sharding_strategy 'no_shard' 在每块 GPU 上保留全部：按 engine.type 'ddp' 处理"
     ),
     "engine.{key} {value} needs ZeRO-{least}, found {stage}: ignored": (
         "engine.{key} {value} 需要 ZeRO-{least}，当前为 {stage}：已忽略"
@@ -367,7 +369,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "{message}, the closest option that frameworks offer": "{message}，是框架中最接近的选项",
     "hardware.total_gpu_memory_gb: ignored, because memory is counted per GPU": (
-        "hardware.total_gpu_memory_gb：显存按每个 GPU 计算，已忽略"
+        "hardware.total_gpu_memory_gb：显存按每块 GPU 计算，已忽略"
     ),
     "parallelism.sequence_parallel has no effect without tensor parallelism: ignored": (
         "没有张量并行时 parallelism.sequence_parallel 不起作用：已忽略"

@@ -73,7 +73,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "for FP8 matrix products use 'fp8-mixed'": "FP8 矩阵乘请用 'fp8-mixed'",
     "found {dtype} with {setting} {preset}": "值为 {dtype}，而 {setting} 为 {preset}",
     "found {value}, but {setting} is {other}": "值为 {value}，但 {setting} 为 {other}",
-    "the config states this differently": "配置中另有不同的值",
+    "the config contradicts this": "配置中的值与此矛盾",
     "found {value} with {other}": "值为 {value}（{other}）",
     "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)": (
         "只有 DeepSpeed 的 ZeRO-3（engine.type 'deepspeed'、engine.zero_stage 3）可将状态放在磁盘上"
@@ -96,14 +96,14 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "当前为 {shared}，必须整除张量并行大小（{ranks}）"
     ),
     "it must divide the {shards} data-parallel ranks": "必须整除 {shards} 个数据并行 rank",
-    "all ranks receive equally many tokens for their experts": "各 rank 的专家收到的 token 数相同",
+    "all ranks receive the same number of tokens for their experts": "各 rank 的专家收到的 token 数相同",
     "at worst it is {worst}": "最坏为 {worst}",
     # Where defaults come from
     "TRL loads in fp32 and trains under autocast": "TRL 以 fp32 加载，在 autocast 下训练",
     "transformers 4 loads in fp32": "transformers 4 以 fp32 加载",
     "transformers 5 uses the checkpoint's dtype": "transformers 5 使用 checkpoint 的 dtype",
     "torchtitan's configurations of DeepSeek-V3 compile it": "torchtitan 的 DeepSeek-V3 配置会编译它",
-    "torchtitan compiles it since April 2, 2025": "torchtitan 自 2025 年 4 月 2 日起编译它",
+    "torchtitan has compiled it since April 2, 2025": "torchtitan 自 2025 年 4 月 2 日起编译损失",
     "set engine.framework_version to choose one": "请用 engine.framework_version 指定版本",
     # Quantized weights
     "prepares quantized models": "用于准备量化模型",
@@ -162,7 +162,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "larger images are resized to {side}": "更大的图像缩放到 {side}",
     "the images alone take {tokens} tokens": "仅图像就占 {tokens} 个 token",
     # Engines
-    "several GPUs": "多个 GPU",
+    "several GPUs": "多块 GPU",
     "engine.type {engine} has no versions": "engine.type {engine} 没有版本之分",
     "fully_shard cannot handle parameters shared by several layers, as in {model}": (
         "fully_shard 不支持多个层共用的参数，如 {model}"
@@ -197,7 +197,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "'none' 没有数据并行，当前有 {ranks} 个数据并行组"
     ),
     "'none' runs on one GPU, found hardware.num_gpus {gpus}": (
-        "'none' 只在一个 GPU 上运行，当前 hardware.num_gpus 为 {gpus}"
+        "'none' 只在一块 GPU 上运行，当前 hardware.num_gpus 为 {gpus}"
     ),
     "a number must divide the {shards} ranks of a shard group": "数值必须整除分片组的 {shards} 个 rank",
     # Pipelines

@@ -8,7 +8,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     # Adapters and towers
     "the framework's default": "框架的默认值",
     "language model": "语言模型",
-    "model: weights in FP8 become those of the job's own precision when they are loaded": (
+    "model: FP8 weights are converted to the job's precision when they are loaded": (
         "model：FP8 权重在加载时转换为任务自身的精度"
     ),
     "ms-swift freezes towers and projectors": "ms-swift 冻结视觉塔和投影器",

@@ -102,7 +102,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "its model is {value}": "对应的模型是 {value:s}",
     "{value} is taken from architectures": "按 architectures 取 {value}",
     "found {value}, a draft model for speculative decoding": "值为 {value}，这是用于投机解码的草稿模型",
-    "give the model that it drafts for, and this one as its draft model": "请填写目标模型，并把草稿模型设为投机解码",
+    "give the target model, and name this one as its draft model": "请填写目标模型，并把草稿模型设为投机解码",
     "found {value}, whose code comes with its checkpoint and differs from transformers' {value2}": (
         "值为 {value}，其代码随 checkpoint 发布，与 transformers 的 {value2} 是不同的网络"
     ),
@@ -117,7 +117,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     ),
     "recurrent layers that memcore does not know": "memcore 不认识的循环层",
     "attention with scores for positions and segments": "对位置和片段另算分数的注意力",
-    "experts of which no key says how many a token has": "没有键说明每个 token 选用几个的专家",
+    "experts without a key for the number per token": "没有键说明每个 token 选用几个的专家",
     "found 2, which only runs with new_decoder_architecture": "值为 2，只能与 new_decoder_architecture 一起运行",
     "only the language model is counted: this family's vision and audio towers are not supported yet": (
         "只计算语言模型：暂不支持该系列的视觉塔和音频塔"
@@ -136,7 +136,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the range also allows for ungated feed-forward layers and, if the config leaves it open, tied embeddings": (
         "范围还包括无门控前馈层，以及配置未说明时的共享嵌入"
     ),
-    "a model like Llama": "类似 Llama 的模型",
+    "Llama-like model": "类似 Llama 的模型",
     "expected a list of layer numbers, found {value}": "应为层号列表，实为 {value}",
     "expected layer numbers, found {value}": "应为层号，实为 {value}",
     "a positive integer": "正整数",
@@ -150,7 +150,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "lists {found} of {count} layers, the first of which must be full": (
         "列出了 {found} 层，共 {count} 层，其中第一层须为 full"
     ),
-    "none of the {count} layers before has {kinds} attention to share": (
+    "none of the {count} layers before it has {kinds} attention to share": (
         "之前的 {count} 层中没有可共享的 {kinds} 注意力"
     ),
     "expected at least {count} pixels, the size of one token": "应不小于一个 token 的 {count} 像素",
@@ -169,7 +169,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "missing": "缺失",
     "add the part of the configuration that has this name": "请补上配置中该名称的部分",
     "the values of these keys contradict each other: {keys}": "这些键的值互相矛盾：{keys:s}",
-    "found {value}, which is not supported inside this family yet": "值为 {value}，该系列内部暂不支持",
+    "found {value}, which is not supported in this family yet": "值为 {value}，该系列暂不支持",
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
     "found no {parts}": "未找到 {parts:s}",
     "the defaults of its class in transformers are used": "采用 transformers 中该类的默认值",
@@ -179,12 +179,12 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
     "SGLang does not support {value}": "SGLang 不支持 {value}",
-    "of networks with an encoder and a decoder it runs Whisper and few others": (
+    "of encoder-decoder models it runs only Whisper and a few others": (
         "在编码器-解码器网络中，它只支持 Whisper 和少数其他模型"
     ),
     "engine.type transformers serves it": "可改用 engine.type transformers",
     "{version} is the last release of vLLM that supports {family}": "vLLM {version} 是支持 {family} 的最后一个版本",
-    "found architectures {value}, which is counted as {name}": "architectures 为 {value}，按 {name} 计数",
+    "found architectures {value}, counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "this family's towers and encoders are approximated in training": "训练中该系列的塔和编码器按近似处理",
     "for serving only their parameters are counted": "推理服务中只计其参数",
     # A model from its size
@@ -224,7 +224,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     " with the {name}": "（含{name}）",
     "{given} layers, but {model} has {count}": "给出 {given} 层，但 {model} 有 {count} 层",
     "{given} multi-token-prediction layers, expected {count}": "多 token 预测层为 {given}，应为 {count}",
-    "the first chunk must have the one E, and the last the one L": "第一个块须有唯一的 E，最后一个须有唯一的 L",
+    "the first chunk must have exactly one E, and the last exactly one L": (
+        "第一个块须恰有一个 E，最后一个块须恰有一个 L"
+    ),
     "expected E, t, m, L and |, with repetitions such as t*3 or (tt|)*4": (
         "应由 E、t、m、L 和 | 组成，可重复，如 t*3 或 (tt|)*4"
     ),

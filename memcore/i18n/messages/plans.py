@@ -126,8 +126,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "weights are stored as {format}": "权重以 {format} 存储",
     "prompt and answer are shorter, or more users wait": "提示词和回答更短，或更多用户等待",
     # Jobs on the same GPUs
-    "jobs that share a GPU name different ones, {first} and {other}": (
+    "jobs on the same GPU name different accelerators, {first} and {other}": (
         "共用 GPU 的任务指定了不同的型号：{first} 和 {other}"
     ),
-    "give all of them the same": "请为它们指定同一型号",
+    "give the same one for all of them": "请为它们指定同一型号",
 }

@@ -11,7 +11,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {ranks}, which does not divide the {heads} heads": "值为 {ranks}，不能整除 {heads} 个头",
     "found {stages} stages for {layers} layers": "{layers} 层分为 {stages} 级",
     "prompt and output are {tokens} tokens": "提示词与输出共 {tokens} 个 token",
-    "found {name}, which llama-quantize does not know": "值为 {name}，llama-quantize 不认识",
+    "found {name}, which llama-quantize does not know": "值为 {name}，llama-quantize 没有这种类型",
     "it supports {names}": "可用 {names:s}",
     "{name} is not a cache type": "{name} 不是缓存类型",
     "llama.cpp supports at most {most}": "llama.cpp 最多支持 {most} 个",
@@ -44,7 +44,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{length} tokens exceed the {most} positions in the model's config": (
         "{length} 个 token 超过模型配置给出的 {most} 个位置"
     ),
-    "each GPU holds whole layers, and the GPUs take turns": "每个 GPU 持有若干整层，各 GPU 轮流工作",
+    "each GPU holds whole layers, and the GPUs take turns": "每块 GPU 持有若干整层，各 GPU 轮流工作",
     "all matrices are assumed to be {kind}": "所有矩阵按 {kind} 计",
     "actual mixes may differ": "实际的混合格式可能不同",
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
@@ -112,9 +112,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "as in llama-server's presets": "与 llama-server 的预设相同",
     "found {value}, which needs {setting} true and {other} 1": "值为 {value}，需要 {setting} 为 true 且 {other} 为 1",
-    "each GPU leaves {size} of weights in the host's memory": "每块 GPU 把 {size} 的权重留在主机内存",
+    "{size} of each GPU's weights stay in host memory": "每块 GPU 有 {size} 权重留在主机内存",
     "pinned there, they take up to twice as much": "在主机上锁页存放，最多占两倍",
-    "blocks that leave the GPU take {size} of the host's memory": "移出 GPU 的缓存块占用 {size} 主机内存",
+    "offloaded blocks take {size} of host memory": "移出 GPU 的缓存块占用 {size} 主机内存",
     "the cache on the GPU stays as large": "GPU 上的缓存大小不变",
     "with this connector vLLM caches the full context in all layers": (
         "使用此 connector 时，vLLM 在所有层缓存完整上下文"
@@ -164,7 +164,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "TGI 拒绝启动：“Not enough memory to handle {tokens} prefill tokens. You need to decrease "
         "`--max-batch-prefill-tokens`”"
     ),
-    "it starts with fewer of them, a smaller weight format or more GPUs": (
+    "it starts with fewer prefill tokens, a smaller weight format or more GPUs": (
         "减少该数值、改用更小的权重格式或增加 GPU 即可启动"
     ),
     'TGI refuses: "Not enough memory to handle `max_total_tokens={asked}`. You should decrease it"': (
@@ -213,9 +213,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "九次启动实测 0.2 至 20.6 GiB，中位 7.1：编译和服务进程占用的内存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
-    "few starts of such accelerators are known": "此类加速器的启动记录很少",
-    "few starts on accelerators of {vendor} are known": "{vendor} 加速器上的启动记录很少",
-    "kernels are taken to need what those of NVIDIA need": "kernel 的用量按 NVIDIA 的计算",
+    "few measured starts on this kind of accelerator are known": "这类加速器的实测启动记录很少",
+    "few measured starts on accelerators of {vendor} are known": "{vendor} 加速器的实测启动记录很少",
+    "kernels are assumed to take as much memory as on NVIDIA GPUs": "假设 kernel 占用的显存与 NVIDIA GPU 上相同",
     "the ranks split the tower, or do not load it": "各 rank 切分塔，或不加载塔",
     "found {format}, which vLLM does not support on accelerators of {vendor}": (
         "值为 {format}，vLLM 在 {vendor} 的加速器上不支持"
@@ -236,13 +236,11 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "a later start, with compiled graphs in vLLM's cache, leaves up to {size} more for the KV cache": (
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
-    "drivers differ, and kernels are loaded meanwhile": "因驱动而异，且捕获期间会加载 kernel",
+    "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
     "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (
         "{tokens} 个 token 的张量按段分配，另加 cuBLAS 工作区"
     ),
-    "which tensors are alive at the same time follows from inductor's order": (
-        "哪些张量同时存活取决于 inductor 的执行顺序"
-    ),
+    "inductor's order decides which tensors are alive at the same time": ("哪些张量同时存活取决于 inductor 的执行顺序"),
     "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12": "0.12 之前 2 至 8 卡实测 0.55 至 2.1 GiB",
     "queries times the keys' expansion": "Q 与 K 上投影之积",
     "rotated part of queries": "Q 的旋转部分",

@@ -113,7 +113,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "copy the whole link": "请复制完整链接",
     "found {count} settings": "共有 {count} 个设置项",
     "found {count} jobs": "共有 {count} 个任务",
-    "names further jobs itself": "其中又列出了别的任务",
+    "already names other jobs": "本身已列出其他任务",
     "name all of them in one link": "请把所有任务写在同一个链接里",
     "has no value": "没有值",
     "the link may be cut off: copy it again": "链接可能不完整：请重新复制",
@@ -121,7 +121,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected % and two hexadecimal digits, and %25 for a percent sign": (
         "应为 % 加两位十六进制数字，百分号本身写作 %25"
     ),
-    "its escapes are not UTF-8": "其转义字节不是 UTF-8",
+    "its percent escapes are not UTF-8": "其百分号转义不是 UTF-8",
     "the model in the link is damaged": "链接中的模型已损坏",
     "nested more than {count} levels deep": "嵌套超过 {count} 层",
     "link": "链接",
@@ -147,7 +147,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "does not match any supported tool": "不属于任何已支持的工具",
     "supported: {tools}, and config.json": "支持：{tools:s} 和 config.json",
     "supported: {values}": "支持：{values:s}",
-    "{tool} is for {engines}": "{tool} 用于 {engines:s}",
+    "{tool} needs engine.type {engines}": "{tool} 需要 engine.type 为 {engines:s}",
     "no key in {tool}": "{tool} 没有对应的键",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",

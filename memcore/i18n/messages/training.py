@@ -195,7 +195,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     ),
     "DeepSpeed's mixture of experts supports 0, 1 and 2": "DeepSpeed 的混合专家支持 0、1 和 2",
     "each token is routed to {chosen} of {experts} experts": "每个 token 路由到 {experts} 个专家中的 {chosen} 个",
-    "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows": (
+    "'megatron-deepspeed' has no query and key norms and no sliding windows": (
         "'megatron-deepspeed' 没有查询和键的归一化，也没有滑动窗口"
     ),
     "needs {setting} 3, found {stage}": "需要 {setting} 3，当前为 {stage}",

@@ -79,7 +79,7 @@ def _missing_in_rest(rest: Extra) -> Iterator[str]:
     if any(_RELATIVE.search(weight.name) for weight in rest.weights()):
         yield "attention with scores for positions and segments"
     if rest.width and not rest.routed and any(weight.kind == "routed-expert" for weight in rest.weights()):
-        yield "experts of which no key says how many a token has"
+        yield "experts without a key for the number per token"
 
 
 def _missing_in_attention(part: Attention) -> Iterator[str]:

@@ -38,7 +38,7 @@ def _shared_late(plan: patterns.MixerPlan) -> patterns.MixerPlan:
         if lacking:
             reader.refuse(
                 "num_kv_shared_layers",
-                "none of the {} layers before has {} attention to share",
+                "none of the {} layers before it has {} attention to share",
                 max(own, 0),
                 joined(" or ", sorted(lacking)),
             )

@@ -132,7 +132,7 @@ _TRAFFIC: Mapping[str, str] = {
 
 def _arithmetic(before: float, after: float) -> str:
     change = after / before - 1
-    return Message("{:+.0f}% compute", 100 * change) if abs(change) >= 0.005 else ""
+    return Message("{:+.0f}% FLOPs", 100 * change) if abs(change) >= 0.005 else ""
 
 
 def _traffic(name: str, before: float, after: float, words: str) -> str:

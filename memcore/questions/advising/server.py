@@ -79,7 +79,7 @@ class ServerAdvice:
             for name, size in before.items()
             if size - after.get(name, 0) > size // 1000 and name != "KV cache"
         ]
-        return joined("; ", ("the KV cache gets no more room", *lower))
+        return joined("; ", ("the KV cache does not grow", *lower))
 
 
 def _least(found: ServingEstimate) -> int:

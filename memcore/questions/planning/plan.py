@@ -26,7 +26,7 @@ from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import exported
+from memcore.tools import Exported, exported
 from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
@@ -154,12 +154,24 @@ class Proposal:
     @cached_property
     def exports(self) -> Mapping[str, str]:
         """Return the plan as the file or command line of its tool, by the tool's name; empty if no format covers it."""
+        found = self._exported
+        return {} if found is None else {found.tool.name: found.text}
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return the settings that the plan changes and `exports` does not set, each with the reason."""
+        found, changed = self._exported, {each.path for each in self.changes}
+        if found is None:
+            return ()
+        return tuple(why for path, why in zip(found.left_out, found.reasons, strict=True) if path in changed)
+
+    @cached_property
+    def _exported(self) -> Exported | None:
+        """The plan as its tool's text; None if no format covers it."""
         try:
-            taken = {each.path: each.value for each in self.found.assumptions}
-            found = exported(self.config, None, taken)
+            return exported(self.config, None, {each.path: each.value for each in self.found.assumptions})
         except MemcoreError:
-            return {}
-        return {found.tool.name: found.text}
+            return None
 
 
 _DIVIDED = "keeps the global batch size on this number of GPUs"

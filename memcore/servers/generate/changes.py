@@ -18,7 +18,7 @@ CHANGES: Mapping[str, tuple[ServerChange, ...]] = {
             ),
         ),
         ServerChange(
-            title="Weights in 8 bits",
+            title="8-bit weights",
             kind="precision",
             note="weights are rounded to 8 bits",
             how=Becomes({Inference.quantization: "int8"}, {Inference.quantization: FEW_BITS}),

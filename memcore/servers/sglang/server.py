@@ -116,7 +116,9 @@ def options(read: Defaults, basics: Basics) -> Options:
         derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3) if derives else _former(basics, number)
         if basics.model.network.towers and derives:
             derived = round(derived * _vision(basics), 3)
-        fraction = read.take(SglangSettings.mem_fraction_static, derived, "SGLang's rule from GPU, chunk and graphs")
+        fraction = read.take(
+            SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
+        )
     return Options(
         fraction=fraction,
         chunk=chunk,
@@ -398,7 +400,7 @@ def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Ent
         high = max(high, 2 * (100 + 5 * chosen.graphs) * MiB)  # twice what it left room for before 0.5.4
     bounds = Range(int(0.4 * (least + kept)), expected, high)
     text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(kept))
-    because = "drivers differ, and kernels are loaded meanwhile"
+    because = "drivers differ, and kernels are loaded during the capture"
     return observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, because)
 
 

@@ -172,7 +172,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[Held], blocks: int | No
     if rank.available <= 0:
         yield Message(
             'TGI refuses: "Not enough memory to handle {} prefill tokens. You need to decrease '
-            '`--max-batch-prefill-tokens`"; it starts with fewer of them, a smaller weight format or more '
+            '`--max-batch-prefill-tokens`"; it starts with fewer prefill tokens, a smaller weight format or more '
             "GPUs",
             chosen.prefill,
         )

@@ -79,7 +79,11 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
     told = stack_of(job.basics).graphs
     if told is not None:
         source = "vllm-ascend, worker/worker.py (pull request 8289)"
-        return Graphs(entries=(observed(_TITLE, _CATEGORY, told, source, "few starts of such accelerators are known"),))
+        return Graphs(
+            entries=(
+                observed(_TITLE, _CATEGORY, told, source, "few measured starts on this kind of accelerator are known"),
+            )
+        )
     found = [*_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces + whole))]
     pooled = found[-1].bytes
     split = _split(job, chosen, stage, max(whole, default=0))
@@ -122,7 +126,9 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
     high = int(1.5 * (most + further)) + LOADED
     high = max(high, 0 if chosen.facts.server_batches else GiB)
     bounds = Range(int(0.4 * (least + further)), driver.bytes(found) + further, high)
-    return observed(_TITLE, _CATEGORY, bounds, driver.source, text, "drivers differ, and kernels are loaded meanwhile")
+    return observed(
+        _TITLE, _CATEGORY, bounds, driver.source, text, "drivers differ, and kernels are loaded during the capture"
+    )
 
 
 def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> tuple[Count, int]:
@@ -158,7 +164,7 @@ def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
         Range(int(0.6 * size), size, int(1.4 * size)),
         "vllm, compilation/cuda_graph.py; pytorch, c10/cuda/CUDACachingAllocator.h",
         Message("tensors of {} tokens in segments, and workspaces of cuBLAS", largest),
-        "which tensors are alive at the same time follows from inductor's order",
+        "inductor's order decides which tensors are alive at the same time",
     )
 
 

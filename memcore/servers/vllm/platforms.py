@@ -182,10 +182,10 @@ def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
     """Yield what lies in the host's memory, and what has no effect."""
     if chosen.on_host:
         # PyTorch pins tensors in powers of two (vllm-project/vllm#56410: 1.87 times as much).
-        said = "each GPU leaves {} of weights in the host's memory; pinned there, they take up to twice as much"
+        said = "{} of each GPU's weights stay in host memory; pinned there, they take up to twice as much"
         yield Message(said, format_bytes(chosen.on_host))
     if chosen.kv_on_host:
-        said = "blocks that leave the GPU take {} of the host's memory; the cache on the GPU stays as large"
+        said = "offloaded blocks take {} of host memory; the cache on the GPU stays as large"
         yield Message(said, format_bytes(chosen.kv_on_host))
     if chosen.connector is not None and not chosen.hybrid and sliding(job.basics):
         yield "with this connector vLLM caches the full context in all layers"

@@ -410,7 +410,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     """
     told = stack_of(job.basics).while_profiling
     if told is not None:
-        bounds, text = told, "few starts of such accelerators are known"
+        bounds, text = told, "few measured starts on this kind of accelerator are known"
     elif integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
         bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
         text = "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"

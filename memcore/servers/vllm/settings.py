@@ -50,7 +50,7 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
     )
     compile_cache = setting(
         Flag(),
-        "Compiled before",
+        "Compile cache kept",
         "Whether vLLM's compile cache is kept from an earlier start. A first start times kernels on an embedding "
         "table, which leaves less for the KV cache. With VLLM_DISABLE_COMPILE_CACHE=1 every start is a first one.",
         flag="compile-cache",
@@ -92,7 +92,7 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
     kv_offloading_size = setting(
         Number(unit="GiB"),
         "KV cache on the host",
-        "GiB of the host's memory for blocks that leave the GPU, for all ranks together.",
+        "GiB of host memory for offloaded cache blocks, over all ranks.",
         flag="kv-offloading-size",
         default="none",
         advanced=True,

@@ -181,7 +181,8 @@ def notes_of(basics: Basics) -> list[Message | str]:
     if stack.while_profiling is not None:
         return [
             Message(
-                "few starts on accelerators of {} are known; kernels are taken to need what those of NVIDIA need",
+                "few measured starts on accelerators of {} are known; "
+                "kernels are assumed to take as much memory as on NVIDIA GPUs",
                 stack.title,
             )
         ]

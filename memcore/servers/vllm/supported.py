@@ -48,7 +48,7 @@ def check(family: str, version: object) -> None:
         raise UnsupportedError("model.model_type", "vLLM does not support {!r}", family)
     if family in TWO_STACKS:
         said = (
-            "vLLM does not support {!r}; of networks with an encoder and a decoder it runs Whisper and few others; "
+            "vLLM does not support {!r}; of encoder-decoder models it runs only Whisper and a few others; "
             "engine.type transformers serves it"
         )
         raise UnsupportedError("model.model_type", said, family)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.memory.published import FormulaResult, Published
+from memcore.messages import Message
 from memcore.networks.catalog import find_model
 from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_model_states
 
@@ -27,5 +28,7 @@ def published(config: Config) -> Published:
 
 
 def _title(line: ModelStates) -> str:
-    offload = "parameters and optimizer" if line.offload_param else "the optimizer"
-    return f"DeepSpeed ZeRO-{line.stage}" + (f", {offload} offloaded" if line.offload_optimizer else "")
+    if not line.offload_optimizer:
+        return f"DeepSpeed ZeRO-{line.stage}"
+    offloaded = "parameters and optimizer" if line.offload_param else "the optimizer"
+    return Message("DeepSpeed ZeRO-{}, {} offloaded", line.stage, offloaded)

@@ -138,7 +138,7 @@ def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
 def _refuse_others(found: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for Megatron-DeepSpeed, and for what makes another network of it."""
     if found.get("--deepspeed") is True:
-        message = "scripts of Megatron-DeepSpeed are not read yet; describe the job with flags and --engine {}"
+        message = "Megatron-DeepSpeed scripts are not supported yet; describe the job with flags and --engine {}"
         raise UnsupportedError("--deepspeed", message, "megatron-deepspeed")
     for name in _ANOTHER:
         if found.get(name, False) not in (False, 0):

@@ -41,6 +41,7 @@ def _result(name: str, arguments: MegatronArguments, micro_batches: int) -> Form
         title=row.title,
         weight_and_optimizer=memory.weight_and_optimizer,
         activation=memory.activation,
+        printed=str(memory),
         assumptions=row.assumptions,
         differences=tuple(each.text for each in _DIFFERENCES if name in each.formulas and each.applies(arguments)),
     )
@@ -84,7 +85,7 @@ def _differences() -> Iterator[_Difference]:
         _BRIDGE,
     )
     yield _Difference(
-        "every tensor-parallel rank has whole norms and routers; the formula splits them",
+        "norms and routers are replicated on every tensor-parallel rank; the formula splits them",
         lambda of: of.tensor_model_parallel_size > 1,
         _BRIDGE,
     )

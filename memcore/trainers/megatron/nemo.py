@@ -113,8 +113,8 @@ def changed(recipe: str, kind: str, arguments: Mapping[str, Any], sections: Mapp
     scheme = arguments.get("peft_scheme", row.get("scheme", "lora"))
     for name in _CHOOSING:
         if OUTSIDE.search(str(arguments.get(name, ""))):
-            raise ConfigError.at(name, "found {}, whose value is not in the file; write the value there",
-                                 arguments[name])  # fmt: skip
+            message = "found {}, a variable whose value the file does not give; write the value in its place"
+            raise ConfigError.at(name, message, arguments[name])
     variant = "pretrain" if kind == "pretrain" else str(scheme or "none").lower()
     adapter = {"peft.()": "DoRA"} if variant == "dora" else {}
     variant = "lora" if variant == "dora" else variant

@@ -97,7 +97,7 @@ def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bo
     exact = bool(read.given(MegatronSettings.deterministic_mode))
     if major is None or major < 9 or (dropped and (windowed or (exact and major > 9))):
         return "flash", "TransformerEngine's usual choice"
-    return "cudnn", "TransformerEngine's choice since Hopper"
+    return "cudnn", "TransformerEngine's choice on Hopper and later"
 
 
 def _fp8(read: Defaults) -> str | None:

@@ -294,7 +294,7 @@ class MegatronSettings(Section, path="engine", engines=MEGATRON):
         flag="cuda-graph-modules", default="whole layers", advanced=True,
     )  # fmt: skip
     cuda_graph_warmup_steps = _choice(
-        "Steps before graphs", "Steps before graphs are captured.", "cuda-graph-warmup",
+        "Warm-up steps", "Steps before graphs are captured.", "cuda-graph-warmup",
         Integer(0), "3",
     )  # fmt: skip
 

@@ -78,9 +78,9 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
         raise _refuse("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     if method is not None and _kind(found) == "full" and (method == "dpo" or found.get("beta", _BETA) != 0):
         message = (
-            "a separate reference model is not supported yet; with tuner_type lora there is none"
+            "a separate reference model is not supported yet; with tuner_type lora none is needed"
             if method == "dpo"
-            else "a separate reference model is not supported yet; with tuner_type lora or beta 0 there is none"
+            else "a separate reference model is not supported yet; with tuner_type lora or beta 0 none is needed"
         )
         raise _refuse("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
@@ -153,7 +153,7 @@ def _dequantized(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     model = str(found.get("model", ""))
     if not model.endswith("-FP8"):
         return {}
-    notes.append("model: weights in FP8 become those of the job's own precision when they are loaded")
+    notes.append("model: FP8 weights are converted to the job's precision when they are loaded")
     return {"model": model.removesuffix("-FP8")}
 
 

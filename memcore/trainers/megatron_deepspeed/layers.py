@@ -65,7 +65,7 @@ def check(network: Network) -> None:
             message = "'megatron-deepspeed' supports only softmax routing, without groups, biases or shared experts"
             raise UnsupportedError(EngineSettings.type, message)
         if layer.mixer.query_norm is not None or layer.mixer.mask != "full":
-            message = "'megatron-deepspeed' has no norms of queries and keys, and no sliding windows"
+            message = "'megatron-deepspeed' has no query and key norms and no sliding windows"
             raise UnsupportedError(EngineSettings.type, message)
 
 

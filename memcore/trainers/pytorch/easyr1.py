@@ -58,7 +58,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     base = _CLASSES
     if isinstance(file, str) and file.endswith(_EXAMPLE):
         base = {**_CLASSES, **_IN_EXAMPLE}
-        notes.append(Message("{} is not given: taken as EasyR1 0.3 has it", _EXAMPLE))
+        notes.append(Message("{} is not given: EasyR1 0.3's own is assumed", _EXAMPLE))
     elif file is not None:
         raise UnsupportedError("config", "found {!r}; pass that file as well", file)
     said = {**base, **found}

@@ -75,7 +75,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
         uneven = read.take(
             IMBALANCE,
             1.0,
-            Message("all ranks receive equally many tokens for their experts; at worst it is {:g}", worst),
+            Message("all ranks receive the same number of tokens for their experts; at worst it is {:g}", worst),
         )
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
     return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}

@@ -16,6 +16,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.memory.published import FormulaResult, Published, Term
+from memcore.messages import Message
 from memcore.networks.catalog import catalog, find_model
 from memcore.records import dataclass
 
@@ -141,13 +142,13 @@ def _script(job: _Job) -> FormulaResult:
             "optimizer states",
             f"{multiple:g}·P·w",
             job.p * job.w * multiple,
-            "states have the dtype of the parameters, fp32 in mixed precision, not that of the computation",
+            "states have the parameters' dtype (fp32 in mixed precision), not the compute dtype",
         ),
         Term(
             "activations",
             f"b·s·L·(5·h + f)·w{shown}",
             tokens * job.layers * (5 * job.h + job.f) * job.w * factor,
-            f"{recomputed}; {saved}" if checkpointed else saved,
+            Message("{}; {}", recomputed, saved) if checkpointed else saved,
             held=False,
         ),
         Term("embeddings", "V·h·w", job.vocabulary * job.h * job.w, "part of the P parameters: counted twice"),
@@ -220,10 +221,10 @@ def _calculator(job: _Job) -> FormulaResult:
     base = parameters[1] + gradients[1] + states[1] + activation
     unsummed = 2 * job.p / job.gpus if lines is _zero_3 else 0.0
     return FormulaResult.of_terms(
-        f"gpu-mem-calculator ({engine})",
+        Message("gpu-mem-calculator ({})", engine),
         Term("parameters", *parameters, _PARAMETERS.get(engine, _PARAMETERS[""])),
         Term("gradients", *gradients, "frozen parameters have none; FSDP and Megatron may keep them in fp32"),
-        Term("optimizer states", *states, "12 bytes stand for an fp32 copy and two states; PyTorch keeps no copy"),
+        Term("optimizer states", *states, "12 bytes are an fp32 copy and two states; PyTorch keeps no copy"),
         Term(
             "activations",
             formula,
@@ -234,7 +235,7 @@ def _calculator(job: _Job) -> FormulaResult:
         ),
         Term(
             "overhead",
-            "20% of the lines above" + (" and of 2·P/N" if unsummed else ""),
+            "20% of the lines above and of 2·P/N" if unsummed else "20% of the lines above",
             0.2 * (base + unsummed),
             "memcore replays the caching allocator; the CUDA context does not grow with the job",
             held=False,
@@ -244,8 +245,8 @@ def _calculator(job: _Job) -> FormulaResult:
 
 _PARAMETERS: Mapping[str, str] = {
     "": "each parameter has its own dtype, fp32 in mixed precision",
-    "FSDP full_shard": "the first term stands for the largest layer; FSDP prefetches a second one",
-    "DeepSpeed ZeRO-3": "the shard, 2·P/N, is left out of the sum; what is counted is the largest layer",
+    "FSDP full_shard": "the first term is the largest layer; FSDP prefetches a second one",
+    "DeepSpeed ZeRO-3": "the shard, 2·P/N, is left out of the sum; only the largest layer is counted",
     "Megatron-LM": "pipeline stages, which split the layers, are left out",
 }
 

@@ -188,7 +188,7 @@ def compiles_loss(read: Defaults, kind: str, family: str) -> tuple[bool, str | N
     if kind == "chunked":
         return True, "torchtitan compiles it too"
     if version is None:
-        return False, "torchtitan compiles it since April 2, 2025; set engine.framework_version to choose one"
+        return False, "torchtitan has compiled it since April 2, 2025; set engine.framework_version to choose one"
     return not is_early_titan(read, COMPILES_NO_LOSS), "this torchtitan version's behavior"
 
 

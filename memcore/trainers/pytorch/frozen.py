@@ -152,7 +152,9 @@ def _refuse_gptq(read: Defaults, model: Model, engine: Engine) -> None:
 
 def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
     """The precision where none is asked for, and why."""
-    reason = "its mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
+    reason = (
+        "the engine's mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
+    )
     usual = usual_precision(read) if engine.copies else None
     return usual or (engine.default_preset, reason)
 

@@ -278,7 +278,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     reason = None if supported else Message("{} has no SDPA for {}", code.title, model.network.family)
     usual = "sdpa" if supported else "math"
     if supported and code.title == "torchtitan" and _prefers_cudnn(read, precision):
-        usual, reason = "cudnn", Message("TransformerEngine's choice since Hopper")
+        usual, reason = "cudnn", Message("TransformerEngine's choice on Hopper and later")
     kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
     if kernel not in offered:

@@ -196,7 +196,7 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
     )
     prepare_model_for_kbit_training = setting(
         Flag(),
-        "Prepared for k bits",
+        "Prepare for k-bit training",
         "Call PEFT's prepare_model_for_kbit_training, which casts everything that is not quantized to fp32.",
         flag="prepare-kbit",
         engines=("none", "ddp", "fsdp"),

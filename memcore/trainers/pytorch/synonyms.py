@@ -40,7 +40,7 @@ def understood(config: Config) -> tuple[Config, Defaults]:
         raise ConfigError(problems)
     for path, value in said.items():
         if value is not None and config.get(path) != value:
-            noted.append(Assumption(path, value, "the config states this differently", notable=True))
+            noted.append(Assumption(path, value, "the config contradicts this", notable=True))
         config = config.replaced(path, value)
     read = Defaults(config)
     read.assumptions += noted

@@ -174,7 +174,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
     if hub_id is None and bare not in _BY_SIZES:
         every = joined(", ", (*MODELS, *_BY_SIZES))
-        raise UnsupportedError("model._component_", "found {!r}; known builders are {}", builder, every)
+        raise UnsupportedError("model._component_", "found {!r}; known builders: {}", builder, every)
     normalized[MODEL] = hub_id or _of_sizes(normalized)
     if bare == builder:
         return

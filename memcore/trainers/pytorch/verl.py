@@ -100,7 +100,7 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
         raise _refuse(f"{_ACTOR}strategy", strategy, "supported: fsdp, fsdp2")
     learning = next((name for name in found if name.startswith("reward_model.prime_model.")), None)
     if learning is not None:
-        raise _refuse(learning, found[learning], "a reward model that learns on the same GPUs is not supported yet")
+        raise _refuse(learning, found[learning], "training a reward model on the same GPUs is not supported yet")
     estimator = str(found.get("algorithm.adv_estimator", "gae"))
     if estimator.startswith("$"):
         return

@@ -102,7 +102,7 @@ def laid_out(model: Model, text: str, depth: int = 1) -> Sequence[Chunk]:
             Message("{} multi-token-prediction layers, expected {}", sum(chunk.predicts for chunk in found), further)
         )
     if not found[0].embeds or not found[-1].loss or sum(chunk.embeds + chunk.loss for chunk in found) != 2:
-        raise LayoutError("the first chunk must have the one E, and the last the one L")
+        raise LayoutError("the first chunk must have exactly one E, and the last exactly one L")
     return found
 
 

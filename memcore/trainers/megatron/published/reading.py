@@ -120,7 +120,7 @@ def _attention(model: Model, layers: list[Layer]) -> dict[str, Any]:
     mixers = [layer.mixer for layer in layers]
     if not all(isinstance(mixer, Attention | LatentAttention) for mixer in mixers):
         raise UnsupportedError(
-            "model", f"the published formulas know attention only, and {model.name} has other mixers"
+            "model", "the published formulas cover attention only; {} also has other mixers", model.name
         )
     mixer, sizes = mixers[0], model.sizes
     if isinstance(mixer, LatentAttention):

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.config.settings import Config
+from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.trainers.megatron.published import bridge, earlier
 from memcore.trainers.megatron.published import megatron_lm as megatron
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.published.reading import arguments_of
+from memcore.units import MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ FORMULAS: Mapping[str, Formula] = {
             _STATES,
             "embeddings are on the first and last stages; an untied output head counts only without a pipeline",
             "expert- and expert-tensor-parallel ranks split routed experts, expert-data-parallel ranks their states",
-            f"{_SELECTIVE}; no full recomputation, offloading, expert imbalance or dispatcher buffers",
+            Message("{}; no full recomputation, offloading, expert imbalance or dispatcher buffers", _SELECTIVE),
         ),
     ),
     "megatron-bridge-2025": Formula(
@@ -70,7 +72,7 @@ FORMULAS: Mapping[str, Formula] = {
         assumptions=(
             _STATES,
             "the most loaded shard has 1/p of the layers, all multi-token-prediction layers, and an embedding",
-            f"{_SELECTIVE}; any other job takes h·(10 + 24/t), plus 5%",
+            Message("{}; any other job takes h·(10 + 24/t), plus 5%", _SELECTIVE),
         ),
     ),
 }
@@ -90,13 +92,24 @@ class TheoreticalMemory:
         """Their sum."""
         return self.weight_and_optimizer + (self.activation or 0.0)
 
+    def __str__(self) -> str:
+        """Return the line that both tools print (their `report_theoretical_memory`); a megabyte is 2**20 bytes."""
+        held = f"weight and optimizer={self.weight_and_optimizer / MiB:.2f} MB"
+        if self.activation is None:
+            return f"Theoretical memory footprints: {held}"
+        rest = f"activation={self.activation / MiB:.2f} MB, total={self.total / MiB:.2f} MB"
+        return f"Theoretical memory footprints: {held}, {rest}"
+
 
 def report_theoretical_memory(
     job: MegatronArguments | Config | Mapping[str, object],
     num_microbatches: int | None = None,
     formula: str = "megatron-bridge",
 ) -> TheoreticalMemory:
-    """Both, where the tool has a formula for the activations of such a job."""
+    """Return both, where the tool has a formula for the activations of such a job.
+
+    `print` shows the line that the tool prints.
+    """
     row, arguments = FORMULAS[formula], job if isinstance(job, MegatronArguments) else arguments_of(job)
     fits = arguments.sequence_parallel and arguments.recompute_granularity == "selective"
     activations = row.activations if fits else row.without_sequence_parallelism
