@@ -66,13 +66,19 @@ function setNumber(number, value, kind) {
   number.dispatchEvent(new Event(kind, { bubbles: true }));
 }
 
+// A number as people write it: 8192, 8k or 1M.
+function numberOf(text) {
+  const [, digits, unit] = /^\s*([\d.]+)\s*([km]?)\s*$/iu.exec(text.replaceAll(",", "")) ?? [];
+  return Number(digits) * { "": 1, k: 2 ** 10, m: 2 ** 20 }[(unit ?? "").toLowerCase()];
+}
+
 // The thumbs stand where the numbers are.
 const shown = new WeakMap();
 function follow() {
   for (const track of tracks()) {
     const number = control(track.dataset.track);
     const text = number.value || number.placeholder;
-    const value = Number(text);
+    const value = numberOf(text);
     if (!(value > 0) || shown.get(track) === text) continue;
     shown.set(track, text);
     const at = Math.log2(value);

@@ -156,6 +156,9 @@ const SHOW = {
   },
   fields(fields) {
     for (const [path, field] of Object.entries(fields)) showField(path, field);
+    // What is wrong with a word of the sentence is said below it: the list next to the verdict would only repeat it.
+    const said = byId("said").querySelectorAll(".error:not(:empty)").length;
+    byId("problems").classList.toggle("unseen", said > 0 && said === byId("problems").querySelectorAll("li").length);
     if (!Object.values(fields).some((field) => "hidden" in field)) return;
     for (const group of document.querySelectorAll("#config .group, #config details.more")) {
       group.hidden = !group.querySelector(".field:not([hidden])");
