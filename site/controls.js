@@ -1,12 +1,12 @@
 // Turns what a user does into messages for Python, and remembers what is the user's own: theme, language, plans.
 import { listenToFiles } from "./files.js";
-import { draft, keep, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
+import { draft, keep, keepSoon, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
 import { listenToSizes } from "./sizes.js";
 import { listenToTimeline } from "./timeline.js";
 import { listenToTracks } from "./tracks.js";
 import {
-  byId, control, copy, countEdit, forget, jobOf, openAnother, place, push, save, say, select, show, showEmbedded, showHistory,
-  showMini, showView, suffix, viewOf, word,
+  byId, control, copy, countEdit, drawAll, followNoMore, followNow, forget, jobOf, openAnother, place, push, save, say, select,
+  show, showEmbedded, showHistory, showMini, showView, suffix, viewOf, word,
 } from "./view.js";
 import { expectAnother } from "./waiting.js";
 
@@ -31,6 +31,8 @@ export function listen(carrier) {
   listenToSizes();
   listenToFiles((message) => send({ ...message, texts: readForm() }));
   addEventListener("popstate", () => open(location.hash));
+  addEventListener("click", followNow, { capture: true });
+  addEventListener("pagehide", followNow);
   addEventListener("beforeprint", beforePrint);
   document.addEventListener("keydown", pressed);
 }
@@ -68,6 +70,7 @@ function follow(link) {
 }
 
 function open(link) {
+  followNoMore();
   openAnother();
   place.shown = place.entry;
   keep({ hash: location.hash, texts: undefined }); // whoever goes back leaves what was edited since
@@ -79,13 +82,13 @@ function open(link) {
 }
 
 const readForm = () => Object.fromEntries(
-  [...document.querySelectorAll("#config [name]")].filter((each) => each.value).map((each) => [each.name, each.value]),
+  [...byId("config").elements].filter((each) => each.name && each.value).map((each) => [each.name, each.value]),
 );
 
 function edit(path) {
   countEdit(path);
   const texts = readForm();
-  keep({ hash: location.hash, texts });
+  keepSoon({ hash: location.hash, texts });
   send({ do: "edit", path, texts, entry: place.entry });
 }
 
@@ -265,6 +268,7 @@ async function renew(link) {
 
 // On paper the form is what was set, and the link.
 function beforePrint() {
+  drawAll();
   const given = [...document.querySelectorAll("#config .field[data-origin]:not([data-origin=default])")];
   const set = given.map((field) => `${field.querySelector("label").textContent}: ${field.querySelector("[name]").value}`);
   byId("printed").textContent = [...set, linkOfPage()].join(" · ");

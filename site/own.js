@@ -35,8 +35,21 @@ export function remember(change) {
   return store("localStorage", own);
 }
 
-export const draft = () => stored("sessionStorage");
-export const keep = (change) => store("sessionStorage", { ...draft(), ...change });
+// What is typed is kept when there is a moment for it, and at the latest when the page is left.
+const SOON = 150; // milliseconds
+let [due, unkept] = [0, {}];
+export const draft = () => ({ ...stored("sessionStorage"), ...unkept });
+export function keep(change) {
+  clearTimeout(due);
+  const kept = { ...draft(), ...change };
+  [due, unkept] = [0, {}];
+  return store("sessionStorage", kept);
+}
+export function keepSoon(change) {
+  Object.assign(unkept, change);
+  due ||= setTimeout(keep, SOON, {});
+}
+addEventListener("pagehide", () => due && keep({}));
 
 export function whenOtherTabsKeep(then) {
   addEventListener("storage", ({ key }) => {

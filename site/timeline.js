@@ -14,6 +14,7 @@ let outline = ""; // its curve, by which it is told from the next one
 let version = 0;
 let [entry, ghost] = [-1, null]; // the edit that the curve belongs to, and the curve before that edit
 let [zoom, pin, here] = [[0, 1], null, null];
+let width = 0; // of the picture, in pixels
 let drag = null;
 let asked = -LONG; // when Python was asked for what it has not answered
 const tensors = new Map();
@@ -23,7 +24,10 @@ export function listenToTimeline(carrier) {
   shownBy("moment", answerMoment);
   new MutationObserver(drawn).observe(home, { childList: true });
   new MutationObserver(compare).observe(byId("verdict"), { attributeFilter: ["data-device-bytes"] });
-  new ResizeObserver(() => data && frame()).observe(home);
+  new ResizeObserver(() => {
+    width = home.querySelector(".chart")?.clientWidth ?? 0;
+    if (data) frame();
+  }).observe(home);
   home.addEventListener("pointerdown", pressed);
   home.addEventListener("pointermove", moved);
   home.addEventListener("pointerup", released);
@@ -109,6 +113,7 @@ function drawn() {
   outline = now;
   for (const stop of [pin, here]) if (stop && stop.at >= data.stretches.length) [pin, here, zoom] = [null, null, [0, 1]];
   for (const stop of [pin, here]) if (stop) stop.done = Math.min(stop.done, data.stretches[stop.at][3] - 1);
+  width ||= chart.clientWidth;
   frame();
   if (document.activeElement?.id !== "scan" && !home.matches(":hover")) here = null;
   if (pin) showPanel();
@@ -147,12 +152,19 @@ function frame() {
   mark(".cross", here);
 }
 
+// How wide a text of a picture is; to measure it, the browser has to lay out the page.
+const lengths = new Map();
+function lengthOf(text) {
+  const said = text.textContent;
+  if (!lengths.has(said)) lengths.set(said, text.getComputedTextLength());
+  return lengths.get(said);
+}
+
 // Names below the axis, the widest phase first, where there is room for them.
 function namePhases(svg, percent) {
-  const width = home.querySelector(".chart").clientWidth;
   if (!width) return; // out of sight: it is called again with a size
   const names = [...svg.querySelectorAll("text.name")];
-  const sizes = names.map((name) => name.getComputedTextLength());
+  const sizes = names.map(lengthOf);
   const taken = [];
   const order = data.phases.map(([, start, end], number) => [Math.min(end, zoom[1]) - Math.max(start, zoom[0]), number]);
   for (const [visible, number] of order.sort(([one], [other]) => other - one)) {

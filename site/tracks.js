@@ -43,7 +43,15 @@ function ask(send) {
   timer = setTimeout(() => send({ do: "tracks", exact: true }), LATER);
 }
 
-const tracks = () => document.querySelectorAll("#config [data-track]");
+// They are looked for once for each sentence, as there is another one in another language.
+let [sentence, sliders] = [null, []];
+function tracks() {
+  if (sentence !== byId("sentence")) {
+    sentence = byId("sentence");
+    sliders = [...sentence.querySelectorAll("[data-track]")];
+  }
+  return sliders;
+}
 
 // A slider opens below its number, and within the window.
 function place(number) {
@@ -58,18 +66,27 @@ function setNumber(number, value, kind) {
   number.dispatchEvent(new Event(kind, { bubbles: true }));
 }
 
+// A number as people write it: 8192, 8k or 1M.
+function numberOf(text) {
+  const [, digits, unit] = /^\s*([\d.]+)\s*([km]?)\s*$/iu.exec(text.replaceAll(",", "")) ?? [];
+  return Number(digits) * { "": 1, k: 2 ** 10, m: 2 ** 20 }[(unit ?? "").toLowerCase()];
+}
+
 // The thumbs stand where the numbers are.
+const shown = new WeakMap();
 function follow() {
   for (const track of tracks()) {
     const number = control(track.dataset.track);
-    const value = Number(number.value || number.placeholder);
-    if (!(value > 0)) continue;
+    const text = number.value || number.placeholder;
+    const value = numberOf(text);
+    if (!(value > 0) || shown.get(track) === text) continue;
+    shown.set(track, text);
     const at = Math.log2(value);
     if (document.activeElement !== track) track.value = String(at);
     const near = Math.min(Number(track.max), Math.max(Number(track.min), at));
     const strip = track.closest(".number").querySelector(".strip");
     strip.style.setProperty("--at", `${(100 * (near - track.min)) / (track.max - track.min)}%`);
-    track.setAttribute("aria-valuetext", number.value || number.placeholder);
+    track.setAttribute("aria-valuetext", text);
   }
 }
 

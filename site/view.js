@@ -36,6 +36,7 @@ export function showView(name) {
   const buttons = [...document.querySelectorAll("[data-show]")];
   if (!buttons.some((each) => each.dataset.show === name)) return;
   byId("answer").dataset.view = name;
+  drawAll();
   for (const each of buttons) {
     if (each.dataset.show === name) each.setAttribute("aria-current", "true");
     else each.removeAttribute("aria-current");
@@ -61,7 +62,36 @@ export function show(patch, send) {
 }
 
 // What an answer is shown in, piece by piece: each is of the job before until its own piece has come.
-const PARTS = "#bar, #used, #legend, #readings, #timeline, #stages, #moments, #ranks, #ledger, #assumptions, #model-view, #compare, #reconciled";
+const PARTS = "bar used legend readings timeline stages moments ranks ledger assumptions model-view compare reconciled".split(" ");
+
+// Long parts of views that are out of sight are drawn when they come into sight, or when nothing has been edited for a
+// moment: while a number is dragged, only what is seen is drawn.
+const LONG_PARTS = new Set(["ledger", "readings", "assumptions", "model-view"]);
+const PAUSE = 150; // milliseconds
+const undrawn = new Map();
+let drawing = 0;
+const isSeen = (home) => home.closest("[data-in]")?.dataset.in === view();
+export function drawAll() {
+  clearTimeout(drawing);
+  const parts = [...undrawn];
+  undrawn.clear();
+  for (const [id, markup] of parts) draw(id, markup);
+  if (parts.length) select(place.part);
+}
+
+function draw(id, markup) {
+  const home = byId(id);
+  home?.classList.remove("before");
+  if (!home || kept.get(id) === markup) return;
+  const folds = [...home.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
+  const focused = whereIn(home, document.activeElement);
+  home.innerHTML = markup;
+  for (const inner of home.querySelectorAll("[id]")) kept.delete(inner.id); // is drawn anew, whatever it said
+  kept.set(id, markup);
+  for (const [name, open] of folds) if (byId(name)) byId(name).open = open;
+  if (focused) again(home, focused).focus({ preventScroll: true });
+  if (SPOKEN.includes(id)) announce(() => `${title(home)}: ${home.querySelector(":scope > p")?.textContent ?? word("ready")}`);
+}
 
 const SHOW = {
   live() {
@@ -87,19 +117,12 @@ const SHOW = {
   },
   html(parts) {
     for (const [id, markup] of Object.entries(parts)) {
-      const home = byId(id);
-      home?.classList.remove("before");
-      if (!home || kept.get(id) === markup) continue;
-      const folds = [...home.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
-      const focused = whereIn(home, document.activeElement);
-      home.innerHTML = markup;
-      for (const inner of home.querySelectorAll("[id]")) kept.delete(inner.id); // is drawn anew, whatever it said
-      kept.set(id, markup);
-      for (const [name, open] of folds) if (byId(name)) byId(name).open = open;
-      if (focused) again(home, focused).focus({ preventScroll: true });
-      if (SPOKEN.includes(id)) announce(() => `${title(home)}: ${home.querySelector(":scope > p")?.textContent ?? word("ready")}`);
+      if (LONG_PARTS.has(id) && !isSeen(byId(id))) undrawn.set(id, markup);
+      else draw(id, markup);
     }
     select(place.part);
+    clearTimeout(drawing);
+    if (undrawn.size) drawing = setTimeout(drawAll, PAUSE);
   },
   hidden(parts) {
     for (const [id, hidden] of Object.entries(parts)) if (byId(id)) byId(id).hidden = hidden;
@@ -114,7 +137,7 @@ const SHOW = {
     if (whole) showMini();
     if (whole && document.documentElement.dataset.state === "live") announce(() => byId("verdict").querySelector(".headline")?.textContent);
     document.documentElement.dataset.answer = whole ? "whole" : "coming";
-    for (const part of document.querySelectorAll(PARTS)) part.classList.toggle("before", !whole);
+    for (const id of PARTS) byId(id)?.classList.toggle("before", !whole || undrawn.has(id));
     askForWays(whole, send);
   },
   found(paths) {
@@ -133,12 +156,21 @@ const SHOW = {
   },
   fields(fields) {
     for (const [path, field] of Object.entries(fields)) showField(path, field);
+    // What is wrong with a word of the sentence is said below it: the list next to the verdict would only repeat it.
+    const said = byId("said").querySelectorAll(".error:not(:empty)").length;
+    byId("problems").classList.toggle("unseen", said > 0 && said === byId("problems").querySelectorAll("li").length);
+    if (!Object.values(fields).some((field) => "hidden" in field)) return;
     for (const group of document.querySelectorAll("#config .group, #config details.more")) {
       group.hidden = !group.querySelector(".field:not([hidden])");
     }
   },
   fragment(fragment, patch) {
-    setTimeout(() => follow(fragment, patch)); // the browser takes its time with its history: the answer is shown before
+    // The browser takes its time with its history: the answer is shown before, and while a number is dragged, the address
+    // of the last answer alone is kept.
+    if (following?.entry !== patch.entry) followNow();
+    clearTimeout(following?.timer);
+    const timer = setTimeout(followNow, patch.entry === place.shown ? PAUSE : 0);
+    following = { fragment, patch, entry: patch.entry, timer };
   },
   open(id) {
     const dialog = byId(id);
@@ -229,6 +261,22 @@ export function showMini() {
   byId("mini-bar").value = Math.min(1, Number(deviceBytes || 0) / Number(capacityBytes || 1));
 }
 
+// The address that is due is shown at once.
+let following = null;
+export function followNow() {
+  if (!following) return;
+  const { fragment, patch, timer } = following;
+  clearTimeout(timer);
+  following = null;
+  follow(fragment, patch);
+}
+
+// Another address has been opened meanwhile.
+export function followNoMore() {
+  clearTimeout(following?.timer);
+  following = null;
+}
+
 // The address of an answer, and an entry of the history for each finished edit.
 function follow(fragment, patch) {
   const hash = `#${fragment}${suffix()}`;
@@ -289,8 +337,11 @@ function showField(path, field) {
 }
 
 // The same component in every view: bar, legend, step, ranks and ledger.
+let isSelected = false;
 export function select(part) {
   place.part = part;
+  if (!part && !isSelected) return; // nothing is chosen in what Python sends
+  isSelected = Boolean(part);
   for (const each of document.querySelectorAll("[data-part]")) {
     const chosen = each.dataset.part === part;
     each.classList.toggle("chosen", chosen);

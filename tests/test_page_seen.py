@@ -216,6 +216,9 @@ def test_the_answer_is_in_sight(browser, site):
         hero = "crowd" if link == SERVED else "timeline"
         for part in ("sentence", "verdict", "bar", hero):
             assert page.evaluate(bottom, part) <= 800, (link, part)
+        view(page, "plans")
+        expect(page.locator("#ways")).to_be_visible(visible=link != SERVED)
+        view(page, "overview")
         page.set_viewport_size({"width": 390, "height": 844})
         for part in ("sentence", "verdict"):
             assert page.evaluate(bottom, part) <= 844, (link, part)

@@ -192,7 +192,12 @@ def test_sliders_are_painted_by_what_fits(browser, site):
     page.keyboard.press("Escape")
     for width in (1280, 320):
         page.set_viewport_size({"width": width, "height": 800})
-        for path in ("hardware.num_gpus", "training.sequence_length", "training.micro_batch_size"):
+        for path in (
+            "hardware.num_gpus",
+            "training.sequence_length",
+            "training.micro_batch_size",
+            "training.adapter.rank",
+        ):
             page.locator(f'[name="{path}"]').focus()
             box = page.locator(f'[data-track="{path}"]').bounding_box()
             assert box["x"] >= 0, path

@@ -352,11 +352,13 @@ def test_the_same_model_written_otherwise_is_the_same_job():
 
 @pytest.mark.parametrize("text", ["gradient_checkpointing", "--recompute-granularity", "Activation checkpointing"])
 def test_a_setting_is_found_by_what_any_tool_calls_it(text):
-    """By its label or any tool's flag; of settings of other jobs the names are said."""
+    """By its label or any tool's flag; settings of the sentence and of other jobs are named."""
     visit = Visit().do("find", value=text)
     assert "training.activation_checkpointing.policy" in visit.last("found")
     visit.do("find", value="--n-gpu-layers")
     assert "For other jobs:" in visit.last("text")["found"]
+    visit.do("find", value="--lora_r")
+    assert "Above, in your question: Rank." in visit.last("text")["found"]
     visit.do("find", value="no such flag")
     assert (visit.last("found"), visit.last("text")) == ([], {"found": "No setting has this name."})
     visit.do("find", value="")

@@ -336,16 +336,17 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "sentence": (
         (
             "I want to {task} {model}| for {users} users of {length} tokens| on {gpus} × {gpu}"
-            "| with {tokens} tokens,| batch {batch}"
+            "| with {tokens} tokens,| rank {rank} and| batch {batch}"
         ),
         (
             "在 {gpus} × {gpu} 上{task} {model}|，供 {users} 个用户、每人 {length} 个 token|，序列 {tokens} 个 token"
-            "|，批大小 {batch}"
+            "|，秩 {rank}|，批大小 {batch}"
         ),
     ),
     "settings": ("All settings", "全部设置"),
     "find": ("Find a setting or a tool's flag", "按名称或工具参数查找设置"),
     "found-elsewhere": ("For other jobs: {settings}.", "用于其他任务：{settings}。"),
+    "found-above": ("Above, in your question: {settings}.", "在上方的问题中：{settings}。"),
     "found-none": ("No setting has this name.", "没有这个名称的设置。"),
     "task": ("Task", "任务类型"),
     "task-full": ("train all weights of", "全参数训练"),

@@ -22,6 +22,7 @@ TRACKS: Mapping[str, range] = {
     Hardware.num_gpus: range(10),
     Training.sequence_length: range(8, 18),
     Training.micro_batch_size: range(8),
+    Training.adapter.rank: range(9),
     Inference.batch_size: range(11),
     Inference.max_model_len: range(9, 18),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memcore.config.settings import SETTINGS
 from memcore.faces.page.session import Message, Patch, Session
+from memcore.faces.render.form import QUICK
 from memcore.i18n.page import label, say
 from memcore.tools.names import known_as
 
@@ -22,9 +23,14 @@ def find(session: Session, message: Message) -> Iterator[Patch]:
         return
     found = matches(text)
     hidden = [path for path in found if session.fields.get(path, {}).get("hidden")]
-    named = say("and-comma").join(label(path, SETTINGS[path].label) for path in hidden[:MOST])
-    said = say("found-elsewhere", settings=named) if hidden else "" if found else say("found-none")
-    yield {"found": found, "text": {"found": said}}
+    above = [path for path in found if path in QUICK and path not in hidden]
+    said = [say("found-above", settings=_named(above))] if above else []
+    said += [say("found-elsewhere", settings=_named(hidden[:MOST]))] if hidden else []
+    yield {"found": found, "text": {"found": " ".join(said) if found else say("found-none")}}
+
+
+def _named(paths: Sequence[str]) -> str:
+    return say("and-comma").join(label(path, SETTINGS[path].label) for path in paths)
 
 
 def matches(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from memcore.config.settings import Config
 from memcore.config.url import encode_fragment
 from memcore.errors import MemcoreError
 from memcore.faces.page.session import Message, Patch, Session, Track
+from memcore.faces.render.applying import applies
 from memcore.faces.render.form import is_shown
 from memcore.faces.render.tracks import track_title
 from memcore.questions.painting import TRACKS, painted
@@ -28,7 +29,8 @@ def paint(session: Session, message: Message) -> Iterator[Patch]:
     if config is None or session.found is None or session.found.capacity is None:
         yield {"tracks": {}}
         return
-    paths = [path for path in TRACKS if is_shown(path, session.found.job.engine.name, "")]
+    engine, texts = session.found.job.engine.name, session.form.texts
+    paths = [path for path in TRACKS if is_shown(path, engine, "") and applies(path, engine, texts, {})]
     for find in (_painted, _exact) if message.get("exact") else (_painted,):
         for path in paths:
             for patch in find(session, config, path):

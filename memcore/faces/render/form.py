@@ -37,6 +37,7 @@ SENTENCE: Mapping[str, str] = {
     "gpu": Hardware.accelerator,
     "tokens": Training.sequence_length,
     "batch": Training.micro_batch_size,
+    "rank": Training.adapter.rank,
     "users": Inference.batch_size,
     "length": Inference.max_model_len,
 }
@@ -134,7 +135,7 @@ def _slot(path: str, values: Values) -> str:
     name, title = identifier(path), label(path, SETTINGS[path].label)
     hidden = "" if _shown(path, values) else " hidden"
     origin = _origin_of(path, values)
-    most = "" if path == Hardware.num_gpus else _most(path, title)
+    most = "" if path in (Hardware.num_gpus, Training.adapter.rank) else _most(path, title)
     control, hint = _control(path, values), f'<span class="hint" id="{name}-hint">{_hint(path, values)}</span>'
     if path in TRACKS:
         text = values.given.get(path) or values.defaults.get(path, "")

@@ -66,7 +66,7 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
     """A bar for each row on one axis, against the capacity."""
     most = max(every, key=lambda row: row.total)
     scale = (100 - LEFT) / (1.04 * max(most.total, capacity or 0, *(row.capacity or 0 for row in every)))
-    body = []
+    body, labels = [], []  # a label is drawn over the line of the capacity
     for number, row in enumerate(every):
         y = TOP + ROW * number
         mark = " ◂" if row is most else ""
@@ -82,16 +82,14 @@ def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str],
         if row.capacity is not None:
             edge = f"{LEFT + row.capacity * scale:.3f}%"
             body.append(f'<line class="capacity" x1="{edge}" x2="{edge}" y1="{y - 3}" y2="{y + ROW - 5}"/>')
-        if start >= _FULL:
-            body.append(
-                f'<text class="inside" x="{start - 1:.3f}%" y="{y + 16}" text-anchor="end">{format_bytes(row.total)}'
-                "</text>"
-            )
-        else:
-            body.append(f'<text x="{start + 0.6:.3f}%" y="{y + 16}">{format_bytes(row.total)}</text>')
+        inside = start >= _FULL
+        place = start - 1 if inside else start + 0.6
+        kind = 'class="inside" text-anchor="end"' if inside else 'class="label"'
+        labels.append(f'<text {kind} x="{place:.3f}%" y="{y + 16}">{format_bytes(row.total)}</text>')
     height = TOP + ROW * len(every) + 4
     if capacity is not None:
         body.append(capacity_line(capacity, LEFT + capacity * scale, TOP - 6, height))
+    body += labels
     described = say("and-also").join(f"{row.name} {format_bytes(row.total)}" for row in every)
     return picture(name, height, say("ranks-title"), described, body)
 

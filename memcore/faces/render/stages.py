@@ -33,7 +33,7 @@ def _stage(estimate: Estimate, rank: Rank, number: int, shown: Rank) -> str:
     if estimate.capacity is not None and estimate.capacity < top:
         y = 1000 - 1000 * estimate.capacity / top
         line = f'<line class="capacity" x1="0" x2="1000" y1="{y:.0f}" y2="{y:.0f}"/>'
-    worst = f" {escape(say('rank-binds'))}" if rank is estimate.rank else ""
+    worst = f" <small>{escape(say('rank-binds'))}</small>" if rank is estimate.rank else ""
     return (
         f'<li><button type="button" data-stage="{number}" aria-pressed="{str(rank is shown).lower()}">'
         '<svg class="picture" aria-hidden="true" width="100%" height="48" viewBox="0 0 1000 1000" '

@@ -148,7 +148,7 @@ def whisker(low: float, high: float) -> str:
     )
 
 
-def capacity_line(capacity: int, edge: float, top: int = 18, bottom: int = 90) -> str:
+def capacity_line(capacity: int, edge: float, top: int = 18, bottom: int = 86) -> str:
     """The GPU's memory at a place across, in percent, with its size above."""
     line = f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="{top}" y2="{bottom}"/>'
     return line + caption(say("capacity-label", size=format_bytes(capacity)), edge, 12)
