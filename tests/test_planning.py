@@ -196,6 +196,24 @@ def test_there_is_always_a_way(job, least, tiers):
 
 
 @pytest.mark.parametrize(
+    ("job", "options", "title"),
+    [
+        # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
+        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, Full checkpointing, FSDP's CPU offload"),
+        # As many GPUs as the best division needs, not as the undivided model would
+        (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
+        (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
+    ],
+)  # fmt: skip
+def test_what_fits_is_found(job, options, title):
+    """A division that fits is found whatever simpler ones need, and what needs least is what the limit is said of."""
+    found = plan(job, **options)
+    assert any(title in each.title for each in found.plans), [each.title for each in found.plans]
+    if found.none_because is not None:
+        assert "needs 2," not in found.none_because  # the undivided model's
+
+
+@pytest.mark.parametrize(
     ("job", "options", "divisions"),
     [
         # MLA's cache is the same on all ranks of tensor parallelism: each rank gets users of its own instead
