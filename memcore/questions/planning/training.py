@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 from itertools import islice
 from math import log
@@ -97,6 +98,14 @@ class Tries:
     """Those that are not safe, with the share of a GPU's memory that they need."""
     close: list[tuple[Division, Estimate]] = field(default_factory=list)
     """Of these, those whose tensors fit."""
+    passed: list[tuple[float, Division]] = field(default_factory=list)
+    """Those that were not tried, with the least share that they need."""
+
+    def fails(self, division: Division) -> bool:
+        """Return whether a division that failed, by how much it needed, shows that this one does too."""
+        bound = max((need / other.gain(division) for need, other in self.failed), default=0.0)
+        self.passed += [(bound, division)] if bound > 1 else []
+        return bound > 1
 
 
 @dataclass
@@ -183,10 +192,9 @@ class Trainings:
     def _divided(self, frame: Frame, enough: int) -> Pieces[list[Candidate]]:
         """The best degree of each of the first divisions that are safe; else some that fit as expected."""
         tries = Tries()
-        try:
+        with suppress(SpentError):  # what was found by then is kept; who asks for more hears of it
             yield from self._tried(frame, enough, tries)
-        except SpentError:  # what was found by then is kept; who asks for more hears of it
-            pass
+            yield from self._leanest_of(frame, tries)
         if tries.found or tries.free is None:
             return tries.found
         tight = ((division, lean) for division, lean in tries.close if self.bench.holds(lean))
@@ -194,16 +202,11 @@ class Trainings:
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
     def _tried(self, frame: Frame, enough: int, tries: Tries) -> Pieces[None]:
-        """Try divisions until enough are found; if none is, also the one passed over that may need least."""
+        """Try divisions until enough are found."""
         last, refused = self.bench.count + _EACH_FRAME, 0
-        passed: list[tuple[float, Division]] = []
         for division in divisions(frame.asked, frame.way):
             spent = self.bench.count > last or refused > _REFUSED
-            if spent or self._is_idle(frame, division, tries.close):
-                continue
-            bound = max((need / other.gain(division) for need, other in tries.failed), default=0.0)
-            if bound > 1:  # one that failed, by how much it needed, shows that this one does too
-                passed.append((bound, division))
+            if spent or self._is_idle(frame, division, tries.close) or tries.fails(division):
                 continue
             if tries.free is None:
                 tries.free = yield from self._free(frame, division)
@@ -214,29 +217,38 @@ class Trainings:
             if lean is None:
                 continue
             if not _has_room(frame, lean):
-                return  # whatever divides the job, a node holds as much
-            need = self.bench.need(lean) / max(lean.capacity or 0, 1)
-            best = (yield from self._fastest(frame, division, tries.free)) if need <= 1 - self.bench.headroom else None
-            if best is None:
-                self._remember(frame, lean)
-                tries.failed.append((need, division))
-                tries.close += [(division, lean)] if need <= 1 else []
-                continue
-            tries.found.append(best)
-            if len(tries.found) >= enough + (_LIGHTER if self._may_lighten(frame, best) else 0):
+                tries.passed.clear()  # whatever divides the job, a node holds as much
                 return
-        if tries.free is None or tries.found or tries.close or not passed:
+            best = yield from self._best(frame, division, tries, lean)
+            if best is not None and len(tries.found) >= enough + _LIGHTER * self._may_lighten(frame, best):
+                return
+
+    def _best(self, frame: Frame, division: Division, tries: Tries, lean: Estimate) -> Pieces[Candidate | None]:
+        """The fastest degree of a division that is safe; None, and why, is kept too."""
+        need, free = self.bench.need(lean) / max(lean.capacity or 0, 1), tries.free or ()
+        best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
+        if best is not None:
+            tries.found.append(best)
+            return best
+        self._remember(frame, lean)
+        tries.failed.append((need, division))
+        tries.close += [(division, lean)] if need <= 1 else []
+        return None
+
+    def _leanest_of(self, frame: Frame, tries: Tries) -> Pieces[None]:
+        """Where nothing fits, remember the division that may need least of those that were passed over."""
+        if tries.free is None or tries.found or tries.close or not tries.passed:
             return
-        bound, division = min(passed, key=lambda each: each[0])
+        bound, division = min(tries.passed, key=lambda each: each[0])
         if bound < min(need for need, _ in tries.failed):
             lean = yield from self._degree(frame, division, tries.free, frame.way.degrees[-1], 1)
             if lean is not None:
                 self._remember(frame, lean)
 
-    def _may_lighten(self, frame: Frame, best: Candidate | None) -> bool:
+    def _may_lighten(self, frame: Frame, best: Candidate) -> bool:
         """Whether more stages over nodes may save the recomputation that a plan with experts needs."""
         asked = frame.asked
-        heavy = best is not None and frame.way.degrees[-1] in best.knobs
+        heavy = frame.way.degrees[-1] in best.knobs
         return heavy and frame.tier == "same" and asked.experts > 1 and asked.gpus > asked.node
 
     def _is_idle(self, frame: Frame, division: Division, close: Sequence[tuple[Division, Estimate]]) -> bool:
