@@ -141,6 +141,40 @@ RECIPES = {
     "8B at 32k on 24 GB": (train("llama-3.1-8b", 32768, gpus(1, "rtx-4090")), {}, {ADAPTER: "lora", FULL: "full"}),
 }  # fmt: skip
 
+LATER = {
+    # Twelve more of the same kind, from other recipes
+    # axolotl, examples/gpt-oss/README.md: offloading, 2 × 24 GB
+    "20B of experts in full on 2 of 24 GB": (
+        train("gpt-oss-20b", 4096, gpus(2, "rtx-4090")), {"quality": "same"}, {HOST: True, FULL: "full"},
+    ),
+    # the same: 4 × 80 GB
+    "20B of experts in full on 4": (
+        train("gpt-oss-20b", 4096, gpus(4)), {"quality": "close"}, {FULL: "full", OPTIMIZER: "adamw-8bit"},
+    ),
+    # the same: offloading, 8 × 80 GB
+    "120B of experts in full on 8": (
+        train("gpt-oss-120b", 4096, gpus(8)), {"quality": "same"}, {HOST: True, FULL: "full"},
+    ),
+    # the same: LoRA, 48 GB
+    "20B of experts on 48 GB": (train("gpt-oss-20b", 4096, gpus(1, "rtx-a6000")), {}, {ADAPTER: "lora"}),
+    # axolotl, examples/glm45/README.md: QLoRA, 80 GB
+    "106B of experts on 80 GB": (train("glm-4.5-air", 2048, gpus(1)), {}, {NF4: "nf4", FULL: "full"}),
+    # axolotl, examples/archived/yi-34B-chat/README.md: QLoRA, 24 GB
+    "34B on 24 GB": (train("yi-34b", 1024, gpus(1, "rtx-4090")), {}, {NF4: "nf4", FULL: "full"}),
+    # axolotl, examples/devstral/README.md: QLoRA, 21 GB
+    "Devstral on 24 GB": (train("devstral-small-2507", 2048, gpus(1, "rtx-4090")), {}, {NF4: "nf4"}),
+    # axolotl, examples/archived/code-llama/README.md: QLoRA, 40 GB and more
+    "34B on 48 GB": (train("codellama-34b-hf", 4096, gpus(1, "rtx-a6000")), {}, {NF4: "nf4"}),
+    # axolotl, examples/archived/dbrx/README.md: LoRA in 16 bits, 8 × 80 GB
+    "DBRX on 8": (train("dbrx-base", 512, gpus(8)), {}, {ADAPTER: "lora", FULL: "full"}),
+    # Megatron Bridge, perf_recipes/qwen/h100: TP2 PP8 EP32
+    "235B on 256": (train("qwen3-235b-a22b", 4096, gpus(256), "megatron"), PRE, {STAGES: 8}),
+    # perf_recipes/kimi/h100: TP8 PP16 EP64
+    "Kimi K2 on 1,024": (train("kimi-k2-base", 4096, gpus(1024), "megatron"), PRE, {STAGES: 16}),
+    # perf_recipes/gpt_oss/h100: PP4 EP8
+    "120B of experts on 64": (train("gpt-oss-120b", 4096, gpus(64), "megatron"), PRE, {STAGES: 4, EXPERTS: 8}),
+}  # fmt: skip
+
 
 def has(found, moves):
     """Whether a job has all settings of a move, given or assumed; `...` stands for any value."""
