@@ -142,7 +142,7 @@ RECIPES = {
 }  # fmt: skip
 
 LATER = {
-    # Twelve more of the same kind, from other recipes
+    # Twelve more of the same kind, from other recipes: eight were right when they were first asked
     # axolotl, examples/gpt-oss/README.md: offloading, 2 × 24 GB
     "20B of experts in full on 2 of 24 GB": (
         train("gpt-oss-20b", 4096, gpus(2, "rtx-4090")), {"quality": "same"}, {HOST: True, FULL: "full"},
@@ -175,6 +175,19 @@ LATER = {
     "120B of experts on 64": (train("gpt-oss-120b", 4096, gpus(64), "megatron"), PRE, {STAGES: 4, EXPERTS: 8}),
 }  # fmt: skip
 
+MISSED = {
+    "20B of experts in full on 2 of 24 GB": "weights in bf16 alone fit with FSDP's offload; with a copy in fp32 only ZeRO-3's does",
+    "DBRX on 8": "LoRA comes first, and fits without checkpointing",
+    "Kimi K2 on 1,024": "PP32 EP8 and TP8 PP8 EP2 come first; experts over eight nodes are passed over",
+    "120B of experts on 64": "attention with sinks is not supported with Megatron",
+}
+"""Jobs of which no plan among the first three has all that their recipe has, and why."""
+ALL = {**JOBS, **RECIPES, **LATER}
+ASKED = [
+    pytest.param(*row, id=name, marks=[pytest.mark.xfail(reason=MISSED[name], strict=True)] if name in MISSED else [])
+    for name, row in ALL.items()
+]
+
 
 def has(found, moves):
     """Whether a job has all settings of a move, given or assumed; `...` stands for any value."""
@@ -182,7 +195,7 @@ def has(found, moves):
     return all(taken.get(path) == value or (value is ... and path in taken) for path, value in moves.items())
 
 
-@pytest.mark.parametrize(("job", "options", "moves"), [*JOBS.values(), *RECIPES.values()], ids=[*JOBS, *RECIPES])
+@pytest.mark.parametrize(("job", "options", "moves"), ASKED)
 def test_a_job_ends_in_plans(job, options, moves):
     """The first move of an expert is among the first three plans, each fits, and is estimated the same on its own."""
     found = plan(job, **options)
