@@ -141,6 +141,53 @@ RECIPES = {
     "8B at 32k on 24 GB": (train("llama-3.1-8b", 32768, gpus(1, "rtx-4090")), {}, {ADAPTER: "lora", FULL: "full"}),
 }  # fmt: skip
 
+LATER = {
+    # Twelve more of the same kind, from other recipes: eight were right when they were first asked
+    # axolotl, examples/gpt-oss/README.md: offloading, 2 × 24 GB
+    "20B of experts in full on 2 of 24 GB": (
+        train("gpt-oss-20b", 4096, gpus(2, "rtx-4090")), {"quality": "same"}, {HOST: True, FULL: "full"},
+    ),
+    # the same: 4 × 80 GB
+    "20B of experts in full on 4": (
+        train("gpt-oss-20b", 4096, gpus(4)), {"quality": "close"}, {FULL: "full", OPTIMIZER: "adamw-8bit"},
+    ),
+    # the same: offloading, 8 × 80 GB
+    "120B of experts in full on 8": (
+        train("gpt-oss-120b", 4096, gpus(8)), {"quality": "same"}, {HOST: True, FULL: "full"},
+    ),
+    # the same: LoRA, 48 GB
+    "20B of experts on 48 GB": (train("gpt-oss-20b", 4096, gpus(1, "rtx-a6000")), {}, {ADAPTER: "lora"}),
+    # axolotl, examples/glm45/README.md: QLoRA, 80 GB
+    "106B of experts on 80 GB": (train("glm-4.5-air", 2048, gpus(1)), {}, {NF4: "nf4", FULL: "full"}),
+    # axolotl, examples/archived/yi-34B-chat/README.md: QLoRA, 24 GB
+    "34B on 24 GB": (train("yi-34b", 1024, gpus(1, "rtx-4090")), {}, {NF4: "nf4", FULL: "full"}),
+    # axolotl, examples/devstral/README.md: QLoRA, 21 GB
+    "Devstral on 24 GB": (train("devstral-small-2507", 2048, gpus(1, "rtx-4090")), {}, {NF4: "nf4"}),
+    # axolotl, examples/archived/code-llama/README.md: QLoRA, 40 GB and more
+    "34B on 48 GB": (train("codellama-34b-hf", 4096, gpus(1, "rtx-a6000")), {}, {NF4: "nf4"}),
+    # axolotl, examples/archived/dbrx/README.md: LoRA in 16 bits, 8 × 80 GB
+    "DBRX on 8": (train("dbrx-base", 512, gpus(8)), {}, {ADAPTER: "lora", FULL: "full"}),
+    # Megatron Bridge, perf_recipes/qwen/h100: TP2 PP8 EP32
+    "235B on 256": (train("qwen3-235b-a22b", 4096, gpus(256), "megatron"), PRE, {STAGES: 8}),
+    # perf_recipes/kimi/h100: TP8 PP16 EP64
+    "Kimi K2 on 1,024": (train("kimi-k2-base", 4096, gpus(1024), "megatron"), PRE, {STAGES: 16}),
+    # perf_recipes/gpt_oss/h100: PP4 EP8
+    "120B of experts on 64": (train("gpt-oss-120b", 4096, gpus(64), "megatron"), PRE, {STAGES: 4, EXPERTS: 8}),
+}  # fmt: skip
+
+MISSED = {
+    "20B of experts in full on 2 of 24 GB": "weights in bf16 alone fit with FSDP's offload; with a copy in fp32 only ZeRO-3's does",
+    "DBRX on 8": "LoRA comes first, and fits without checkpointing",
+    "Kimi K2 on 1,024": "PP32 EP8 and TP8 PP8 EP2 come first; experts over eight nodes are passed over",
+    "120B of experts on 64": "attention with sinks is not supported with Megatron",
+}
+"""Jobs of which no plan among the first three has all that their recipe has, and why."""
+ALL = {**JOBS, **RECIPES, **LATER}
+ASKED = [
+    pytest.param(*row, id=name, marks=[pytest.mark.xfail(reason=MISSED[name], strict=True)] if name in MISSED else [])
+    for name, row in ALL.items()
+]
+
 
 def has(found, moves):
     """Whether a job has all settings of a move, given or assumed; `...` stands for any value."""
@@ -148,7 +195,7 @@ def has(found, moves):
     return all(taken.get(path) == value or (value is ... and path in taken) for path, value in moves.items())
 
 
-@pytest.mark.parametrize(("job", "options", "moves"), [*JOBS.values(), *RECIPES.values()], ids=[*JOBS, *RECIPES])
+@pytest.mark.parametrize(("job", "options", "moves"), ASKED)
 def test_a_job_ends_in_plans(job, options, moves):
     """The first move of an expert is among the first three plans, each fits, and is estimated the same on its own."""
     found = plan(job, **options)
@@ -193,6 +240,24 @@ def test_there_is_always_a_way(job, least, tiers):
     assert len({each.title for each in found.plans} | {str(each.config.values) for each in found.plans}) >= least
     assert (found.none_because is None) == any(each.tier not in ("work", "hardware") for each in found.plans)
     assert all(each.fits for each in found.plans)
+
+
+@pytest.mark.parametrize(
+    ("job", "options", "title"),
+    [
+        # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
+        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, Full checkpointing, FSDP's CPU offload"),
+        # As many GPUs as the best division needs, not as the undivided model would
+        (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
+        (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
+    ],
+)  # fmt: skip
+def test_what_fits_is_found(job, options, title):
+    """A division that fits is found whatever simpler ones need, and what needs least is what the limit is said of."""
+    found = plan(job, **options)
+    assert any(title in each.title for each in found.plans), [each.title for each in found.plans]
+    if found.none_because is not None:
+        assert "needs 2," not in found.none_because  # the undivided model's
 
 
 @pytest.mark.parametrize(

@@ -312,6 +312,24 @@ def test_progress_streams_and_can_be_stopped():
     run.close()
 
 
+def test_a_large_search_shows_a_layout_before_it_lists_all():
+    """The first progress of a job on many GPUs has a layout that fits with headroom, before any is counted."""
+    job = {
+        "model": "llama-3.1-405b",
+        "engine": {"type": "megatron"},
+        "training": {"sequence_length": 8192},
+        "hardware": {"num_gpus": 1024, "accelerator": "h100-sxm-80gb"},
+    }
+    run = search(job, sequences=1024)
+    first, second = next(run), next(run)
+    run.close()
+    assert (first.total, first.seen, len(first.best)) == (0, 0, 1)
+    assert first.best[0].leaves(HEADROOM)
+    assert estimate(first.best[0].config(Config.from_dict(job))).allocated.expected == first.best[0].allocated
+    assert (second.seen, second.best) == (0, ())
+    assert second.total > 1000
+
+
 def test_several_clusters():
     """How many of which GPU: fewer GPUs and other accelerators compete, and the front names both."""
     *_, last = search(

@@ -70,7 +70,8 @@ def search(session: Session, message: Message) -> Iterator[Patch]:
                 "progress": progress.seen / max(progress.total, 1),
                 "html": {"search-status": found.status("running")},
             }
-            if progress.new and number % OFTEN == 0:
+            ahead = progress.best and not progress.total
+            if ahead or (progress.new and number % OFTEN == 0):
                 patch["html"]["search"] = found.table
             yield patch
     except MemcoreError as error:

@@ -49,11 +49,14 @@ class Division(NamedTuple):
         return self.width * self.experts
 
     def gain(self, other: Division) -> float:
-        """The most by which another division can need less: in proportion to every group that is larger there."""
-        sizes = zip(self[:5], other[:5], strict=True)
-        return prod([max(1.0, theirs / ours) for ours, theirs in sizes]) * (
-            inf if self.shards and not other.shards else 1.0
-        )
+        """The most by which another division can need less: in proportion to every group that is larger there.
+
+        Fewer stages may need less by any factor: a stage keeps what several micro-batches need at once, and parameters
+        that were gathered (pytorch 2.9, distributed/pipelining/schedules.py, with FSDP).
+        """
+        if (self.shards and not other.shards) or other.stages < self.stages:
+            return inf
+        return prod([max(1.0, theirs / ours) for ours, theirs in zip(self[:5], other[:5], strict=True)])
 
     @property
     def dimensions(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 from itertools import islice
 from math import log
@@ -86,6 +87,28 @@ class Frame:
 
 
 @dataclass
+class Tries:
+    """What came of the divisions of a frame."""
+
+    found: list[Candidate] = field(default_factory=list)
+    """The safe ones."""
+    free: tuple[Knob, ...] | None = None
+    """What costs nothing in them."""
+    failed: list[tuple[float, Division]] = field(default_factory=list)
+    """Those that are not safe, with the share of a GPU's memory that they need."""
+    close: list[tuple[Division, Estimate]] = field(default_factory=list)
+    """Of these, those whose tensors fit."""
+    passed: list[tuple[float, Division]] = field(default_factory=list)
+    """Those that were not tried, with the least share that they need."""
+
+    def fails(self, division: Division) -> bool:
+        """Return whether a division that failed, by how much it needed, shows that this one does too."""
+        bound = max((need / other.gain(division) for need, other in self.failed), default=0.0)
+        self.passed += [(bound, division)] if bound > 1 else []
+        return bound > 1
+
+
+@dataclass
 class Trainings:
     """A search for plans of one job."""
 
@@ -96,6 +119,8 @@ class Trainings:
     """Of what was tried, the estimate that needs least."""
     least: dict[str, int] = field(default_factory=dict)
     """The least memory of tensors among the jobs that were tried, by the tier of their method, or of their transfer."""
+    elsewhere: int = 0
+    """The least memory of tensors on the hardware that was tried last, if nothing fits there."""
     trains_all: bool = False
     """A plan that gives up little trains all weights."""
 
@@ -166,45 +191,64 @@ class Trainings:
 
     def _divided(self, frame: Frame, enough: int) -> Pieces[list[Candidate]]:
         """The best degree of each of the first divisions that are safe; else some that fit as expected."""
-        found: list[Candidate] = []
-        last, free = self.bench.count + _EACH_FRAME, None
-        failed: list[tuple[float, Division]] = []
-        close: list[tuple[Division, Estimate]] = []
-        refused = 0
+        tries = Tries()
+        with suppress(SpentError):  # what was found by then is kept; who asks for more hears of it
+            yield from self._tried(frame, enough, tries)
+            yield from self._leanest_of(frame, tries)
+        if tries.found or tries.free is None:
+            return tries.found
+        tight = ((division, lean) for division, lean in tries.close if self.bench.holds(lean))
+        knobs = (*tries.free, frame.way.degrees[-1])
+        return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
+
+    def _tried(self, frame: Frame, enough: int, tries: Tries) -> Pieces[None]:
+        """Try divisions until enough are found."""
+        last, refused = self.bench.count + _EACH_FRAME, 0
         for division in divisions(frame.asked, frame.way):
             spent = self.bench.count > last or refused > _REFUSED
-            if spent or self._is_idle(frame, division, close) or _fails_too(division, failed):
+            if spent or self._is_idle(frame, division, tries.close) or tries.fails(division):
                 continue
-            if free is None:
-                free = yield from self._free(frame, division)
-            if free is None:
+            if tries.free is None:
+                tries.free = yield from self._free(frame, division)
+            if tries.free is None:
                 refused += 1
                 continue
-            lean = yield from self._degree(frame, division, free, frame.way.degrees[-1], 1)
+            lean = yield from self._degree(frame, division, tries.free, frame.way.degrees[-1], 1)
             if lean is None:
                 continue
             if not _has_room(frame, lean):
-                break  # whatever divides the job, a node holds as much
-            need = self.bench.need(lean) / max(lean.capacity or 0, 1)
-            best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
-            if best is None:
-                self._remember(frame, lean)
-                failed.append((need, division))
-                close += [(division, lean)] if need <= 1 else []
-                continue
-            found.append(best)
-            if len(found) >= enough + (_LIGHTER if self._may_lighten(frame, best) else 0):
-                break
-        if found or free is None:
-            return found
-        tight = ((division, lean) for division, lean in close if self.bench.holds(lean))
-        knobs = (*free, frame.way.degrees[-1])
-        return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
+                tries.passed.clear()  # whatever divides the job, a node holds as much
+                return
+            best = yield from self._best(frame, division, tries, lean)
+            if best is not None and len(tries.found) >= enough + _LIGHTER * self._may_lighten(frame, best):
+                return
 
-    def _may_lighten(self, frame: Frame, best: Candidate | None) -> bool:
+    def _best(self, frame: Frame, division: Division, tries: Tries, lean: Estimate) -> Pieces[Candidate | None]:
+        """The fastest degree of a division that is safe; None, and why, is kept too."""
+        need, free = self.bench.need(lean) / max(lean.capacity or 0, 1), tries.free or ()
+        best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
+        if best is not None:
+            tries.found.append(best)
+            return best
+        self._remember(frame, lean)
+        tries.failed.append((need, division))
+        tries.close += [(division, lean)] if need <= 1 else []
+        return None
+
+    def _leanest_of(self, frame: Frame, tries: Tries) -> Pieces[None]:
+        """Where nothing fits, remember the division that may need least of those that were passed over."""
+        if tries.free is None or tries.found or tries.close or not tries.passed:
+            return
+        bound, division = min(tries.passed, key=lambda each: each[0])
+        if bound < min(need for need, _ in tries.failed):
+            lean = yield from self._degree(frame, division, tries.free, frame.way.degrees[-1], 1)
+            if lean is not None:
+                self._remember(frame, lean)
+
+    def _may_lighten(self, frame: Frame, best: Candidate) -> bool:
         """Whether more stages over nodes may save the recomputation that a plan with experts needs."""
         asked = frame.asked
-        heavy = best is not None and frame.way.degrees[-1] in best.knobs
+        heavy = frame.way.degrees[-1] in best.knobs
         return heavy and frame.tier == "same" and asked.experts > 1 and asked.gpus > asked.node
 
     def _is_idle(self, frame: Frame, division: Division, close: Sequence[tuple[Division, Estimate]]) -> bool:
@@ -214,8 +258,9 @@ class Trainings:
         return any(other.stages == 1 and self.bench.holds(lean) for other, lean in close)
 
     def _remember(self, frame: Frame, lean: Estimate) -> None:
-        """Keep what needs least on the GPUs that the job has."""
+        """Keep what needs least on the GPUs that the job has; on others, what the latest ones need."""
         if frame.extra:
+            self.elsewhere = min(self.elsewhere or lean.allocated.expected, lean.allocated.expected)
             return
         tier, least = frame.method.tier if frame.transfer is None else frame.tier, self.bench.need(lean)
         if least < self.least.get(tier, least + 1):
@@ -294,7 +339,7 @@ class Trainings:
 
     def _more_of(self, kind: Knob | None, capacity: int, method: str) -> Iterator[Candidate | None]:
         gpus, need = self.asked.gpus, self.least.get(method, 0)
-        for more in (gpus * 2**power for power in range(1, _DOUBLINGS)):
+        for more in (self.asked.gpus * 2**power for power in range(1, _DOUBLINGS)):
             if (more % self.asked.node and more > self.asked.node) or need * gpus > capacity * more:
                 continue  # n times the GPUs need at least an n-th each
             knob = Knob(
@@ -307,15 +352,20 @@ class Trainings:
             if found is not None:
                 yield found
                 return
+            gpus, need = (more, self.elsewhere) if self.elsewhere else (gpus, need)
 
     def _larger(self, method: str) -> Iterator[Candidate | None]:
         """The smallest larger GPU on which the job fits with a method."""
         job = yield from self._job()
-        for knob in larger(max(job.capacity or 0, self.least.get(method, 0)), job.accelerator):
+        need = self.least.get(method, 0)
+        for knob in larger(max(job.capacity or 0, need), job.accelerator):
+            if need > _usable(knob):
+                continue  # a larger one needs about as much
             found = yield from self._first(self.asked, (knob,), "hardware", method)
             if found is not None and found.safe:
                 yield found
                 return
+            need = self.elsewhere or need
 
     def _less_work(self) -> Iterator[Candidate | None]:
         """The longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
@@ -340,6 +390,7 @@ class Trainings:
     ) -> Pieces[Candidate | None]:
         """The first candidate of any way with some further changes."""
         job = yield from self._job()
+        self.elsewhere = 0
         for each in METHODS:
             if each.tier == method and all(_applies(knob, job) for knob in each.knobs):
                 for way in ways_of(asked, spare=False):
@@ -358,11 +409,6 @@ _LIGHTER = 2
 """Further divisions that are looked at where all that fit compute layers twice."""
 _REFUSED = 4
 """Divisions in which a way may refuse a method before it is taken to refuse it in all."""
-
-
-def _fails_too(division: Division, failed: Sequence[tuple[float, Division]]) -> bool:
-    """Whether a division that did not fit, by how much it needed, shows that this one does not either."""
-    return any(need > other.gain(division) for need, other in failed)
 
 
 def _has_room(frame: Frame, found: Estimate) -> bool:

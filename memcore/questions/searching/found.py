@@ -71,7 +71,7 @@ class Progress:
     """The progress of a search, with its best layouts so far; `search` yields it."""
 
     total: int
-    """Layouts in the search space."""
+    """Layouts in the search space; 0 before they are counted."""
     seen: int
     """Layouts decided so far: pruned, measured or refused."""
     pruned: int
@@ -87,7 +87,7 @@ class Progress:
     new: tuple[Found, ...]
     """Layouts estimated since the previous progress."""
     best: tuple[Found, ...]
-    """Layouts that fit, cheapest first."""
+    """Layouts that fit, cheapest first; before all are counted, one that was found ahead of the search."""
     done: bool
     """True on the last progress."""
 

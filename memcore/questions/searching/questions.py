@@ -55,8 +55,8 @@ class Question:
     slowest: Slowest
     capacity: int | None
     outside: int
-    failed: list[Layout] = field(default_factory=list)
-    """Layouts that were measured and do not fit."""
+    failed: dict[tuple[int, ...], list[Layout]] = field(default_factory=dict)
+    """Layouts that were measured and do not fit, by their tensor, pipeline, context and expert divisions."""
 
     def cost(self, layout: Layout) -> Cost:
         """What a layout costs."""

@@ -18,7 +18,7 @@ from memcore.questions.searching.found import Found, Key, Measured, Progress, Ta
 from memcore.questions.searching.layouts import Layout
 from memcore.questions.searching.questions import Question, questions_of
 from memcore.questions.searching.spaces import Space, Tried
-from memcore.questions.searching.tasks import Outcome, Task, growths_of, performed
+from memcore.questions.searching.tasks import Outcome, Task, growths_of, perform, performed
 from memcore.trace.searching import SCHEDULES
 
 HEADROOM = 0.1
@@ -29,6 +29,10 @@ DEAR = 1.25
 """The cost relative to the cheapest above which no layout is tried, once enough were found."""
 PATIENCE = 20
 """Layouts in a row that are measured and recommended no longer, before a search for more headroom ends."""
+MANY = 256
+"""GPUs from which on a first layout is looked for before all are listed, which takes seconds there."""
+AHEAD = 8
+"""Layouts that are measured for it at most."""
 NOTICEABLE = 5
 """Beyond these a layout is recommended if it leaves this part of the capacity more than all cheaper ones."""
 
@@ -97,6 +101,8 @@ def _searched(
     headroom: float,
 ) -> Iterator[Progress]:
     """Price all layouts that may fit, measure what may be among the best, and yield the progress."""
+    if not every and all(each.ceiling is not None and each.space.gpus >= MANY for each in questions):
+        yield from _ahead(questions, left_out, headroom)
     total, possible = 0, []
     for number, question in enumerate(questions):
         for layout in question.space.layouts():
@@ -123,6 +129,28 @@ def _searched(
         yield tally.progress(done=False)
     tally.best = tally.best if every else _shortened(tally.roomy or tally.best, keep, headroom)
     yield tally.progress(done=True)
+
+
+def _ahead(questions: Sequence[Question], left_out: Mapping[str, str], headroom: float) -> Iterator[Progress]:
+    """Yield the cheapest that fits of a few lean layouts, before all are listed and priced.
+
+    The search that follows knows nothing of it, so that it finds what it would find without.
+    """
+    lean = [
+        (question.cost(layout).per_token, number, layout)
+        for number, question in enumerate(questions)
+        for layout in filter(None, map(question.space.leanest, question.space.prefixes()))
+        if question.least(layout) <= (question.ceiling or 0) / 2  # a bound, beside which buffers and passes have room
+    ]
+    for _, number, layout in sorted(lean)[:AHEAD]:
+        question = questions[number]
+        task = Task(number, question.text, question.space, (layout,), question.ceiling)
+        tally = Tally(0, left_out, headroom=headroom)
+        found = _note(tally, question, layout, question.cost(layout), perform(task)[1][0])
+        question.failed.clear()
+        if found is not None and found.fits and found.leaves(headroom):
+            yield Progress(0, 0, 0, 0, 0, {}, left_out, (), (found,), done=False)
+            return
 
 
 def _tried(micro_batches: Sequence[int], schedules: Sequence[str], *, offload: bool) -> Tried:
@@ -194,7 +222,7 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     ):
         return True
     left = question.ceiling - question.least(layout)
-    if any(_needs_no_less(layout, each, question.space) for each in question.failed):
+    if any(_needs_no_less(layout, each, question.space) for each in question.failed.get(layout[:4], ())):
         return True
     needed = _needed(question, layout, tally, keep)
     if left < needed:
@@ -222,9 +250,10 @@ def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
     """
     same = layout[:4] == other[:4] and layout.micro_batch >= other.micro_batch and layout.shards <= other.shards
     waits = layout.micro_batches > 1 or other.micro_batches == 1
+    if not (same and waits):
+        return False
     mine, its = space.row.policies[layout.policy], space.row.policies[other.policy]
-    alike = mine == its or (space.keeps_like(layout.policy) == other.policy and not mine.resharded)
-    return same and waits and alike
+    return mine == its or (space.keeps_like(layout.policy) == other.policy and not mine.resharded)
 
 
 def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome) -> Found | None:
@@ -238,7 +267,7 @@ def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer:
     if found.fits or question.capacity is None:
         tally.best.append(found)
     elif found.fits is False:
-        question.failed.append(layout)
+        question.failed.setdefault(layout[:4], []).append(layout)
     return found
 
 

@@ -125,21 +125,34 @@ class Space:
 
     def block(self, prefix: tuple[int, int, int, int]) -> Iterator[Layout]:
         """All layouts that begin so."""
+        for shards, replicas, micro_batch, micro_batches, number in self._endings(prefix):
+            yield Layout(*prefix, shards, replicas, micro_batch, micro_batches, number)
+
+    def leanest(self, prefix: tuple[int, int, int, int]) -> Layout | None:
+        """Of layouts that begin so one that needs little: few tokens at once, most computed again, widely sharded."""
+        again = [each.again if each.resharded and each.chunks == 1 else (-1.0, 0.0) for each in self.row.policies]
+        found = min(
+            self._endings(prefix),
+            key=lambda each: (each[2], [-share for share in again[each[4]]], -each[0]),
+            default=None,
+        )
+        return None if found is None else Layout(*prefix, *found)
+
+    def _endings(self, prefix: tuple[int, int, int, int]) -> Iterator[tuple[int, int, int, int, int]]:
+        """Shards, replicas, sequences and number of micro-batches, and policy of layouts that begin so."""
         tensor, stages, context, experts = prefix
         ranks = self.gpus // (tensor * stages)
         if ranks % context:
             return
-        data = ranks // context
+        data, groups = ranks // context, [(each, ranks // each) for each in self._shards(ranks, context, experts)]
         for micro_batch in self.micro_batches:
             micro_batches, rest = divmod(self.sequences, data * micro_batch)
             if rest or micro_batches < stages:
                 continue
             for number, policy in enumerate(self.row.policies):
-                if not self._has(policy, tensor, stages, experts, micro_batches):
-                    continue
-                for shards in self._shards(ranks, context, experts):
-                    sizes = tensor, stages, context, experts, shards, ranks // shards
-                    yield Layout(*sizes, micro_batch, micro_batches, number)
+                if self._has(policy, tensor, stages, experts, micro_batches):
+                    for shards, replicas in groups:
+                        yield shards, replicas, micro_batch, micro_batches, number
 
     def _has(self, policy: Policy, tensor: int, stages: int, experts: int, micro_batches: int) -> bool:
         """Return whether a policy is one of this division."""
