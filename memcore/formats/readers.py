@@ -165,7 +165,8 @@ def _is_command(text: str, start: int) -> bool:
 
 
 _ALONE = re.compile(
-    r"^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){0,20}(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+",
+    r"^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){0,20}(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+"
+    r"|^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){1,20}(?:(?:ba)?sh )?[\w./-]{1,200}\.sh\s*$",
     re.MULTILINE,
 )
 

@@ -104,7 +104,7 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
-    syntax, found = _with_dashes(syntax, found)
+    syntax, found = _launched(*_with_dashes(syntax, found))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
     return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
@@ -181,7 +181,7 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported
 
 def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
     """The tool that a command is of, and its keys."""
-    syntax, found = of_command(flags)
+    syntax, found = _launched(*of_command(flags))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
     return tool, found
@@ -329,6 +329,14 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
         if tool.takes_file and all(is_flag(tool.vocabulary, each) for each in flags):
             return "argv", {"": tool.program, **flags}
     return syntax, found
+
+
+def _launched(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A command that names a config of its tool's own, as that config's keys with those that it overrides."""
+    if "" not in found:
+        return syntax, found
+    named = next((keys for keys in (read(found) for read in registry.launches()) if keys is not None), None)
+    return (syntax, found) if named is None else ("yaml", named)
 
 
 _FLAGS_AT_LEAST = 2

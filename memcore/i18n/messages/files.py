@@ -312,6 +312,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{path} is {value}: the default of {tool}": "{path} 为 {value}：{tool} 的默认值",
     "{key} is not recognized and was ignored": "{key} 无法识别，已忽略",
     "read as a file of {tool}": "按 {tool} 的文件读取",
+    "read as a command of {tool}": "按 {tool} 的命令读取",
     "transformers.TrainingArguments and TRL": "transformers.TrainingArguments 与 TRL",
     "several processes without FSDP or DeepSpeed: treated as DDP": "多个进程且未用 FSDP 或 DeepSpeed：按 DDP 处理",
     "lora_target_modules: PEFT has no default for {family}": "lora_target_modules：PEFT 对 {family} 没有默认值",

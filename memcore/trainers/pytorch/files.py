@@ -14,7 +14,7 @@ from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs
+from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
 from memcore.trainers.pytorch.verl import VERL, VERL_SFT
@@ -42,11 +42,9 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
         ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2", ("236B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2-Lite", ("16B",)),
-        ("llama4", "meta-llama/Llama-4-Scout-17B-16E", ("17bx16e",)),
-        ("llama4", "meta-llama/Llama-4-Maverick-17B-128E", ("17bx128e",)),
     )
     for size in sizes
-    for full in ([start] if name in ("deepseek_v3", "llama4") else [f"{start}-{size}"])
+    for full in ([start] if name == "deepseek_v3" else [f"{start}-{size}"])
 }
 """torchtitan's flavors (models/*/__init__.py) that are models of the catalog, or of the same sizes."""
 
@@ -57,6 +55,13 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
     if REFUSED in found:
         raise UnsupportedError("model_spec", "found {}, which is not supported yet", found[REFUSED])
     flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
+    if flavor["model.name"] == "llama4":
+        raise UnsupportedError(
+            "model.name",
+            "found {!r}; torchtitan's own layers of Llama 4 are not supported yet; describe the job with flags: "
+            "--model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism",
+            found["model.name"],
+        )
     name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
         normalized |= {MODEL: name}
@@ -144,7 +149,7 @@ TORCHTITAN = Tool(
         Key(
             path=TorchSettings.enable_async_tensor_parallel,
             name="parallelism.enable_async_tensor_parallel",
-            also=("experimental.enable_async_tensor_parallel",),
+            also=("experimental.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"),
         ),
         Key(
             path=TorchSettings.enable_fsdp_float8_all_gather,
@@ -184,6 +189,8 @@ TORCHTITAN = Tool(
 TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
+LAUNCHES = (of_launch,)
+"""Commands that name a config which the tool itself has."""
 SHARES: Mapping[str, Share] = {
     "normalized": Share(
         keys=(
