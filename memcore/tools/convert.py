@@ -32,7 +32,7 @@ from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
-from memcore.tools.scripts import of_script
+from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated
@@ -104,6 +104,9 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
+    made = of_instantiated(found) if syntax in _NESTED else None
+    if made is not None:
+        return of_keys(_recognized("yaml", made[0]), made[0], gpus, (*said, *made[1]))
     syntax, found = _launched(*_with_dashes(syntax, found))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
@@ -112,6 +115,9 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
 
 def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
     """The same for the keys of a file that is in several texts."""
+    made = of_instantiated(keys)
+    if made is not None:
+        return of_keys(_recognized("yaml", made[0]), made[0], gpus, made[1])
     return of_keys(_recognized("yaml", keys), keys, gpus)
 
 

@@ -132,7 +132,7 @@ _AS_SECTIONS: Mapping[str, str] = {f"activation-checkpoint:{kind}": kind for kin
 
 
 def of_launch(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The keys of the config that a command of torchtitan names, with those that it overrides; None for another command.
+    """The keys of the config that a command of torchtitan names, with those that it overrides; None for others.
 
     Raises ConfigError for a command that names a file, and UnsupportedError for a function that is not known.
     """
