@@ -573,13 +573,15 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
-    if is_set(found.get("use_flash_attn")):
+    if any([is_set(renamed.pop(name, False)) for name in _FLASH]):
         renamed["attn_implementation"] = "flash_attention_2"
     if isinstance(renamed.get("lora_target_modules"), str | list):
         renamed["lora_target_modules"] = targets(renamed["lora_target_modules"])
     return renamed
 
 
+_FLASH = ("use_flash_attn", "use_flash_attention_2", "use_flash_attention", "flash_attn")
+"""What scripts of their own call a switch of FlashAttention."""
 _RANK = "rank"
 """What scripts of their own call an adapter's rank, which nothing else of a Trainer's has."""
 _OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
@@ -645,13 +647,37 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
+_FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")
+
+
+def _of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Firefly's arguments, whose script trains QLoRA on all linear layers where nothing else is said.
+
+    Source: Firefly, component/argument.py (`CustomizedArguments`), train.py (`load_model`, `find_all_linear_names`).
+    """
+    if not {"train_mode", "template_name"} & set(found) or "stage" in found:
+        return found
+    mode, task = found.get("train_mode", "qlora"), found.get("task_type", "sft")
+    if mode not in ("full", "lora", "qlora"):
+        raise _refuse("train_mode", mode, "supported: full, lora, qlora")
+    left = {name: value for name, value in found.items() if name not in _FIREFLY}
+    left["torch_dtype"] = "float16" if is_set(found.get("fp16")) else "bfloat16"
+    if task != "dpo":
+        left = {name: value for name, value in left.items() if name not in ("beta", "max_prompt_length")}
+    if mode == "full":
+        return {name: value for name, value in left.items() if not name.startswith("lora_")}
+    told = {"use_peft": True, "lora_rank": 64, "lora_dropout": 0.05, "lora_target_modules": "all-linear"}
+    bits = {"load_in_4bit": True, "use_bnb_nested_quant": True} if mode == "qlora" else {}
+    return {**told, **left, **bits}
+
+
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = {"lora_rank" if name == _RANK else name: value for name, value in found.items()}
+    found = _of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))

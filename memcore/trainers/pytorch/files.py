@@ -33,6 +33,7 @@ _COMPILED = tuple(
 )  # fmt: skip
 """`compile.enable` is of all that `compile.components` lists; without that, both, where the version has it."""
 
+_IMPLEMENTATION = "*implementation"
 MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
 FLAVORS: Mapping[str, Mapping[str, str]] = {
     full: {"model.name": name, "model.flavor": size}
@@ -62,6 +63,7 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             "--model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism",
             found["model.name"],
         )
+    _of_hub(normalized)
     name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
         normalized |= {MODEL: name}
@@ -79,8 +81,22 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
     listed = converters.split(",") if isinstance(converters, str) else converters
     if listed in ([], ["float8"]):
         normalized["model.converters"] = ["quantize.linear.float8"] if listed else ""
+    if found.get("training.dtype", "float32") != "float32" and listed not in (None, []):
+        raise UnsupportedError(
+            "training.dtype",
+            "found {!r}; with model.converters, only float32 weights are supported; leave one of them out",
+            found["training.dtype"],
+        )
     _of_mode(normalized)
     return normalized, ()
+
+
+def _of_hub(normalized: dict[str, Any]) -> None:
+    """Name a model that transformers' own layers compute (experiments/transformers_modeling_backend)."""
+    if normalized.get("model.name") == "transformers_modeling_backend" and "hf_transformers.model" in normalized:
+        normalized |= {MODEL: normalized.pop("hf_transformers.model"), _IMPLEMENTATION: "transformers"}
+        for name in ("model.name", "model.flavor"):
+            normalized.pop(name, None)
 
 
 def _of_mode(normalized: dict[str, Any]) -> None:
@@ -157,6 +173,13 @@ TORCHTITAN = Tool(
             also=("float8.enable_fsdp_float8_all_gather",),
         ),
         Key(path=Training.loss, name=LOSS),
+        Key(path=Training.implementation, name=_IMPLEMENTATION),
+        Key(
+            path=Training.reduce_dtype,
+            name="training.mixed_precision_reduce",
+            values={"fp32": "float32", "bf16": "bfloat16"},
+        ),
+        Key(path=TorchSettings.optimizer_in_bwd, name="optimizer.early_step_in_backward"),
         Key(path=Training.activation_checkpointing.policy, name=MODE),
         Key(path=Training.activation_memory_budget, name=BUDGET),
     ),
@@ -167,6 +190,7 @@ TORCHTITAN = Tool(
         Meaning(sets={_CHECKPOINTS.every: 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
         *_COMPILED,
         Meaning(sets={Training.precision: "fp32"}, keys={"training.mixed_precision_param": "float32"}),
+        Meaning(sets={Training.precision: "bf16"}, keys={"training.dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),
     ),
     model=MODEL,
