@@ -9,7 +9,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
+from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
@@ -223,6 +223,7 @@ SHARES: Mapping[str, Share] = {
         ),
     ),
     "loops": Share(
+        keys=(Key(path=TorchSettings.optimizer_in_bwd, name=IN_BACKWARD),),
         meanings=(
             Meaning(sets={TorchSettings.reshard_after_forward: True}, keys={"fsdp_config.reshard_after_forward": True}),
             Meaning(
