@@ -72,7 +72,7 @@ def code_of(text: str) -> str | None:
         except (ValueError, RecursionError, AttributeError):
             return None
         return "\n".join(_cells(cells if isinstance(cells, list) else []))
-    page = of_shell(text) or (_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text)
+    page = of_shell(text) or ((_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text))
     return text if _IMPORTS.search(text) and not page else None
 
 

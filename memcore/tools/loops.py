@@ -588,13 +588,15 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     }
     if _always_adapts(found):
         renamed |= _always_adapted(found)
-    if any([is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]):
+    frozen = [is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]
+    if any(frozen):
         renamed["load_in_4bit"] = True
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
-    if any([is_set(renamed.pop(name, False)) for name in _FLASH]):
+    flash = [is_set(renamed.pop(name, False)) for name in _FLASH]
+    if any(flash):
         renamed["attn_implementation"] = "flash_attention_2"
     if isinstance(renamed.get("lora_target_modules"), str | list):
         renamed["lora_target_modules"] = targets(renamed["lora_target_modules"])

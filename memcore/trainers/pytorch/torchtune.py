@@ -110,7 +110,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     recipe = str(normalized.pop(RECIPE, ""))
     kept = _without_unread(normalized, recipe)
     notes: list[str] = [
-        Message("{}: not read by the recipe {}, so it has no effect", name, recipe) for name in sorted(normalized.keys() - kept.keys())
+        Message("{}: not read by the recipe {}, so it has no effect", name, recipe)
+        for name in sorted(normalized.keys() - kept.keys())
     ]
     normalized = kept
     _model(normalized, notes)
