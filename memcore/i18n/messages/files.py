@@ -166,8 +166,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "请用参数描述任务：--model llama-4-scout-17b-16e、--engine fsdp，不用张量并行"
     ),
     "with model.converters, only float32 weights are supported": "使用 model.converters 时仅支持 float32 权重",
-    "leave one of them out": "请去掉其中一项",
-    "pass the config_registry.py that has it, or one of {names}": "请提供含有它的 config_registry.py，或使用 {names} 之一",
+    "pass the config_registry.py that has it, or one of {names}": (
+        "请提供含有它的 config_registry.py，或使用 {names} 之一"
+    ),
+    "with distributed.tp_size above 1, adapters are not supported yet": "distributed.tp_size 大于 1 时暂不支持适配器",
+    "set distributed.tp_size to 1, or leave peft out": "请将 distributed.tp_size 设为 1，或去掉 peft",
+    "without it, the head of the whole vocabulary is counted, which is larger": (
+        "不设置时按整个词表的输出层计算，占用更大"
+    ),
     "{key}: not read by the recipe {recipe}, so it has no effect": "{key}：recipe {recipe} 不读取它，因此不起作用",
     "model.config.mtp_num_layers is {count}: layers that predict further tokens are not counted": (
         "model.config.mtp_num_layers 为 {count}：预测后续 token 的层未计入"

@@ -85,7 +85,11 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
         raise _refuse("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
-        raise _refuse("task_type", task, "only 'causal_lm' is supported")
+        raise _refuse(
+            "task_type",
+            task,
+            "only 'causal_lm' is supported; without it, the head of the whole vocabulary is counted, which is larger",
+        )
 
 
 def _method(found: Mapping[str, Any]) -> object:
