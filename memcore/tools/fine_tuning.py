@@ -25,12 +25,12 @@ from memcore.tools.loops import (
     OFFLOADED,
     PRECISION,
     REENTRANT,
-    WIDTH,
     of_axolotl,
     of_factory,
     of_trainer,
 )
 from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
+from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written

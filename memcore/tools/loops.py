@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, IN_BACKWARD, PER_NODE, VERSION, Normalized
+from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, VERSION, Normalized
 from memcore.formats.shell import OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
@@ -29,12 +29,13 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
+from memcore.tools.own_keys import of_firefly, of_two_lengths, with_galore
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
-OFFLOADED, LOSS, LIGER, WIDTH = "*offloaded", "*loss", "*liger_kernels", "*optimizer_rank"
+OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
 _SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
 _LINEAR = ("all-linear", "all")
@@ -346,7 +347,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         normalized = {name: value for name, value in normalized.items() if not name.startswith("lora_")}
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
-    _galore(normalized)
+    with_galore(normalized)
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
@@ -359,26 +360,6 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         elif name in normalized and (names := linear_alone(found.get("model_name_or_path"))):
             normalized[name] = names
     return normalized, notes
-
-
-def _galore(normalized: dict[str, Any]) -> None:
-    """GaLore's optimizer on all linear layers, in the backward pass where it works layer by layer.
-
-    Source: LLaMA-Factory 0.9.6, train/trainer_utils.py (`_create_galore_optimizer`), hparams/finetuning_args.py.
-    """
-    said = {name: normalized.pop(name) for name in [*normalized] if name.startswith("galore_")}
-    if not is_set(normalized.pop("use_galore", False)):
-        return
-    target = said.get("galore_target", "all")
-    if target != "all":
-        raise _refuse("galore_target", target, "supported: 'all'")
-    optimizer = str(normalized.get("optim", "adamw_torch"))
-    if optimizer == "adafactor":
-        raise _refuse("optim", optimizer, "with use_galore, supported: adamw_torch, adamw_8bit")
-    normalized |= {"optim": "galore_adamw_8bit" if "8bit" in optimizer else "galore_adamw"}
-    normalized[WIDTH] = said.get("galore_rank", 16)
-    if is_set(said.get("galore_layerwise")):
-        normalized[IN_BACKWARD] = True
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
@@ -670,53 +651,13 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
-_LENGTHS = ("max_source_length", "max_target_length")
-
-
-def _of_two_lengths(normalized: dict[str, Any]) -> tuple[str, ...]:
-    """Set the length of a pair's sequences to that of a prompt with its answer, where only those two are said.
-
-    Source: MedicalGPT, training/{dpo,orpo}_training.py (`full_max_length`).
-    """
-    said = [normalized.get(name) for name in _LENGTHS]
-    if "max_length" in normalized or not all(isinstance(each, int) for each in said):
-        return ()
-    whole = sum(normalized.pop(name) for name in _LENGTHS)
-    normalized["max_length"] = whole
-    return (Message("max_source_length and max_target_length: {} tokens together", whole),)
-
-
-_FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")
-
-
-def _of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Firefly's arguments, whose script trains QLoRA on all linear layers where nothing else is said.
-
-    Source: Firefly, component/argument.py (`CustomizedArguments`), train.py (`load_model`, `find_all_linear_names`).
-    """
-    if not {"train_mode", "template_name"} & set(found) or "stage" in found:
-        return found
-    mode, task = found.get("train_mode", "qlora"), found.get("task_type", "sft")
-    if mode not in ("full", "lora", "qlora"):
-        raise _refuse("train_mode", mode, "supported: full, lora, qlora")
-    left = {name: value for name, value in found.items() if name not in _FIREFLY}
-    left["torch_dtype"] = "float16" if is_set(found.get("fp16")) else "bfloat16"
-    if task != "dpo":
-        left = {name: value for name, value in left.items() if name not in ("beta", "max_prompt_length")}
-    if mode == "full":
-        return {name: value for name, value in left.items() if not name.startswith("lora_")}
-    told = {"use_peft": True, "lora_rank": 64, "lora_dropout": 0.05, "lora_target_modules": "all-linear"}
-    bits = {"load_in_4bit": True, "use_bnb_nested_quant": True} if mode == "qlora" else {}
-    return {**told, **left, **bits}
-
-
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = _of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
+    found = of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
@@ -729,7 +670,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")
     if method:
-        notes = (*notes, *_of_two_lengths(normalized))
+        notes = (*notes, *of_two_lengths(normalized))
     notes = (*notes, *on_towers(normalized))
     _trainer_liger(normalized, fuses=not method)
     with_unsloth(normalized)
