@@ -140,6 +140,12 @@ def modules() -> Mapping[str, Any]:
     return {tells: read for name in FILES for tells, read in getattr(_module(name), "MODULES", {}).items()}
 
 
+def launches() -> Iterator[Any]:
+    """Functions that read commands which name a config that the tool itself has."""
+    for name in FILES:
+        yield from getattr(_module(name), "LAUNCHES", ())
+
+
 @lru_cache(maxsize=512)
 def _module(name: str) -> Any:
     return import_module(name) if find_spec(name) is not None else None

@@ -595,7 +595,7 @@ def test_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "vllm serve meta-llama/Llama-3.1-8B \\\n  --max-model-len 8192 \\\n  --enforce-eager\n"
     assert printed.err == (
-        "note: read as a file of vLLM\nnote: --swap-space: 4 GiB of host memory per GPU, no GPU memory\n"
+        "note: read as a command of vLLM\nnote: --swap-space: 4 GiB of host memory per GPU, no GPU memory\n"
         "note: no effect on memory: --port\n"
     )
 

@@ -75,7 +75,8 @@ def test_a_module_without_such_functions_makes_nothing():
     assert built("x = 1") == {}
     assert built("def f(") == {}
     assert built("def f():\n  return f()") == {}
-    assert built("def f():\n  return g(a.b, -1)") == {"f": {"()": "g", "0": "$a.b", "1": "$EXPRESSION"}}
+    made = {"()": "g", "0": "$a.b", "1": -1, "2": "$EXPRESSION"}
+    assert built("def f():\n  return g(a.b, -1, ~1)") == {"f": made}
 
 
 RECIPES = """\

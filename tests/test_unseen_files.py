@@ -1,6 +1,7 @@
 """Files as their repositories have them, which nobody had read when the readers were written: their deciding keys."""
 
 import json
+import re
 
 import pytest
 
@@ -1060,3 +1061,260 @@ def test_fifth():
     assert (found["model"], found["training"]["attention"]) == ("Qwen/Qwen1.5-0.5B", "flash")
     with pytest.raises(MemcoreError, match="--device: found 'npu'"):
         imported("python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --device npu --mem-fraction-static 0.8")
+
+
+TITAN = "NGPU=4 MODULE=qwen3 CONFIG=qwen3_14b ./run_train.sh --training.num_tokens_per_microbatch_per_dp_rank 8192"
+"""torchtitan's README of August 2026 (`MODULE=llama3 CONFIG=llama3_8b ./run_train.sh`), with another model."""
+LAUNCHED_TITAN = """\
+torchrun --nnodes 4 --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_70b \\
+    --parallelism.pipeline_parallel_degree 2 activation-checkpoint:selective
+"""
+"""torchtitan, multinode_trainer.slurm, with the words of experiments/transformers_modeling_backend/tests."""
+LAMBDA = """\
+[model]
+name = "deepseek_v3"
+flavor = "16B"
+converters = []
+[optimizer]
+name = "AdamW"
+implementation = "fused"
+early_step_in_backward = true
+[training]
+local_batch_size = 6
+seq_len = 16384
+dtype = "bfloat16"
+mixed_precision_reduce = "bfloat16"
+[parallelism]
+data_parallel_shard_degree = 8
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "op"
+[compile]
+enable = true
+components = ["model", "loss"]
+"""
+"""LambdaLabsML/torchtitan, configs/deepseek_16b-8xb200-16k.toml (0768f5d)."""
+BACKEND = """\
+[model]
+name = "transformers_modeling_backend"
+flavor = "full"
+[hf_transformers]
+model = "Qwen/Qwen3-4B-Instruct-2507"
+[training]
+local_batch_size = 2
+[activation_checkpoint]
+mode = "full"
+"""
+"""PiyushDatta/torchtitan_moe, torchtitan/experiments/transformers_modeling_backend/configs/full.toml (84d4ab0)."""
+MCORE_FOLDER = """\
+TP=2
+EP=8
+NPROC_PER_NODE=8 NNODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.2 MASTER_PORT=29500 \\
+megatron sft --load /data01/LLM_model/Qwen3-30B-A3B-mcore --tensor_model_parallel_size $TP \\
+    --expert_model_parallel_size $EP --micro_batch_size 24 --global_batch_size 960 --recompute_granularity full \\
+    --recompute_method uniform --recompute_num_layers 1 --max_length 4000 --sequence_parallel true
+"""
+"""hsushuai/ms-swift-scripts, scripts/train_agent_30b_node.sh (c76dfc1)."""
+CODE_LLAMA = """\
+# tune run lora_finetune_single_device --config code_llama2/7B_lora_single_device
+model:
+  _component_: torchtune.models.code_llama2.lora_code_llama2_7b
+  lora_attn_modules: ['q_proj', 'v_proj', 'output_proj']
+  apply_lora_to_mlp: True
+  lora_rank: 8
+tokenizer: {_component_: torchtune.models.llama2.llama2_tokenizer, max_seq_len: 2048}
+optimizer: {_component_: torchao.prototype.low_bit_optim.AdamW8bit, lr: 3e-4}
+loss: {_component_: torchtune.modules.loss.CEWithChunkedOutputLoss}
+batch_size: 2
+dtype: bf16
+"""
+"""pls331/torchtune_personify, recipes/configs/code_llama2/7B_lora_single_device.yaml (bce7091); the optimizer is that of
+zhangjun/torchtune-example, config/llama31_qat_int8_config.yaml (be4c39a)."""
+RLHF_DPO = """\
+MODEL_NAME_OR_PATH=${MODEL_NAME_OR_PATH:-Qwen/Qwen2.5-0.5B-Instruct}
+python src/build_toy_data.py --out_dir data/toy
+deepspeed --module openrlhf.cli.train_dpo \\
+  --model_name_or_path "${MODEL_NAME_OR_PATH}" \\
+  --max_len 1024 --train_batch_size 8 --micro_train_batch_size 1 --bf16 --gradient_checkpointing --zero_stage 3 \\
+  2>&1 | tee logs/dpo_smoke.log
+"""
+"""jiakangkangfuzhe/llm-post-training-openrlhf-lab, scripts/run_dpo_smoke.sh (dcf2c09)."""
+NEMOTRON = """\
+dataset: {seq_length: 8192, packed_sequence_specs: {packed_sequence_size: 8192}}
+train: {global_batch_size: 64, micro_batch_size: 1}
+optimizer: {use_distributed_optimizer: true, bf16: true}
+model:
+  seq_length: 8192
+  pipeline_model_parallel_size: 4
+  tensor_model_parallel_size: 2
+  expert_model_parallel_size: 2
+  sequence_parallel: True
+  recompute_granularity: selective
+  recompute_modules: ["core_attn"]
+checkpoint:
+  pretrained_checkpoint: /projects/a5k/public/checkpoints/models/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16
+"""
+"""GeodesicResearch/geodesic-megatron, configs/quickstart/nemotron_nano_quickstart_sft.yaml (df06386)."""
+GALORE = """\
+model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
+stage: sft
+do_train: true
+finetuning_type: full
+use_galore: true
+galore_layerwise: true
+galore_target: all
+galore_rank: 128
+galore_scale: 2.0
+cutoff_len: 2048
+per_device_train_batch_size: 1
+pure_bf16: true
+"""
+"""kenyo3026/llama-factory-dock, recipes/extras/galore/llama3_full_sft.yaml (ce3ed2a)."""
+IN_DOCKER = """\
+usage() {
+  cat <<'HELP'
+Options:
+  -g, --gpu-memory-utilization N    vLLM KV-cache allocation fraction
+      --dtype DTYPE                 vLLM dtype (default: auto)
+HELP
+}
+MODEL="/models/Qwen2.5-0.5B-Instruct"
+docker_cmd=(
+  docker run --detach --gpus all --entrypoint vllm nvcr.io/nvidia/vllm:1 serve "${MODEL}"
+  --dtype auto --gpu-memory-utilization 0.15
+)
+"${docker_cmd[@]}"
+"""
+"""Tennsoku/k8s-llm-serving-public, serving/vllm/start-server.sh (31295b3)."""
+FIREFLY = json.dumps({
+    "model_name_or_path": "NousResearch/Meta-Llama-3-8B-Instruct", "template_name": "llama3", "max_seq_length": 1024,
+    "per_device_train_batch_size": 1, "lora_rank": 64, "lora_dropout": 0.05, "gradient_checkpointing": True,
+    "optim": "paged_adamw_32bit", "fp16": True,
+})  # fmt: skip
+"""yangjianxin1/Firefly, train_args/sft/qlora/llama3-8b-sft-qlora.json (e22b406)."""
+FIREFLY_DPO = json.dumps({
+    "model_name_or_path": "Qwen/Qwen1.5-7B-Chat", "template_name": "qwen", "train_mode": "full", "task_type": "dpo",
+    "beta": 0.1, "max_seq_length": 1024, "max_prompt_length": 300, "per_device_train_batch_size": 1, "lora_rank": 64,
+    "gradient_checkpointing": True, "fp16": True,
+})  # fmt: skip
+"""yangjianxin1/Firefly, train_args/dpo/full/qwen1.5-7b-dpo-full.json (e22b406)."""
+MEDICAL = """\
+CUDA_VISIBLE_DEVICES=0,1 python3 training/dpo_training.py --model_name_or_path Qwen/Qwen3.5-2B \\
+    --per_device_train_batch_size 4 --use_peft True --max_source_length 1024 --max_target_length 512 \\
+    --target_modules all --lora_rank 8 --torch_dtype bfloat16 --bf16 True --flash_attn True
+"""
+"""shibing624/MedicalGPT, scripts/run_dpo.sh and run_sft.sh (2f1008c)."""
+HYDRA = """\
+trainer:
+  _target_: trl.SFTTrainer
+  args: {_target_: trl.SFTConfig, per_device_train_batch_size: 4, max_length: 2048, output_dir: out}
+model:
+  _target_: transformers.AutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: meta-llama/Llama-3.1-8B
+  torch_dtype: torch.bfloat16
+peft: {_target_: peft.LoraConfig, r: 16, target_modules: [q_proj]}
+data: {path: x.jsonl}
+"""
+"""In the way of Hydra 1.3, docs/advanced/instantiate_objects/overview.md."""
+LIGHTNING = """\
+model:
+  class_path: transformers.AutoModelForCausalLM.from_pretrained
+  init_args: {pretrained_model_name_or_path: Qwen/Qwen2.5-1.5B}
+args:
+  class_path: trl.DPOConfig
+  init_args: {beta: 0.1, max_length: 512, per_device_train_batch_size: 2}
+"""
+"""In the way of jsonargparse 4, docs/source/index.rst."""
+SIXTH = {
+    TITAN: {
+        "hardware.num_gpus": 4,
+        "training.sequence_length": 4096,
+        "training.micro_batch_size": 2,
+        "training.activation_checkpointing.policy": "full",
+        "training.loss": "chunked:8",
+    },
+    LAUNCHED_TITAN: {
+        "hardware.num_gpus": 32,
+        "parallelism.tensor_parallel_size": 8,
+        "parallelism.pipeline_parallel_size": 2,
+        "training.activation_checkpointing.policy": "selective",
+    },
+    LAMBDA: {
+        "training.precision": "bf16",
+        "training.reduce_dtype": "bf16",
+        "engine.optimizer_in_bwd": True,
+        "training.micro_batch_size": 6,
+    },
+    BACKEND: {"model": "Qwen/Qwen3-4B-Instruct-2507", "training.implementation": "transformers"},
+    MCORE_FOLDER: {"model": "Qwen/Qwen3-30B-A3B", "hardware.num_gpus": 16, "training.gradient_accumulation_steps": 5},
+    CODE_LLAMA: {"model": "codellama/CodeLlama-7b-hf", "training.optimizer.name": "adamw-8bit"},
+    RLHF_DPO: {
+        "model": "Qwen/Qwen2.5-0.5B-Instruct",
+        "training.method.name": "dpo",
+        "engine.zero_stage": 3,
+        "training.sequence_length": 1024,
+    },
+    NEMOTRON: {"model": "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "parallelism.expert_parallel_size": 2},
+    GALORE: {
+        "training.optimizer.name": "galore",
+        "training.optimizer.rank": 128,
+        "engine.optimizer_in_bwd": True,
+        "training.precision": "bf16",
+    },
+    IN_DOCKER: {"engine.gpu_memory_utilization": 0.15, "inference.max_model_len": None},
+    FIREFLY: {
+        "training.quantization": "nf4-double",
+        "training.adapter.target_modules": "all-linear",
+        "training.method.name": None,
+    },
+    FIREFLY_DPO: {"training.adapter.type": None, "training.method.name": "dpo"},
+    MEDICAL: {"training.sequence_length": 1536, "training.attention": "flash", "training.method.name": "dpo"},
+    HYDRA: {"training.adapter.rank": 16, "training.sequence_length": 2048, "training.micro_batch_size": 4},
+    LIGHTNING: {"training.method.name": "dpo", "model": "Qwen/Qwen2.5-1.5B"},
+}
+
+
+@pytest.mark.parametrize("text", SIXTH, ids=range(len(SIXTH)))
+def test_sixth(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in SIXTH[text]} == SIXTH[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (TITAN.replace("qwen3_14b", "qwen3_debugmodel"), "CONFIG: found 'qwen3_debugmodel'; pass the config_registry"),
+        ("CONFIG_FILE=llama3_8b.toml ./run_train.sh --training.steps 1", "llama3_8b.toml; pass that file"),
+        (LAMBDA.replace("converters = []", 'converters = ["float8"]'), "training.dtype: found 'bfloat16'"),
+        (LAMBDA.replace("deepseek_v3", "llama4"), "model.name: found 'llama4'"),
+        (FIREFLY_DPO.replace('"full"', '"prefix"'), "train_mode: found 'prefix'; supported: full, lora, qlora"),
+        (GALORE.replace("target: all", "target: mlp"), "galore_target: found 'mlp'; supported: 'all'"),
+        (HYDRA.replace("trl.SFTConfig", "trl.PPOConfig"), "PPOConfig: found"),
+    ],
+)
+def test_sixth_refused(text, words):
+    with pytest.raises(MemcoreError, match=re.escape(words)):
+        imported(text, 8)
+
+
+def test_what_is_read_as_a_command():
+    """A script of commands is no file of a tool's; one of Python is."""
+    for name, text, words in (
+        ("run.sh", IN_DOCKER, "read as a command of vLLM"),
+        ("c.yaml", LIGHTNING, "read as a file of transformers.TrainingArguments and TRL"),
+        ("serve.py", "from vllm import LLM\nllm = LLM(model='gpt2', max_model_len=8)\n", "read as a file of vLLM"),
+    ):
+        assert read_sources([Source(name, text)])[1][0] == words
+
+
+def test_white_space_that_commands_tidy_up():
+    """GeodesicResearch/geodesic-megatron, examples/models/gpt_oss/slurm_sft.sh (df06386)."""
+    text = BRIDGE_RECIPE.replace('$CLI_OVERRIDES"', "$(echo \"$CLI_OVERRIDES\" | tr '\\n' ' ' | sed 's/  */ /g')\"")
+    assert imported(text, 8).config == imported(BRIDGE_RECIPE, 8).config
+
+
+def test_keys_that_a_recipe_does_not_read_are_said():
+    """zhangjun/torchtune-example, config/llama31_qat_int8_config.yaml (be4c39a)."""
+    quantizer = "quantizer: {_component_: torchtune.training.quantization.Int8DynActInt4WeightQATQuantizer}\n"
+    assert any(note.startswith("quantizer._component_: not read by") for note in imported(CODE_LLAMA + quantizer).notes)

@@ -165,6 +165,8 @@ class _Function:
             left, right = self.value(node.left, deep + 1), self.value(node.right, deep + 1)
             if all(isinstance(each, int) and 0 < abs(each) < _LARGEST for each in (left, right)):
                 return _SUMS[type(node.op)](left, right)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return -node.operand.value if isinstance(node.operand.value, int | float) else "$EXPRESSION"
         return f"${ast.unparse(node)[:40]}" if isinstance(node, ast.Attribute) else "$EXPRESSION"
 
     def call(self, node: ast.Call, deep: int) -> Any:

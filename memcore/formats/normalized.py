@@ -14,6 +14,8 @@ from memcore.formats.values import number
 
 GPUS = "*gpus"
 """The key of the processes that a launcher starts."""
+IN_BACKWARD = "*in_backward"
+"""The key of an optimizer that steps as gradients arrive."""
 PER_NODE = "*per_node"
 """The key of those on each of several nodes."""
 Normalized = tuple[Mapping[str, Any], tuple[str, ...]]

@@ -28,6 +28,8 @@ _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 """What begins code in a page of Markdown, which is none itself."""
 _HEREDOC = re.compile(r"^[^#\n]*<<-?[ \t]*[\"']?[A-Z_]+[\"']?[ \t]*$", re.MULTILINE)
 """What begins a document within a script of a shell, which may be Python."""
+_SHELL_FIRST = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n){0,200}[ \t]*(?:set -[a-z]|export \w+=|source \S|cd [\w./$~]+\n)")
+"""A statement that only a shell has, before any other."""
 _SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
 """What a cell has to have for the whole to be of any use without it."""
 _BF16 = ("is_bfloat16_supported", "is_bf16_supported")
@@ -70,8 +72,13 @@ def code_of(text: str) -> str | None:
         except (ValueError, RecursionError, AttributeError):
             return None
         return "\n".join(_cells(cells if isinstance(cells, list) else []))
-    page = (_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text)
+    page = of_shell(text) or ((_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text))
     return text if _IMPORTS.search(text) and not page else None
+
+
+def of_shell(text: str) -> bool:
+    """Return whether a text without a first line that says so is a shell's script, which may hold Python."""
+    return _SHELL_FIRST.match(text) is not None
 
 
 def docstring_of(code: str) -> str:

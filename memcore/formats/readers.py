@@ -13,6 +13,7 @@ from memcore.formats.containers import RELEASE, commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE, interpolated
+from memcore.formats.python import of_shell
 from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
@@ -59,10 +60,10 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     described = _modelfile_of(text)
     if described is not None:
         return "modelfile", described
-    if _PYTHON.search(text) and not _SHEBANG.match(text) and not _fenced(text):
+    if _PYTHON.search(text) and not (_SHEBANG.match(text) or of_shell(text)) and not _fenced(text):
         raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
     text = _of_unit(text)
-    scripts = [text] if _SHELL.match(text) else _fenced(text)
+    scripts = [text] if _SHELL.match(text) or of_shell(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
 
@@ -165,7 +166,8 @@ def _is_command(text: str, start: int) -> bool:
 
 
 _ALONE = re.compile(
-    r"^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){0,20}(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+",
+    r"^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){0,20}(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+"
+    r"|^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){1,20}(?:(?:ba)?sh )?[\w./-]{1,200}\.sh\s*$",
     re.MULTILINE,
 )
 
@@ -259,6 +261,8 @@ def _overridden(found: Mapping[str, Any]) -> bool:
 
 def _of_trainer(found: Mapping[str, Any]) -> bool:
     """Whether a command runs a loop around the Hugging Face Trainer, whose arguments are the keys of its files."""
+    if str(found.get("--module", found.get("-m", ""))).startswith("openrlhf."):
+        return False
     return bool(_TRAINERS & set(found)) or _SWIFT.search(str(found.get("", ""))) is not None
 
 

@@ -28,6 +28,8 @@ OUTSIDE = re.compile(r"\$\w{1,200}")
 """A variable that the script does not set, or the output of a command."""
 _OUTPUT = "$OUTPUT"
 """What stands for the output of a command."""
+_ECHOED = re.compile(r"echo[ \t]+\"(\$\w{1,80}|\$\{\w{1,80}\})\"(?:[ \t]*\|[ \t]*(?:tr|sed|xargs)\b[^|\n]{0,80}){0,4}")
+"""A variable whose white space other commands tidy up."""
 _POSITION = re.compile(r"\$\d{1,2}\b")
 """An argument of the script, which is empty until somebody gives it."""
 ENVIRONMENT, FILE = "*env.", "*file."
@@ -35,6 +37,8 @@ ENVIRONMENT, FILE = "*env.", "*file."
 _WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)[ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s<>|&;]{1,200})")
 _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
 """How a document within a script begins."""
+_PRINTED = re.compile(r"(?:^|[;{(&])[ \t]*cat[ \t]*$")
+"""A command that prints the document behind it, as a script's usage."""
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
@@ -199,6 +203,10 @@ class _Script:
         target = _WRITTEN.search(line)
         name = "" if target is None else self._filled_in(target[1]).removeprefix("./")
         ends = re.compile(rf"^[ \t]*{begins[3]}[ \t]*$", re.MULTILINE).search(self.text, begins.end())
+        if ends is not None and target is None and _PRINTED.search(line[: line.rfind("<<")]):
+            self.command = []
+            self.at = ends.end()
+            return True
         if ends is None or not (name.endswith(_CONFIGS) or name.startswith("$")):
             return False
         body = self.text[begins.end() : ends.start()]
@@ -382,7 +390,8 @@ class _Script:
         if rest[:1] == "(":
             inside = self._inside("(", ")").strip()
             calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
-            return calculated or _OUTPUT
+            printed = _ECHOED.fullmatch(inside)
+            return calculated or (" ".join(self._filled_in(printed[1]).split()) if printed else _OUTPUT)
         if rest[:1] == "{":
             return self._braced(self._inside("{", "}"))
         name = _PLAIN.match(self.text, self.at)

@@ -32,7 +32,7 @@ from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
-from memcore.tools.scripts import of_script
+from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated
@@ -104,7 +104,10 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
-    syntax, found = _with_dashes(syntax, found)
+    made = of_instantiated(found) if syntax in _NESTED else None
+    if made is not None:
+        return of_keys(_recognized("yaml", made[0]), made[0], gpus, (*said, *made[1]))
+    syntax, found = _launched(*_with_dashes(syntax, found))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
     return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
@@ -112,6 +115,9 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
 
 def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
     """The same for the keys of a file that is in several texts."""
+    made = of_instantiated(keys)
+    if made is not None:
+        return of_keys(_recognized("yaml", made[0]), made[0], gpus, made[1])
     return of_keys(_recognized("yaml", keys), keys, gpus)
 
 
@@ -181,7 +187,7 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None) -> Imported
 
 def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
     """The tool that a command is of, and its keys."""
-    syntax, found = of_command(flags)
+    syntax, found = _launched(*of_command(flags))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
     return tool, found
@@ -329,6 +335,14 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
         if tool.takes_file and all(is_flag(tool.vocabulary, each) for each in flags):
             return "argv", {"": tool.program, **flags}
     return syntax, found
+
+
+def _launched(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A command that names a config of its tool's own, as that config's keys with those that it overrides."""
+    if "" not in found:
+        return syntax, found
+    named = next((keys for keys in (read(found) for read in registry.launches()) if keys is not None), None)
+    return (syntax, found) if named is None else ("yaml", named)
 
 
 _FLAGS_AT_LEAST = 2

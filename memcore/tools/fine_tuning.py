@@ -30,6 +30,7 @@ from memcore.tools.loops import (
     of_trainer,
 )
 from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
+from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
@@ -60,6 +61,7 @@ LOOP = (
     Key(path=Training.implementation, name=IMPLEMENTATION),
     Key(path=EngineSettings.expandable_segments, name=EXPANDABLE),
     Key(path=Training.liger_kernels, name=LIGER),
+    Key(path=Training.optimizer.rank, name=WIDTH),
     Key(path=Training.method.name, name=METHOD),
     Key(path=Training.method.reference, name=REFERENCE),
     Key(path=Training.method.completion_length, name=COMPLETION),
@@ -321,7 +323,7 @@ LLAMA_FACTORY = Tool(
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
     settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank",
              "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
-             "use_unsloth_gc"),
+             "use_unsloth_gc", "use_galore", "galore_*"),
     vocabulary=("llama-factory", "transformers"),
     closed=True,
     source="LLaMA-Factory, hparams/",

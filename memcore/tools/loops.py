@@ -29,6 +29,7 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
+from memcore.tools.own_keys import of_firefly, of_two_lengths, with_galore
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
@@ -346,6 +347,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         normalized = {name: value for name, value in normalized.items() if not name.startswith("lora_")}
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
+    with_galore(normalized)
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
@@ -567,19 +569,23 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     }
     if _always_adapts(found):
         renamed |= _always_adapted(found)
-    if is_set(renamed.pop("q_lora", False)):
+    frozen = [is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]
+    if any(frozen):
         renamed["load_in_4bit"] = True
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
-    if is_set(found.get("use_flash_attn")):
+    flash = [is_set(renamed.pop(name, False)) for name in _FLASH]
+    if any(flash):
         renamed["attn_implementation"] = "flash_attention_2"
     if isinstance(renamed.get("lora_target_modules"), str | list):
         renamed["lora_target_modules"] = targets(renamed["lora_target_modules"])
     return renamed
 
 
+_FLASH = ("use_flash_attn", "use_flash_attention_2", "use_flash_attention", "flash_attn")
+"""What scripts of their own call a switch of FlashAttention."""
 _RANK = "rank"
 """What scripts of their own call an adapter's rank, which nothing else of a Trainer's has."""
 _OF_ADAPTED = ("trainable", "modules_to_save", "load_in_kbits")
@@ -651,7 +657,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = {"lora_rank" if name == _RANK else name: value for name, value in found.items()}
+    found = of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
@@ -663,6 +669,8 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")
+    if method:
+        notes = (*notes, *of_two_lengths(normalized))
     notes = (*notes, *on_towers(normalized))
     _trainer_liger(normalized, fuses=not method)
     with_unsloth(normalized)

@@ -17,6 +17,8 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
 from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.writing import nested
+from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
 from memcore.tools.methods import METHOD
@@ -75,6 +77,54 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+_TARGETS_OF = ("_target_", "class_path")
+_OF_HYDRA = frozenset({"_partial_", "_recursive_", "_convert_", "_args_", *_TARGETS_OF})
+_MADE = frozenset({*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS, "LoraConfig", "BitsAndBytesConfig", "ModelConfig"})
+
+
+def of_instantiated(found: Mapping[str, Any]) -> Script | None:
+    """The keys of a file of objects by their classes, as the calls that make them; None for another file.
+
+    Sources: Hydra 1.3, docs/advanced/instantiate_objects/overview.md (`_target_`); jsonargparse 4,
+    docs/source/index.rst (`class_path` with `init_args`), which Lightning's command line reads.
+    """
+    if not any(name.rpartition(".")[2] in _TARGETS_OF for name in found):
+        return None
+    made, others = [], {}
+    for name, value in nested({name: value for name, value in found.items() if name}).items():
+        here = list(_instances(value))
+        made += here
+        if not here:
+            others[name] = value
+    if not any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in made):
+        return None
+    keys, notes = _training(made)
+    if not any(each.name in (*_ARGUMENTS[2:], *_LEARNT, "SFTTrainer", "UnslothTrainer") for each in made):
+        keys.setdefault("max_length", "$max_length")  # as long as the data's
+    left = joined(", ", sorted(others))
+    return keys, (*notes, *([Message("only objects of known classes are read, and not {}", left)] if others else []))
+
+
+def _instances(value: object, deep: int = 0) -> Iterator[Call]:
+    """The calls that make the objects below a value, if they are of a known class."""
+    if not isinstance(value, Mapping) or deep > NESTING:
+        return
+    target = next((str(value[name]) for name in _TARGETS_OF if name in value), "")
+    before, _, name = target.rpartition(".")
+    given = value.get("init_args", value) if "class_path" in value else value
+    plain = {name: each for name, each in _mapping(given).items() if name not in _OF_HYDRA}
+    of = before.rpartition(".")[2]
+    if name in _MADE or (name == "from_pretrained" and _CLASSES.search(of)):
+        yield Call(name, of, 0, {name: _plain(each) for name, each in plain.items()})
+    for each in plain.values():
+        yield from _instances(each, deep + 1)
+
+
+def _plain(value: Any) -> Any:
+    """A dtype by its own name, as calls have it."""
+    return value.removeprefix("torch.") if isinstance(value, str) else value
 
 
 def _one(several: Sequence[Call]) -> Call:

@@ -12,6 +12,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.formats.python import code_of
 from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
@@ -226,9 +227,15 @@ def read_part(
         else []
     )
     return config, other, (
-        Message("read as a file of {}", other.tool.title), *_in_one(source), *assumed, *other.notes, *left_out,
+        _read_as(other, text), *_in_one(source), *assumed, *other.notes, *left_out,
         *unknown, *silent,
     )  # fmt: skip
+
+
+def _read_as(other: Imported, text: str) -> str:
+    """Return a note on whose file a text was taken for, or whose command, typed or in a script."""
+    command = "" in other.found and code_of(text) is None
+    return Message("read as a command of {}" if command else "read as a file of {}", other.tool.title)
 
 
 def _in_one(source: Source) -> tuple[str, ...]:

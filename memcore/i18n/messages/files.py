@@ -155,6 +155,26 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "配置在另外的文件中，这里只给出了文件名：{files:s}"
     ),
     "pass that file": "请提供该文件",
+    "max_source_length and max_target_length: {tokens} tokens together": (
+        "max_source_length 与 max_target_length：合计 {tokens} 个 token"
+    ),
+    "with use_galore, supported: adamw_torch, adamw_8bit": "使用 use_galore 时支持 adamw_torch、adamw_8bit",
+    "supported: full, lora, qlora": "支持 full、lora、qlora",
+    "only objects of known classes are read, and not {keys}": "只读取已知类的对象，未读取 {keys}",
+    "torchtitan's own layers of Llama 4 are not supported yet": "暂不支持 torchtitan 自己的 Llama 4 层",
+    "describe the job with flags: --model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism": (
+        "请用参数描述任务：--model llama-4-scout-17b-16e、--engine fsdp，不用张量并行"
+    ),
+    "with model.converters, only float32 weights are supported": "使用 model.converters 时仅支持 float32 权重",
+    "pass the config_registry.py that has it, or one of {names}": (
+        "请提供含有它的 config_registry.py，或使用 {names} 之一"
+    ),
+    "with distributed.tp_size above 1, adapters are not supported yet": "distributed.tp_size 大于 1 时暂不支持适配器",
+    "set distributed.tp_size to 1, or leave peft out": "请将 distributed.tp_size 设为 1，或去掉 peft",
+    "without it, the head of the whole vocabulary is counted, which is larger": (
+        "不设置时按整个词表的输出层计算，占用更大"
+    ),
+    "{key}: not read by the recipe {recipe}, so it has no effect": "{key}：recipe {recipe} 不读取它，因此不起作用",
     "model.config.mtp_num_layers is {count}: layers that predict further tokens are not counted": (
         "model.config.mtp_num_layers 为 {count}：预测后续 token 的层未计入"
     ),
@@ -314,6 +334,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{path} is {value}: the default of {tool}": "{path} 为 {value}：{tool} 的默认值",
     "{key} is not recognized and was ignored": "{key} 无法识别，已忽略",
     "read as a file of {tool}": "按 {tool} 的文件读取",
+    "read as a command of {tool}": "按 {tool} 的命令读取",
     "transformers.TrainingArguments and TRL": "transformers.TrainingArguments 与 TRL",
     "several processes without FSDP or DeepSpeed: treated as DDP": "多个进程且未用 FSDP 或 DeepSpeed：按 DDP 处理",
     "lora_target_modules: PEFT has no default for {family}": "lora_target_modules：PEFT 对 {family} 没有默认值",

@@ -42,7 +42,8 @@ def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: boo
     def normed(name: str, value: Tensor) -> Tensor:
         return to.norm(norms.get(name), name, value)
 
-    before = "attn_norm" if not behind else ""
+    alone = len(names) == 1 and not parallel  # ModernBERT's first layer has no attn_norm (models/modern-bert.cpp)
+    before = "attn_norm" if not (behind or alone) else ""
     start = normed(before, tensor) if before else tensor
     # Falcon-H1 normalizes a second time for the mixer beside attention
     current = mixed(to, layer, index, start, *(normed(before, tensor) for _ in layer.mixers[1:]))
@@ -60,7 +61,7 @@ def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: boo
     second = apply("ADD", *_ordered(to, current, residual, _LEFT))
     inner = next((name for name in names if name in {"ffn_norm", "attn_output_norm"}), None)
     if inner is None and not behind:
-        inner = names[-1]  # ModernBERT's first layer has no norm before attention
+        inner = names[-1] if alone else names[1]
     current = normed(inner, second) if inner else second
     current = fed(to, layer, current)
     if sandwich:

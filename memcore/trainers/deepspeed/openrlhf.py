@@ -24,7 +24,8 @@ _PRECISION, _ADAPTER, _FRAMEWORK, _WIDTH, _BATCH = "*precision", "*adapter", "*f
 _LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto"}
 _GROUPS = ("group_norm", "reinforce", "reinforce_baseline", "rloo", "dr_grpo")
 _FORMER: Mapping[str, str] = {
-    "--pretrain": "--model.model_name_or_path", "--micro_train_batch_size": "--train.micro_batch_size",
+    "--pretrain": "--model.model_name_or_path", "--model_name_or_path": "--model.model_name_or_path",
+    "--micro_train_batch_size": "--train.micro_batch_size",
     "--train_batch_size": "--train.batch_size", "--max_len": "--data.max_len", "--zero_stage": "--ds.zero_stage",
     "--adam_offload": "--ds.adam_offload", "--zpg": "--ds.zpg", "--overlap_comm": "--ds.overlap_comm",
     "--gradient_checkpointing": "--model.gradient_checkpointing_enable",

@@ -149,10 +149,16 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
     plain[_LENGTH] = plain.pop("dataset.seq_length", plain.pop("dataset.sequence_length", None))
     _adapter(plain)
     plain.setdefault(MODEL, plain.pop("model.hf_model_id", None))
+    if not plain[MODEL] and "hidden_size" not in plain and isinstance(found.get(_PRETRAINED), str):
+        plain[MODEL] = found[_PRETRAINED]
     if plain[MODEL]:
         plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
     kept = {name: value for name, value in plain.items() if value is not None and value != "none"}
     return kept, notes
+
+
+_PRETRAINED = "checkpoint.pretrained_checkpoint"
+"""A folder that is called after the model, where the recipe's code makes the network."""
 
 
 def _idle(plain: dict[str, Any]) -> None:

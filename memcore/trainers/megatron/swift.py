@@ -85,7 +85,11 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
         raise _refuse("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
-        raise _refuse("task_type", task, "only 'causal_lm' is supported")
+        raise _refuse(
+            "task_type",
+            task,
+            "only 'causal_lm' is supported; without it, the head of the whole vocabulary is counted, which is larger",
+        )
 
 
 def _method(found: Mapping[str, Any]) -> object:
@@ -108,6 +112,7 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
+    found = _of_folder({name: value for name, value in found.items() if name not in _OF_NODES})
     _refuse_others(found)
     notes: list[str] = []
     if found.get("rlhf_type") == "grpo":
@@ -138,6 +143,18 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         normalized["moe_flex_dispatcher_backend"] = "deepep"
     unevenly(normalized, "model")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+_OF_NODES = ("nnodes", "node_rank", "master_addr", "master_port")
+"""What the launcher takes from the environment (swift/cli/main.py), counted with the processes."""
+
+
+def _of_folder(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments with the model that a converted checkpoint's folder is called after, where no other is named."""
+    folder = next((found[name] for name in ("mcore_model", "load") if isinstance(found.get(name), str)), None)
+    if folder is None or "model" in found:
+        return found
+    return {**found, "model": re.sub(r"[-_](?:mcore|megatron)/?$", "", folder, flags=re.IGNORECASE)}
 
 
 def _length(found: Mapping[str, Any]) -> object:

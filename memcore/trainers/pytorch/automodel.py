@@ -39,6 +39,7 @@ _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
 _LOSSES: Mapping[str, str] = {
     "MaskedCrossEntropy": "cross-entropy-fp32", "FusedLinearCrossEntropy": "cut-cross-entropy",
 }  # fmt: skip
+_RANKS_EACH = "distributed.tp_size"
 _OFF = (None, False, "none", "None", "null", 0)
 _LENGTHS = (
     "dataset.seq_length",
@@ -86,6 +87,13 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _adapter(normalized, notes)
     if _ADAPTER not in normalized and any(name.startswith("freeze_config") for name in found):
         normalized |= trained_parts("nemo-automodel", normalized, normalized.get(MODEL))
+    if _ADAPTER in normalized and normalized.get(_RANKS_EACH, 1) not in (*_OFF, 1):
+        raise _refuse(
+            "peft._target_",
+            found.get("peft._target_", "peft"),
+            "with distributed.tp_size above 1, adapters are not supported yet; set distributed.tp_size to 1, or leave "
+            "peft out",
+        )
     _lengths(normalized, notes)
     _checkpoints(normalized, notes)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm.max_norm", 1.0) not in _OFF

@@ -9,12 +9,12 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import GPUS, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
+from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs
+from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
 from memcore.trainers.pytorch.verl import VERL, VERL_SFT
@@ -33,6 +33,7 @@ _COMPILED = tuple(
 )  # fmt: skip
 """`compile.enable` is of all that `compile.components` lists; without that, both, where the version has it."""
 
+_IMPLEMENTATION = "*implementation"
 MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
 FLAVORS: Mapping[str, Mapping[str, str]] = {
     full: {"model.name": name, "model.flavor": size}
@@ -42,11 +43,9 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
         ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2", ("236B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2-Lite", ("16B",)),
-        ("llama4", "meta-llama/Llama-4-Scout-17B-16E", ("17bx16e",)),
-        ("llama4", "meta-llama/Llama-4-Maverick-17B-128E", ("17bx128e",)),
     )
     for size in sizes
-    for full in ([start] if name in ("deepseek_v3", "llama4") else [f"{start}-{size}"])
+    for full in ([start] if name == "deepseek_v3" else [f"{start}-{size}"])
 }
 """torchtitan's flavors (models/*/__init__.py) that are models of the catalog, or of the same sizes."""
 
@@ -57,6 +56,14 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
     if REFUSED in found:
         raise UnsupportedError("model_spec", "found {}, which is not supported yet", found[REFUSED])
     flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
+    if flavor["model.name"] == "llama4":
+        raise UnsupportedError(
+            "model.name",
+            "found {!r}; torchtitan's own layers of Llama 4 are not supported yet; describe the job with flags: "
+            "--model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism",
+            found["model.name"],
+        )
+    _of_hub(normalized)
     name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
         normalized |= {MODEL: name}
@@ -74,8 +81,22 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
     listed = converters.split(",") if isinstance(converters, str) else converters
     if listed in ([], ["float8"]):
         normalized["model.converters"] = ["quantize.linear.float8"] if listed else ""
+    if found.get("training.dtype", "float32") != "float32" and listed not in (None, []):
+        raise UnsupportedError(
+            "training.dtype",
+            "found {!r}; with model.converters, only float32 weights are supported; leave one of them out",
+            found["training.dtype"],
+        )
     _of_mode(normalized)
     return normalized, ()
+
+
+def _of_hub(normalized: dict[str, Any]) -> None:
+    """Name a model that transformers' own layers compute (experiments/transformers_modeling_backend)."""
+    if normalized.get("model.name") == "transformers_modeling_backend" and "hf_transformers.model" in normalized:
+        normalized |= {MODEL: normalized.pop("hf_transformers.model"), _IMPLEMENTATION: "transformers"}
+        for name in ("model.name", "model.flavor"):
+            normalized.pop(name, None)
 
 
 def _of_mode(normalized: dict[str, Any]) -> None:
@@ -144,7 +165,7 @@ TORCHTITAN = Tool(
         Key(
             path=TorchSettings.enable_async_tensor_parallel,
             name="parallelism.enable_async_tensor_parallel",
-            also=("experimental.enable_async_tensor_parallel",),
+            also=("experimental.enable_async_tensor_parallel", "compile.enable_async_tensor_parallel"),
         ),
         Key(
             path=TorchSettings.enable_fsdp_float8_all_gather,
@@ -152,6 +173,13 @@ TORCHTITAN = Tool(
             also=("float8.enable_fsdp_float8_all_gather",),
         ),
         Key(path=Training.loss, name=LOSS),
+        Key(path=Training.implementation, name=_IMPLEMENTATION),
+        Key(
+            path=Training.reduce_dtype,
+            name="training.mixed_precision_reduce",
+            values={"fp32": "float32", "bf16": "bfloat16"},
+        ),
+        Key(path=TorchSettings.optimizer_in_bwd, name="optimizer.early_step_in_backward"),
         Key(path=Training.activation_checkpointing.policy, name=MODE),
         Key(path=Training.activation_memory_budget, name=BUDGET),
     ),
@@ -162,6 +190,7 @@ TORCHTITAN = Tool(
         Meaning(sets={_CHECKPOINTS.every: 1}, keys={"activation_checkpoint.selective_ac_option": "1"}),
         *_COMPILED,
         Meaning(sets={Training.precision: "fp32"}, keys={"training.mixed_precision_param": "float32"}),
+        Meaning(sets={Training.precision: "bf16"}, keys={"training.dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "fp8-mixed"}, keys={"model.converters": ["quantize.linear.float8"]}),
     ),
     model=MODEL,
@@ -184,6 +213,8 @@ TORCHTITAN = Tool(
 TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
+LAUNCHES = (of_launch,)
+"""Commands that name a config which the tool itself has."""
 SHARES: Mapping[str, Share] = {
     "normalized": Share(
         keys=(
@@ -192,6 +223,7 @@ SHARES: Mapping[str, Share] = {
         ),
     ),
     "loops": Share(
+        keys=(Key(path=TorchSettings.optimizer_in_bwd, name=IN_BACKWARD),),
         meanings=(
             Meaning(sets={TorchSettings.reshard_after_forward: True}, keys={"fsdp_config.reshard_after_forward": True}),
             Meaning(

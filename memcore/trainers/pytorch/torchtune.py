@@ -30,6 +30,7 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
 _CLIPS, _METHOD = "*clips", "*method"
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
+    "code_llama2": ("codellama/CodeLlama-{}-hf", "7b 13b 34b"),
     "llama3": ("meta-llama/Meta-Llama-3-{}", "8B 70B"),
     "llama3_1": ("meta-llama/Llama-3.1-{}", "8B 70B 405B"),
     "llama3_2": ("meta-llama/Llama-3.2-{}", "1B 3B"),
@@ -71,7 +72,8 @@ _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
     "bitsandbytes.optim.PagedAdamW8bit": ("paged-adamw-8bit", "bitsandbytes"),
     "bitsandbytes.optim.PagedAdamW": ("paged-adamw", "bitsandbytes"),
     "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),
-    "torchao.optim.AdamW8bit": ("adamw-8bit", "torchao"), "torchao.optim.AdamW4bit": ("adamw-4bit", "torchao"),
+    **{f"torchao.{place}.AdamW{bits}bit": (f"adamw-{bits}bit", "torchao")
+       for place in ("optim", "prototype.low_bit_optim") for bits in (8, 4)},
 }  # fmt: skip
 _LOSSES: Mapping[str, str] = {
     "LinearCrossEntropyLoss": "chunked:8", "CEWithChunkedOutputLoss": "chunked:8",
@@ -106,8 +108,12 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     """
     normalized: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
     recipe = str(normalized.pop(RECIPE, ""))
-    normalized = _without_unread(normalized, recipe)
-    notes: list[str] = []
+    kept = _without_unread(normalized, recipe)
+    notes: list[str] = [
+        Message("{}: not read by the recipe {}, so it has no effect", name, recipe)
+        for name in sorted(normalized.keys() - kept.keys())
+    ]
+    normalized = kept
     _model(normalized, notes)
     optimizer = str(normalized.pop("optimizer._component_", None))
     if optimizer not in _OPTIMIZERS:

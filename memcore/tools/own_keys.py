@@ -1,0 +1,77 @@
+"""What single loops have of their own: GaLore's switches, Firefly's arguments, the two lengths of a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memcore.errors import UnsupportedError
+from memcore.formats.normalized import IN_BACKWARD
+from memcore.messages import Message
+from memcore.tools.launchers import is_set
+
+WIDTH = "*optimizer_rank"
+
+
+def _refuse(key: str, value: object, why: str) -> UnsupportedError:
+    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
+
+
+def with_galore(normalized: dict[str, Any]) -> None:
+    """GaLore's optimizer on all linear layers, in the backward pass where it works layer by layer.
+
+    Source: LLaMA-Factory 0.9.6, train/trainer_utils.py (`_create_galore_optimizer`), hparams/finetuning_args.py.
+    """
+    said = {name: normalized.pop(name) for name in [*normalized] if name.startswith("galore_")}
+    if not is_set(normalized.pop("use_galore", False)):
+        return
+    target = said.get("galore_target", "all")
+    if target != "all":
+        raise _refuse("galore_target", target, "supported: 'all'")
+    optimizer = str(normalized.get("optim", "adamw_torch"))
+    if optimizer == "adafactor":
+        raise _refuse("optim", optimizer, "with use_galore, supported: adamw_torch, adamw_8bit")
+    normalized |= {"optim": "galore_adamw_8bit" if "8bit" in optimizer else "galore_adamw"}
+    normalized[WIDTH] = said.get("galore_rank", 16)
+    if is_set(said.get("galore_layerwise")):
+        normalized[IN_BACKWARD] = True
+
+
+_LENGTHS = ("max_source_length", "max_target_length")
+
+
+def of_two_lengths(normalized: dict[str, Any]) -> tuple[str, ...]:
+    """Set the length of a pair's sequences to that of a prompt with its answer, where only those two are said.
+
+    Source: MedicalGPT, training/{dpo,orpo}_training.py (`full_max_length`).
+    """
+    said = [normalized.get(name) for name in _LENGTHS]
+    if "max_length" in normalized or not all(isinstance(each, int) for each in said):
+        return ()
+    whole = sum(normalized.pop(name) for name in _LENGTHS)
+    normalized["max_length"] = whole
+    return (Message("max_source_length and max_target_length: {} tokens together", whole),)
+
+
+_FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")
+
+
+def of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Firefly's arguments, whose script trains QLoRA on all linear layers where nothing else is said.
+
+    Source: Firefly, component/argument.py (`CustomizedArguments`), train.py (`load_model`, `find_all_linear_names`).
+    """
+    if not {"train_mode", "template_name"} & set(found) or "stage" in found:
+        return found
+    mode, task = found.get("train_mode", "qlora"), found.get("task_type", "sft")
+    if mode not in ("full", "lora", "qlora"):
+        raise _refuse("train_mode", mode, "supported: full, lora, qlora")
+    left = {name: value for name, value in found.items() if name not in _FIREFLY}
+    left["torch_dtype"] = "float16" if is_set(found.get("fp16")) else "bfloat16"
+    if task != "dpo":
+        left = {name: value for name, value in left.items() if name not in ("beta", "max_prompt_length")}
+    if mode == "full":
+        return {name: value for name, value in left.items() if not name.startswith("lora_")}
+    told = {"use_peft": True, "lora_rank": 64, "lora_dropout": 0.05, "lora_target_modules": "all-linear"}
+    bits = {"load_in_4bit": True, "use_bnb_nested_quant": True} if mode == "qlora" else {}
+    return {**told, **left, **bits}
