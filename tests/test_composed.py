@@ -189,7 +189,7 @@ def test_a_command_over_its_file():
     assert {path: found.get(path) for path in wanted} == wanted
     alone = imported(EASYR1)
     assert flat(alone.config)["training.micro_batch_size"] == 1
-    assert any("is not given: taken as EasyR1" in note for note in alone.notes)
+    assert any("is not given: EasyR1 0.3's own is assumed" in note for note in alone.notes)
 
 
 def test_where_a_key_stands():

@@ -734,12 +734,15 @@ def test_further_ways_to_say_it(text, expected):
         ("deepspeed pretrain_gpt.py --num-layers 2 --hidden-size 8 --deepspeed --zero-stage 1", "Megatron-DeepSpeed"),
         (
             "python -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b reward_model.prime_model.path=a/b algorithm.adv_estimator=rloo",
-            "learns on",
+            "training a reward model on the same GPUs is not supported yet",
         ),
         ("model_name_or_path: a/b\nmax_length: 8\nspectrum_config_path: x.yaml\n", "name them with --trainable"),
         ("torchrun train.py --job.config_file llama3.toml", "pass that file"),
         ("python mine.py --model a/b --dtype bfloat16 --seed 1 --max-model-len 8 --host x", "does not match any"),
-        ("kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://org/m'}\n  parallelism: {data: 2}\n", "several nodes"),
+        (
+            "kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://org/m'}\n  parallelism: {data: 2}\n",
+            "splitting over nodes",
+        ),
     ],
 )
 def test_what_is_refused_by_name(text, why):

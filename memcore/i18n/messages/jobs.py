@@ -22,6 +22,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     ),
     "found {value}, which is not supported yet with {engine}": "值为 {value}，暂不支持与 {engine} 一起使用",
     "not supported yet with {what}": "暂不支持与 {what} 一起使用",
+    "not supported yet with llama.cpp": "暂不支持与 llama.cpp 一起使用",
     "found {value}, which is not divisible by {ranks} ranks": "值为 {value}，不能被 {ranks} 个 rank 整除",
     "found {value}, which does not divide the {ranks} data-parallel ranks": (
         "值为 {value}，不能整除 {ranks} 个数据并行 rank"
