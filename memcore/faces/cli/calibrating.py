@@ -37,8 +37,7 @@ def _assumption(text: str) -> tuple[str, float]:
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    add_config(parser, given)
-    parser.usage = f"{parser.prog} [CONFIG ...] LOG [--FLAG VALUE ...]"
+    add_config(parser, given, "[CONFIG ...] LOG")
     parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
     parser.add_argument(
         "--also", action="append", default=[], metavar="LOG", help="another log of the same job; repeatable"

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 ALL = "--help-all"
 
 
-def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """The config and a flag for each setting; the help shows those that people use, or all of them on demand."""
+def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str = "[CONFIG ...]") -> None:
+    """The config and a flag for each setting; the help shows those that people use, or all of them on demand.
+
+    `usage` has the arguments before the flags.
+    """
     parser.add_argument(
         "config",
         nargs="*",
@@ -56,7 +59,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         for name in (setting.flag, *(each.replace("_", "-") for each in setting.aliases if len(each) > 1)):
             said, metavar = shown if name == setting.flag else argparse.SUPPRESS, _metavar(setting)
             groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
-    parser.usage = f"{parser.prog} [CONFIG ...] [--FLAG VALUE ...]"
+    parser.usage = f"{parser.prog} {usage} [--FLAG VALUE ...]"
     if not whole:
         usual = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
         example = _EXAMPLES.get(parser.prog.rpartition(" ")[2], usual)

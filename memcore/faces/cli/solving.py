@@ -18,8 +18,7 @@ USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    add_config(parser, given)
-    parser.usage = f"{parser.prog} --for SETTING [CONFIG ...] [--FLAG VALUE ...]"
+    add_config(parser, given, "--for SETTING [CONFIG ...]")
     settings = ", ".join(flag_of(path) for path in SOLVABLE)
     said = (
         Message("one of: {:s}", settings)
