@@ -2,9 +2,8 @@
 
 Source: liger_kernel/ops/fused_linear_cross_entropy.py, `fused_linear_cross_entropy_forward`; since 0.8.5 (August 2026)
 `torch.addmm(out=grad_weight)` adds a chunk's gradient of the head to the others' on GPUs of compute capability 8 and
-later, where before each was computed, cast to fp32 and added. Unsloth's own
-loss does the same in a compiled function for each chunk, whose logits go with it (unsloth_zoo,
-fused_losses/cross_entropy_loss.py, `accumulate_chunk`).
+later, where before each was computed, cast to fp32 and added. Unsloth's own loss does the same in a compiled function
+for each chunk, whose logits go with it (unsloth_zoo, fused_losses/cross_entropy_loss.py, `accumulate_chunk`).
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _ahead(questions: Sequence[Question], left_out: Mapping[str, str], headroom:
         (question.cost(layout).per_token, number, layout)
         for number, question in enumerate(questions)
         for layout in filter(None, map(question.space.leanest, question.space.prefixes()))
-        if question.least(layout) <= (question.ceiling or 0) / 2  # a bound, beside which buffers and passes have room
+        if question.least(layout) <= (question.ceiling or 0) / 2  # a lower bound: buffers and passes need room, too
     ]
     for _, number, layout in sorted(lean)[:AHEAD]:
         question = questions[number]

@@ -61,7 +61,7 @@ def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: boo
     second = apply("ADD", *_ordered(to, current, residual, _LEFT))
     inner = next((name for name in names if name in {"ffn_norm", "attn_output_norm"}), None)
     if inner is None and not behind:
-        inner = names[-1] if alone else names[1]
+        inner = names[0 if alone else 1]
     current = normed(inner, second) if inner else second
     current = fed(to, layer, current)
     if sandwich:
