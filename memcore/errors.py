@@ -76,6 +76,11 @@ class UnsupportedError(MemcoreError):
         self.problem = Problem(path, filled(said, values))
         super().__init__(str(self.problem))
 
+    @classmethod
+    def of_value(cls, path: str, value: object, why: str) -> UnsupportedError:
+        """Build the error of a value in a tool's file: what was found, and what is supported."""
+        return cls(path, "found {!r:.80}; {}", value, why)
+
 
 def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
     """The problems that an error carries."""

@@ -413,7 +413,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         return known
     for name, why in _COMPOSED.items():
         if name in found:
-            raise UnsupportedError(name, "found {!r:.80}; {}", _listed(found[name]), why)
+            raise UnsupportedError.of_value(name, _listed(found[name]), why)
     files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:

@@ -63,10 +63,6 @@ _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, valu
 _OF_ADAPTER = ("lora_r", "lora_dropout")
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def targets(found: object) -> object:
     r"""Names of the layers that an adapter is at: from a list, a text with commas, paths, or a regular expression.
 
@@ -135,7 +131,9 @@ def _ends(pattern: str) -> list[str]:
     """
     found: list[str] = []
     if _SOME_LAYERS.search(pattern):
-        raise _refuse("target_modules", pattern, "adapters on only some layers are not supported yet; name modules")
+        raise UnsupportedError.of_value(
+            "target_modules", pattern, "adapters on only some layers are not supported yet; name modules"
+        )
     for each in _split(pattern.strip()):
         inner = each[1:-1] if each.startswith("(") and each.endswith(")") and _split(each[1:-1])[1:] else None
         if inner is not None and "." in inner:
@@ -146,7 +144,9 @@ def _ends(pattern: str) -> list[str]:
             choices = _CHOICE.sub(r"\1", piece).split("|") if piece.startswith("(") else [piece]
             names = [before + choice for before in names for choice in choices]
         if not all(re.fullmatch(r"\w+", name) for name in names):
-            raise _refuse("target_modules", pattern, "this pattern is not supported; name the layers in a list")
+            raise UnsupportedError.of_value(
+                "target_modules", pattern, "this pattern is not supported; name the layers in a list"
+            )
         found += names
     return found
 
@@ -268,7 +268,9 @@ def _parts(patterns: object) -> list[str]:
     plain = [str(each).replace("\\", "").strip("^$.*+") for each in listed]
     names = [each.removesuffix(".weight").removesuffix(".bias") for each in plain]
     if not all(re.fullmatch(r"[A-Za-z_][\w.]*", name) for name in names):
-        raise _refuse("unfrozen_parameters", patterns, "patterns are supported only if they are plain module names")
+        raise UnsupportedError.of_value(
+            "unfrozen_parameters", patterns, "patterns are supported only if they are plain module names"
+        )
     parts = list(dict.fromkeys(name.rstrip(".").rpartition(".")[2] for name in names))
     return ["all"] if "language_model" in parts else parts
 
@@ -392,12 +394,14 @@ def of_factory_v1(found: Mapping[str, Any]) -> Normalized:
     preferring = next((name for name in _OF_PREFERENCES if name in found), None)
     if preferring is not None:
         message = "only `llamafactory-cli dpo` reads it: packing a pair into one sequence is not supported yet"
-        raise _refuse(preferring, found[preferring], message)
+        raise UnsupportedError.of_value(preferring, found[preferring], message)
     normalized = {**DEFAULTS["llama-factory-v1"], **found}
     notes = (_SUPERVISED, *_backend(normalized))
     kind = normalized.pop("peft_config.name", None)
     if kind not in (None, "lora"):
-        raise _refuse("peft_config.name", kind, "supported: 'lora', or leave it out for full fine-tuning")
+        raise UnsupportedError.of_value(
+            "peft_config.name", kind, "supported: 'lora', or leave it out for full fine-tuning"
+        )
     if kind == "lora":
         normalized = {"*adapter": "lora", "peft_config.r": 8, "peft_config.target_modules": "all", **normalized}
         normalized["peft_config.target_modules"] = targets(normalized["peft_config.target_modules"])
@@ -408,7 +412,7 @@ def of_factory_v1(found: Mapping[str, Any]) -> Normalized:
         normalized["*bits"] = "int8" if bits == 8 else f"{word}-double" if double is not False else word
     mode = normalized.pop("cp_mode")
     if normalized["cp_size"] != 1 and mode != "ulysses":
-        raise _refuse("cp_mode", mode, "supported: 'ulysses'")
+        raise UnsupportedError.of_value("cp_mode", mode, "supported: 'ulysses'")
     if normalized.pop("kernel_config.name", None) == "liger_kernel":
         normalized[IMPLEMENTATION] = "liger"
     optimizer = normalized.pop("optim_config.name", None)
@@ -434,7 +438,7 @@ def _backend(normalized: dict[str, Any]) -> tuple[str, ...]:
         normalized |= {**plain, PRECISION: "bf16-mixed" if bf16 is True else "fp32"}
         return notes
     elif backend is not None:
-        raise _refuse("dist_config.name", backend, "supported: 'fsdp2' and 'deepspeed'")
+        raise UnsupportedError.of_value("dist_config.name", backend, "supported: 'fsdp2' and 'deepspeed'")
     elif normalized.get(GPUS, 1) != 1:
         normalized[ENGINE] = "ddp"  # v1/core/base_trainer.py, `_shard_model`
         return (SEVERAL,)
@@ -457,7 +461,7 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
         )
     kind = found.get("tuner_type", found.get("train_type", "lora"))
     if kind not in ("lora", "full"):
-        raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
+        raise UnsupportedError.of_value("tuner_type", kind, "supported: 'lora' and 'full'")
 
 
 def _swift_alone(found: Mapping[str, Any]) -> None:
@@ -466,7 +470,7 @@ def _swift_alone(found: Mapping[str, Any]) -> None:
     seen = visible(found)
     if found.get("deepspeed") is None and isinstance(processes, int) and seen > processes:
         message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
-        raise _refuse("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
+        raise UnsupportedError.of_value("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
 
 
 def _swift_zero(name: object) -> Normalized:
@@ -677,11 +681,11 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     if not any(is_set(normalized.get(name)) for name in _SWITCHES):
         normalized |= trained_by_script(normalized, normalized.get("model_name_or_path"))
     if is_set(found.get("tune_mm_mlp_adapter")):
-        raise _refuse("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
+        raise UnsupportedError.of_value("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")
     if is_set(normalized.pop("dataset_kwargs.skip_prepare_dataset", False)):
         normalized, notes = unprepared(normalized, notes)
     if normalized.get("spectrum_config_path"):
-        raise _refuse("spectrum_config_path", normalized["spectrum_config_path"],
+        raise UnsupportedError.of_value("spectrum_config_path", normalized["spectrum_config_path"],
                       "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
     other = any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))

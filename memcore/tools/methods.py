@@ -77,11 +77,11 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
         told = next((name for name in keys if found.get(name) not in (None, False)), None)
         if told is not None:
             message = Message("a key of {}, which is not supported yet", title)
-            raise UnsupportedError(told, "found {!r:.80}; {}", found[told], message)
+            raise UnsupportedError.of_value(told, found[told], message)
     named = _SCRIPT.search(program)
     if named is not None and named[1] not in _SCRIPTS:
         message = Message("{} is not supported yet", named[1])
-        raise UnsupportedError("the command", "found {!r:.80}; {}", program[:60], message)
+        raise UnsupportedError.of_value("the command", program[:60], message)
     method = found.get(METHOD) or (_SCRIPTS[named[1]] if named else None)
     if method is not None:
         return _of_trl(found, str(method), ())

@@ -13,10 +13,6 @@ from memcore.tools.launchers import is_set
 WIDTH = "*optimizer_rank"
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def with_galore(normalized: dict[str, Any]) -> None:
     """GaLore's optimizer on all linear layers, in the backward pass where it works layer by layer.
 
@@ -27,10 +23,10 @@ def with_galore(normalized: dict[str, Any]) -> None:
         return
     target = said.get("galore_target", "all")
     if target != "all":
-        raise _refuse("galore_target", target, "supported: 'all'")
+        raise UnsupportedError.of_value("galore_target", target, "supported: 'all'")
     optimizer = str(normalized.get("optim", "adamw_torch"))
     if optimizer == "adafactor":
-        raise _refuse("optim", optimizer, "with use_galore, supported: adamw_torch, adamw_8bit")
+        raise UnsupportedError.of_value("optim", optimizer, "with use_galore, supported: adamw_torch, adamw_8bit")
     normalized |= {"optim": "galore_adamw_8bit" if "8bit" in optimizer else "galore_adamw"}
     normalized[WIDTH] = said.get("galore_rank", 16)
     if is_set(said.get("galore_layerwise")):
@@ -65,7 +61,7 @@ def of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
         return found
     mode, task = found.get("train_mode", "qlora"), found.get("task_type", "sft")
     if mode not in ("full", "lora", "qlora"):
-        raise _refuse("train_mode", mode, "supported: full, lora, qlora")
+        raise UnsupportedError.of_value("train_mode", mode, "supported: full, lora, qlora")
     left = {name: value for name, value in found.items() if name not in _FIREFLY}
     left["torch_dtype"] = "float16" if is_set(found.get("fp16")) else "bfloat16"
     if task != "dpo":

@@ -43,7 +43,7 @@ def on_towers(normalized: dict[str, Any]) -> tuple[str, ...]:
     own = next((name for name in _TOWERS_TOO if normalized.get(name) not in _OFF), None)
     if own is not None:
         message = "adapters on towers are not supported yet; leave it out to run without it"
-        raise UnsupportedError(own, "found {!r:.80}; {}", normalized[own], message)
+        raise UnsupportedError.of_value(own, normalized[own], message)
     if is_set(normalized.pop("finetune_vision_layers", False)):
         return ("finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted",)
     return ()

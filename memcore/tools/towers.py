@@ -101,7 +101,7 @@ def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
     if not sees(model):
         return {}
     if frozen.get(row.language):
-        raise UnsupportedError(row.language, "found {!r:.80}; {}", not row.trains, _ONLY_TOWERS)
+        raise UnsupportedError.of_value(row.language, not row.trains, _ONLY_TOWERS)
     left = {part for key, parts in row.parts.items() if frozen[key] for part in parts}
     if row.within and not _stands_within(model, row.within):
         left -= {*PROJECTOR}

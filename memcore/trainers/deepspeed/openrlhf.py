@@ -47,10 +47,6 @@ _SHARED = ("model_name_or_path", "gradient_checkpointing_enable", "gradient_chec
 """Flags of the model that are of the actor where answers are generated."""
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A command of OpenRLHF in plain words.
 
@@ -99,7 +95,7 @@ def _loop(found: Mapping[str, Any], normalized: Mapping[str, Any]) -> str:
     named = re.search(r"\btrain_(\w+)", program)
     loop = named[1] if named else "ppo_ray" if "--actor.num_gpus_per_node" in normalized else "sft"
     if loop not in _LOOPS:
-        raise _refuse("the command", f"train_{loop}", Message("supported: {}", joined(", ", _LOOPS)))
+        raise UnsupportedError.of_value("the command", f"train_{loop}", Message("supported: {}", joined(", ", _LOOPS)))
     return loop
 
 
@@ -119,7 +115,7 @@ def _generating(normalized: dict[str, Any], notes: list[str]) -> None:
     if estimator == "gae":
         _critic(normalized, notes)
     elif estimator not in _GROUPS and not estimator.startswith("$"):
-        raise _refuse(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
+        raise UnsupportedError.of_value(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
     each, nodes = normalized.pop("--actor.num_gpus_per_node", 8), normalized.pop("--actor.num_nodes", 1)
     if isinstance(each, int) and isinstance(nodes, int):
         normalized |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}

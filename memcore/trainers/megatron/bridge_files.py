@@ -214,7 +214,7 @@ def _adapter(plain: dict[str, Any]) -> None:
         raise UnsupportedError("peft._target_", "found {!r}; {}", kind, "supported: LoRA, DoRA")
     targets = given.get("target_modules")
     if isinstance(targets, list) and set(targets) != _LORA:
-        raise UnsupportedError("peft.target_modules", "found {!r:.80}; {}", targets, "adapters on all linear layers "
+        raise UnsupportedError.of_value("peft.target_modules", targets, "adapters on all linear layers "
                                "are supported")  # fmt: skip
     plain |= {ADAPTER: kind.lower(), RANK: given.get("dim", 32), TARGETS: "all-linear",
               DROPOUT: given.get("dropout", 0.0)}  # fmt: skip

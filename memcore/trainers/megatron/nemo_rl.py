@@ -54,18 +54,14 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 """Fields without which others say nothing."""
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A run in plain words."""
     for name in ("defaults", "config"):
         if name in found:
-            raise _refuse(name, found[name], "pass that file as well, and those that it names")
+            raise UnsupportedError.of_value(name, found[name], "pass that file as well, and those that it names")
     other = next((name for name in _OTHERS if any(key.startswith(f"{name}.") for key in found)), None)
     if other is not None:
-        raise _refuse(other, other, "this method is not supported yet")
+        raise UnsupportedError.of_value(other, other, "this method is not supported yet")
     algorithm = next((name for name in _ALGORITHMS if any(key.startswith(f"{name}.") for key in found)), "sft")
     megatron = found.get(f"{_MEGATRON}enabled") is True
     gpus = _gpus(found)
@@ -76,7 +72,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized |= plain | _sequences(found, algorithm, gpus.get(GPUS), ranks)
     method = _ALGORITHMS[algorithm]
     if megatron and method == "reward":
-        raise _refuse("rm", method, "other methods are not supported yet with Megatron-Core")
+        raise UnsupportedError.of_value("rm", method, "other methods are not supported yet with Megatron-Core")
     if megatron and method is not None:
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
     elif method is not None:
@@ -121,7 +117,7 @@ def _with_fsdp(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
     """The policy under FSDP2, and the ranks that share a sequence."""
     said = {name.removeprefix(_TENSOR): value for name, value in found.items() if name.startswith(_TENSOR)}
     if said.get("expert_parallel_size", 1) != 1:
-        raise _refuse(f"{_TENSOR}expert_parallel_size", said["expert_parallel_size"], "supported: 1")
+        raise UnsupportedError.of_value(f"{_TENSOR}expert_parallel_size", said["expert_parallel_size"], "supported: 1")
     tensor, context = said.get("tensor_parallel_size", 1), said.get("context_parallel_size", 1)
     kept = said.get("activation_checkpointing") is not True
     plain: dict[str, Any] = {
@@ -163,7 +159,9 @@ def _with_megatron(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
         if plain.get(name) in (None, False, 0, "none"):
             plain = {key: value for key, value in plain.items() if key not in (name, *others)}
     if said.get("distributed_data_parallel_config.use_custom_fsdp") is True:
-        raise _refuse(f"{_DDP}use_custom_fsdp", True, "Megatron-FSDP is not supported yet with this tool")
+        raise UnsupportedError.of_value(
+            f"{_DDP}use_custom_fsdp", True, "Megatron-FSDP is not supported yet with this tool"
+        )
     if said.get("fp8_cfg.enabled") is True:
         plain |= {_PRECISION: "fp8-mixed", "fp8_recipe": said.get("fp8_cfg.fp8_recipe")}
     else:

@@ -54,10 +54,6 @@ _ELSEWHERE = ("--bf16", "--fp16", "--spec", "--no-gradient-accumulation-fusion",
 """Flags that are other keys here."""
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 _COMPLETION = 512
 """Tokens of a completion where nothing is said (arguments/megatron_args.py)."""
 _BETA = 0.04
@@ -72,20 +68,20 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for other commands, methods and tasks."""
     program = str(found.get("", ""))
     if re.search(r"\b(?:export|infer)\b", program):
-        raise _refuse("the command", program, "only `megatron sft` and `megatron pt` train")
+        raise UnsupportedError.of_value("the command", program, "only `megatron sft` and `megatron pt` train")
     method = _method(found)
     if method not in (None, "grpo", "dpo"):
-        raise _refuse("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
+        raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     if method is not None and _kind(found) == "full" and (method == "dpo" or found.get("beta", _BETA) != 0):
         message = (
             "a separate reference model is not supported yet; with tuner_type lora none is needed"
             if method == "dpo"
             else "a separate reference model is not supported yet; with tuner_type lora or beta 0 none is needed"
         )
-        raise _refuse("rlhf_type", method, message)
+        raise UnsupportedError.of_value("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
-        raise _refuse(
+        raise UnsupportedError.of_value(
             "task_type",
             task,
             "only 'causal_lm' is supported; without it, the head of the whole vocabulary is counted, which is larger",
@@ -184,7 +180,7 @@ def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
     """LoRA on all linear layers, where it is asked for."""
     kind = _kind(found)
     if kind not in ("full", "lora"):
-        raise _refuse("tuner_type", kind, "supported: 'lora' and 'full'")
+        raise UnsupportedError.of_value("tuner_type", kind, "supported: 'lora' and 'full'")
     if kind == "full":
         return {}
     targets = found.get("target_modules", "all-linear")
@@ -202,7 +198,7 @@ def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
     parts = (("freeze_vit", "tower"), ("freeze_aligner", "projector"))
     learn = [part for key, part in parts if found.get(key) is False]
     if found.get("freeze_llm") is True:
-        raise _refuse("freeze_llm", True, "training only the towers is not supported yet")
+        raise UnsupportedError.of_value("freeze_llm", True, "training only the towers is not supported yet")
     if len(learn) == 1 and _kind(found) == "full" and sees(found.get("model")):
         return {_TRAINABLE: [LANGUAGE_MODEL, *learn]}
     return {_TRAINABLE: "all"} if len(learn) > 1 else {}

@@ -87,7 +87,7 @@ def _adapter(normalized: dict[str, Any]) -> None:
     targets = given.get("target_modules", _LORA)
     if sorted(targets) != sorted(_LORA):
         message = "adapters on all linear layers are supported"
-        raise UnsupportedError(f"{start}target_modules", "found {!r:.80}; {}", targets, message)
+        raise UnsupportedError.of_value(f"{start}target_modules", targets, message)
     normalized |= {ADAPTER: given.get("type", "lora"), RANK: given["rank"], TARGETS: "all-linear",
                 DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 

@@ -56,10 +56,6 @@ def _last(target: object) -> str:
     return str(target).rpartition(".")[2]
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A recipe of Automodel in plain words.
 
@@ -72,12 +68,12 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     notes: list[str] = []
     recipe = _last(found.get("recipe", _RECIPES[0]))
     if recipe not in _RECIPES:
-        raise _refuse("recipe", found["recipe"], Message("supported: {}", joined(", ", _RECIPES)))
+        raise UnsupportedError.of_value("recipe", found["recipe"], Message("supported: {}", joined(", ", _RECIPES)))
     _model(normalized, notes)
     _shards(normalized, notes)
     dtype = _last(normalized.pop("model.torch_dtype", "auto")).lower()
     if dtype not in _DTYPES:
-        raise _refuse("model.torch_dtype", dtype, Message("supported: {}", joined(", ", _DTYPES)))
+        raise UnsupportedError.of_value("model.torch_dtype", dtype, Message("supported: {}", joined(", ", _DTYPES)))
     fp32 = _DTYPES[dtype] == "fp32"
     normalized[_PRECISION] = "bf16-mixed" if fp32 and normalized[_ENGINE] == "fsdp" else _DTYPES[dtype]
     if normalized[_ENGINE] == "fsdp":
@@ -88,7 +84,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if _ADAPTER not in normalized and any(name.startswith("freeze_config") for name in found):
         normalized |= trained_parts("nemo-automodel", normalized, normalized.get(MODEL))
     if _ADAPTER in normalized and normalized.get(_RANKS_EACH, 1) not in (*_OFF, 1):
-        raise _refuse(
+        raise UnsupportedError.of_value(
             "peft._target_",
             found.get("peft._target_", "peft"),
             "with distributed.tp_size above 1, adapters are not supported yet; set distributed.tp_size to 1, or leave "
@@ -104,7 +100,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     """The model by its name, or by the class and keys of its config."""
     target = str(normalized.pop("model._target_", None))
     if not any(name in target for name in _MODELS):
-        raise _refuse("model._target_", target, Message("supported: {}", joined(", ", _MODELS)))
+        raise UnsupportedError.of_value("model._target_", target, Message("supported: {}", joined(", ", _MODELS)))
     name = normalized.pop("model.pretrained_model_name_or_path", None)
     name = normalized.pop("model.config.pretrained_model_name_or_path", name)
     name = name or normalized.pop("model.config", None)
@@ -128,7 +124,9 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
     start = "distributed."
     strategy = str(normalized.pop(f"{start}strategy", "fsdp2"))
     if strategy not in _STRATEGIES:
-        raise _refuse(f"{start}strategy", strategy, Message("supported: {}", joined(", ", _STRATEGIES)))
+        raise UnsupportedError.of_value(
+            f"{start}strategy", strategy, Message("supported: {}", joined(", ", _STRATEGIES))
+        )
     normalized[_ENGINE], normalized[_VERSION] = _STRATEGIES[strategy]
     for name in ("dp_size", "dp_replicate_size", "tp_size", "cp_size", "pp_size", "ep_size"):
         if normalized.get(f"{start}{name}") in _OFF:
@@ -153,7 +151,7 @@ def _loss(normalized: dict[str, Any]) -> None:
     target = normalized.pop("loss_fn._target_", "MaskedCrossEntropy")
     loss = _last(target)
     if loss not in _LOSSES:
-        raise _refuse("loss_fn._target_", target, Message("supported: {}", joined(", ", _LOSSES)))
+        raise UnsupportedError.of_value("loss_fn._target_", target, Message("supported: {}", joined(", ", _LOSSES)))
     upcast = normalized.pop("loss_fn.fp32_upcast", True)
     normalized[_LOSS] = "cross-entropy" if loss == "MaskedCrossEntropy" and upcast is False else _LOSSES[loss]
     if loss == "MaskedCrossEntropy":
@@ -163,14 +161,16 @@ def _loss(normalized: dict[str, Any]) -> None:
 def _optimizer(normalized: dict[str, Any]) -> None:
     target = str(normalized.pop("optimizer._target_", "torch.optim.AdamW"))
     if "FusedAdam" in target:
-        raise _refuse(
+        raise UnsupportedError.of_value(
             "optimizer._target_",
             target,
             "its own fp32 copy of the weights is not supported yet; the closest is torch.optim.AdamW with "
             "model.torch_dtype float32",
         )
     if target not in _OPTIMIZERS:
-        raise _refuse("optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS)))
+        raise UnsupportedError.of_value(
+            "optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS))
+        )
     normalized[_OPTIMIZER], how = _OPTIMIZERS[target]
     fused, foreach = normalized.pop("optimizer.fused", None), normalized.pop("optimizer.foreach", None)
     how = how or ("fused" if fused is True else "for-loop" if foreach is False else None)
@@ -182,7 +182,7 @@ def _adapter(normalized: dict[str, Any], notes: list[str]) -> None:
     start = "peft."
     given = {name for name in normalized if name.startswith(start)}
     if given and _last(normalized.pop(f"{start}_target_", "PeftConfig")) != "PeftConfig":
-        raise _refuse(f"{start}_target_", "", "supported: PeftConfig")
+        raise UnsupportedError.of_value(f"{start}_target_", "", "supported: PeftConfig")
     if given:
         normalized[_ADAPTER] = "dora" if normalized.pop(f"{start}use_dora", False) is True else "lora"
         normalized.setdefault(f"{start}dim", 8)
@@ -248,7 +248,9 @@ def _checkpoints(normalized: dict[str, Any], notes: list[str]) -> None:
     elif said == "selective":
         normalized[_POLICY] = "selective"
     elif said not in _OFF:
-        raise _refuse("distributed.activation_checkpointing", said, "supported: true, false, 'full' and 'selective'")
+        raise UnsupportedError.of_value(
+            "distributed.activation_checkpointing", said, "supported: true, false, 'full' and 'selective'"
+        )
 
 
 AUTOMODEL = Tool(

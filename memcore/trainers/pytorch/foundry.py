@@ -38,10 +38,6 @@ _STRATEGIES: Mapping[str, bool] = {"FULL_SHARD": True, "SHARD_GRAD_OP": False, "
 _KERNELS: Mapping[str, str] = {"flash": "flash", "torch": "math", "flex": "flex"}
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A config of LLM Foundry in plain words.
 
@@ -54,12 +50,12 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _model(normalized, notes)
     word = str(normalized.pop("precision", "amp_bf16"))
     if word not in _PRECISIONS:
-        raise _refuse("precision", word, Message("supported: {}", joined(", ", _PRECISIONS)))
+        raise UnsupportedError.of_value("precision", word, Message("supported: {}", joined(", ", _PRECISIONS)))
     normalized[_PRECISION] = _PRECISIONS[word]
     _sharding(normalized)
     name = normalized.pop("optimizer.name", "decoupled_adamw")
     if name not in _OPTIMIZERS:
-        raise _refuse("optimizer.name", name, Message("supported: {}", joined(", ", _OPTIMIZERS)))
+        raise UnsupportedError.of_value("optimizer.name", name, Message("supported: {}", joined(", ", _OPTIMIZERS)))
     normalized[_OPTIMIZER], normalized[_HOW] = _OPTIMIZERS[str(name)]
     normalized[_CLIPS] = "algorithms.gradient_clipping.clipping_threshold" in normalized
     each = normalized.pop("device_train_microbatch_size", "auto")
@@ -92,7 +88,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
             _adapted(normalized)
         return
     if kind != "mpt_causal_lm":
-        raise _refuse("model.name", kind, "supported: mpt_causal_lm, hf_causal_lm")
+        raise UnsupportedError.of_value("model.name", kind, "supported: mpt_causal_lm, hf_causal_lm")
     sizes = {ours: normalized.pop(f"model.{name}") for name, ours in _MPT.items() if f"model.{name}" in normalized}
     wide, ratio = sizes.get("n_embd"), normalized.pop("model.expansion_ratio", 4)
     inner = {"n_inner": wide * ratio} if isinstance(wide, int) and isinstance(ratio, int) else {}
@@ -107,11 +103,11 @@ def _adapted(normalized: dict[str, Any]) -> None:
     """An adapter of PEFT, by the keys of its config. Raises UnsupportedError for other adapters and other keys."""
     kind = str(normalized.pop(f"{_PEFT}peft_type", "LORA")).upper()
     if kind != "LORA":
-        raise _refuse(f"{_PEFT}peft_type", kind, "supported: LORA")
+        raise UnsupportedError.of_value(f"{_PEFT}peft_type", kind, "supported: LORA")
     normalized[_ADAPTER] = "dora" if normalized.pop(f"{_PEFT}use_dora", False) is True else "lora"
     bias = normalized.pop(f"{_PEFT}bias", "none")
     if bias != "none":
-        raise _refuse(f"{_PEFT}bias", bias, "supported: 'none'")
+        raise UnsupportedError.of_value(f"{_PEFT}bias", bias, "supported: 'none'")
 
 
 def _sharding(normalized: dict[str, Any]) -> None:
@@ -127,7 +123,9 @@ def _sharding(normalized: dict[str, Any]) -> None:
     if given and several:
         if strategy not in _STRATEGIES or mixed not in _REDUCES:
             key = "sharding_strategy" if strategy not in _STRATEGIES else "mixed_precision"
-            raise _refuse(f"{_FSDP}{key}", strategy if key[0] == "s" else mixed, "this value is not supported yet")
+            raise UnsupportedError.of_value(
+                f"{_FSDP}{key}", strategy if key[0] == "s" else mixed, "this value is not supported yet"
+            )
         normalized |= {_VERSION: 1, _REDUCED: _REDUCES[mixed]}
         normalized |= {} if _STRATEGIES[strategy] else {_RESHARD: False}
     kept = normalized.pop(f"{_FSDP}activation_checkpointing", False)

@@ -148,7 +148,7 @@ def of_launch(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if row is None:
         key = "--config" if "--config" in found else "CONFIG"
         message = Message("pass the config_registry.py that has it, or one of {}", joined(", ", REGISTRY))
-        raise UnsupportedError(key, "found {!r:.80}; {}", named, message)
+        raise UnsupportedError.of_value(key, named, message)
     return {**row, **_by_tokens(_overridden(found, row)), **_processes(found), "": _PROGRAM}
 
 

@@ -166,7 +166,7 @@ def _without_unread(normalized: dict[str, Any], recipe: str) -> dict[str, Any]:
     for name, value in read.items():
         lacking = _REFUSED.get(name.partition(".")[0])
         if lacking is not None and value is not False:
-            raise UnsupportedError(name, "found {!r:.80}; {}", value, lacking)
+            raise UnsupportedError.of_value(name, value, lacking)
     return read
 
 

@@ -40,10 +40,6 @@ DEFAULTS: Mapping[str, Any] = {
 """trainer/config/_generated_ppo_trainer.yaml."""
 
 
-def _refuse(key: str, value: object, why: str) -> UnsupportedError:
-    return UnsupportedError(key, "found {!r:.80}; {}", value, why)
-
-
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A run of verl in plain words.
 
@@ -94,18 +90,22 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     config = str(found.get("config-name", ""))
     megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
     if strategy == "megatron" or "megatron" in config or megatron is not None:
-        raise _refuse(megatron or f"{_ACTOR}strategy", found.get(megatron or "", "megatron"),
+        raise UnsupportedError.of_value(megatron or f"{_ACTOR}strategy", found.get(megatron or "", "megatron"),
                       "a Megatron-Core actor is not supported yet; the closest is actor.strategy=fsdp2")  # fmt: skip
     if strategy not in ("fsdp", "fsdp2"):
-        raise _refuse(f"{_ACTOR}strategy", strategy, "supported: fsdp, fsdp2")
+        raise UnsupportedError.of_value(f"{_ACTOR}strategy", strategy, "supported: fsdp, fsdp2")
     learning = next((name for name in found if name.startswith("reward_model.prime_model.")), None)
     if learning is not None:
-        raise _refuse(learning, found[learning], "training a reward model on the same GPUs is not supported yet")
+        raise UnsupportedError.of_value(
+            learning, found[learning], "training a reward model on the same GPUs is not supported yet"
+        )
     estimator = str(found.get("algorithm.adv_estimator", "gae"))
     if estimator.startswith("$"):
         return
     if estimator != "gae" and estimator not in _GROUPS:
-        raise _refuse("algorithm.adv_estimator", estimator, Message("supported: {}", joined(", ", _GROUPS)))
+        raise UnsupportedError.of_value(
+            "algorithm.adv_estimator", estimator, Message("supported: {}", joined(", ", _GROUPS))
+        )
 
 
 def critic(found: Mapping[str, Any], notes: list[str], *places: str) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
     each = normalized.setdefault(_BATCH, normalized.pop(key, given))
     prompts, answers = _number(normalized, f"{_ACTOR}ppo_mini_batch_size"), _number(normalized, f"{_ROLLOUT}n")
     if each is None:
-        raise _refuse(key, None, "set the micro-batch size")
+        raise UnsupportedError.of_value(key, None, "set the micro-batch size")
     if not (isinstance(world, int) and isinstance(ranks, int) and 0 < ranks <= world and world % ranks == 0):
         return
     if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers)):
