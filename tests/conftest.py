@@ -133,7 +133,7 @@ def site(dist: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
     """The machine's own Chromium; its network features that nobody asked for are off."""
-    from browser import CHROMIUM
+    from chromium import CHROMIUM
 
     return {
         "executable_path": CHROMIUM,

@@ -270,7 +270,8 @@ def test_every_installation_asks_for_hashes():
     """No call of pip in build.py or in a workflow takes what is not in a lock."""
     text = (ROOT / "build.py").read_text(encoding="utf-8")
     calls = re.findall(r'"pip", "(?:install|download)"[^)]*', text)
-    assert len(calls) >= 4
+    assert len(calls) >= 2
+    assert text.count("*INSTALLING") >= 3  # the first of these calls
     assert [each for each in calls if "--require-hashes" not in each] == []
     installs = [line for workflow in WORKFLOWS.values() for line in workflow.splitlines() if "pip install" in line]
     assert [line for line in installs if "--require-hashes" not in line] == []

@@ -3,18 +3,17 @@
 import html
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from chromium import CHROMIUM
 
 from memcore import estimate
 from memcore.config.url import decode_fragment
 from memcore.units import format_bytes
 
 pytestmark = pytest.mark.machine
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NO_BROWSER = "no Chromium on this machine: the tests of the documentation in a browser are skipped"
 
 
