@@ -46,7 +46,7 @@ SILENT = (
     *("faces/render/accuracy",),
     *("config/json_schema", "tensors", "symbols"),
     *(
-        "trainers/pytorch/tool_names",
+        "trainers/pytorch/spelling",
         "formats/containers",
         "faces/page/exchanging",
         "faces/page/presets",
