@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
 from memcore.layers.tensor_parallel import embedded, headed, prepared
@@ -36,7 +37,7 @@ def check(network: Network) -> None:
     missing = [name for name, has in _wanted(network).items() if not has]
     if missing:
         raise UnsupportedError(
-            "training.implementation",
+            Training.implementation,
             "torchtitan's models need {}, which {} lacks; use 'transformers'",
             joined(" and ", missing),
             network.family,
