@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import ceil
 
+from memcore import registry
 from memcore.config.devices import whole
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -119,7 +120,7 @@ def _fewest(config: Config) -> int | None:
 
 def _on(config: Config, gpus: int) -> Config:
     config = config.replaced(Hardware.num_gpus, gpus)
-    if server_of(config[EngineSettings.type] or "vllm").splits:
+    if server_of(config[EngineSettings.type] or registry.USUAL_SERVER).splits:
         return config
     others = (Parallelism.pipeline_parallel_size, Parallelism.data_parallel_size, Parallelism.context_parallel_size)
     return config.changed({**dict.fromkeys(others), Parallelism.tensor_parallel_size: gpus})

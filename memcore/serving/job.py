@@ -206,7 +206,7 @@ def resolve(config: Config) -> ServingJob:
     Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet.
     """
     read = Defaults(config)
-    name = read.take(EngineSettings.type, "vllm", "the most common server")
+    name = read.take(EngineSettings.type, registry.USUAL_SERVER, "the most common server")
     server = server_of(name)
     served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)
