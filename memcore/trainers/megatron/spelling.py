@@ -34,6 +34,8 @@ _MEGATRON: Mapping[str, object] = {
     Parallelism.expert_parallel_size: "--expert-model-parallel-size {}",
     Parallelism.expert_tensor_parallel_size: "--expert-tensor-parallel-size {}",
 }
+SIZES: Mapping[str, Mapping[str, str]] = {"megatron": {"step": "--global-batch-size {}"}}
+"""By dialect: sequences of a step."""
 SPELLING: Mapping[str, Mapping[str, object]] = {"megatron": _MEGATRON}
 """By dialect and path: a text with the value in it, or a text for each value."""
 MEGATRON_NAMES: Mapping[str, str] = {

@@ -114,6 +114,14 @@ _TORCHTITAN: Mapping[str, object] = {
     Parallelism.data_parallel_shard_size: "--parallelism.data_parallel_shard_degree {}",
     Parallelism.loss_parallel: {True: "no --parallelism.disable_loss_parallel"},
 }
+SIZES: Mapping[str, Mapping[str, str]] = {
+    "torchtitan": {
+        "step": "--training.global_batch_size {}",
+        "replicas": "--parallelism.data_parallel_replicate_degree {}",
+        "micro_batch": "--parallelism.pipeline_parallel_microbatch_size {}",
+    }
+}
+"""By dialect: sequences of a step, groups that hold all shards, and sequences of a pipeline's micro-batch."""
 SPELLING: Mapping[str, Mapping[str, object]] = {"torchtitan": _TORCHTITAN, "transformers": TRAINER}
 """By dialect and path: a text with the value in it, or a text for each value."""
 ALLOCATOR: Mapping[str, str] = dict.fromkeys(
