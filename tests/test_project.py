@@ -15,6 +15,7 @@ from memcore import registry
 from memcore.config.settings import SETTINGS
 from memcore.rules.table import RULES
 from memcore.serving.changes import Becomes
+from memcore.serving.job import server_of
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parent.parent
@@ -193,7 +194,7 @@ def test_settings_are_named_by_their_attributes():
     ]
     # PyTorch's folder is below DeepSpeed's, whose setting one published formula asks for.
     assert found == [("trainers.pytorch.formulas", "engine.offload_optimizer")]
-    rows = [row.how for each in registry.merged("changes", "CHANGES").values() for row in each]
+    rows = [row.how for server in registry.SERVERS for row in server_of(server).changes]
     changed = {path for how in rows if isinstance(how, Becomes) for path in (*how.to, *(how.unless or ()))}
     assert changed <= set(SETTINGS), changed - set(SETTINGS)
     assert changed

@@ -12,6 +12,7 @@ from memcore.config.defaults import Assumption, Defaults
 from memcore.config.devices import device_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
@@ -22,6 +23,7 @@ from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
+from memcore.serving.changes import ServerChange
 from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
@@ -43,6 +45,10 @@ class Server:
     options: Callable[[Defaults, Basics], object]
     """Reads its own settings."""
     budget: Callable[[ServingJob], Budget]
+    changes: tuple[ServerChange, ...]
+    """What makes room in it, from the harmless to what changes what is served: the ladder climbs them in this order."""
+    on_gpu: Knob | None = None
+    """How many layers are on GPUs, if it keeps the others on the host; the knob sets the number."""
     least: Callable[[ServingJob], int] | None = None
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()

@@ -23,6 +23,7 @@ from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_laten
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, count, pool, summed_by_nccl
+from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.devices import desktop
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
@@ -458,4 +459,9 @@ SERVER = Server(
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
     pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
+    changes=(
+        larger_share(Share(SglangSettings.mem_fraction_static)),
+        fewer_tokens(SglangSettings.chunked_prefill_size),
+        *PAGED,
+    ),
 )

@@ -33,9 +33,11 @@ from memcore.servers.vllm.platforms import (
     projections,
     unseen_tower,
 )
+from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images
@@ -599,4 +601,15 @@ SERVER = Server(
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     asks_for_a_share=True,
     stacks=frozenset(STACKS),
+    changes=(
+        larger_share(Utilization(VllmSettings.gpu_memory_utilization)),
+        ServerChange(
+            title="No CUDA graphs",
+            kind="latency",
+            note="kernels launch one by one, which slows small batches most",
+            how=Becomes({VllmSettings.enforce_eager: True}),
+        ),
+        fewer_tokens(VllmSettings.max_num_batched_tokens),
+        *PAGED,
+    ),
 )
