@@ -17,8 +17,9 @@ from memcore.layers.tensor_parallel import embedded, headed, prepared
 from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
-from memcore.layers.torchtitan.parts import Weights, dense, norm, project
+from memcore.layers.torchtitan.parts import dense, norm
 from memcore.layers.transformers import support
+from memcore.layers.transformers.context import Weights, project
 from memcore.messages import joined
 from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention

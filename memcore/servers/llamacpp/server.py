@@ -23,10 +23,10 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
 from memcore.servers.llamacpp import supported
-from memcore.servers.llamacpp.buffers import EVERY, HOST, Buffer, Flags, Plan, cache_type
-from memcore.servers.llamacpp.caches import cache_rows, indexer_row
+from memcore.servers.llamacpp.buffers import Buffer, Plan
+from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
-from memcore.servers.llamacpp.plan import RELEASES, row_of, supports_flash
+from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
