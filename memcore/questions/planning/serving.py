@@ -18,7 +18,7 @@ from memcore.questions.planning.bench import Bench, SpentError, at_last, gathere
 from memcore.questions.planning.server_layouts import division_of, layouts, replicas
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
-from memcore.serving.changes import ServerChange
+from memcore.serving.changes import Becomes, ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import server_of
@@ -330,11 +330,11 @@ def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Ite
 
 
 def _is_weights(row: ServerChange) -> bool:
-    return row.kind == "precision" and row.title.startswith("Weights")
+    return isinstance(row.how, Becomes) and Inference.quantization in row.how.to
 
 
 def _is_cache(row: ServerChange) -> bool:
-    return row.kind == "precision" and not row.title.startswith("Weights")
+    return row.kind == "precision" and not _is_weights(row)
 
 
 def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:

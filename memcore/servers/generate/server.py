@@ -309,18 +309,18 @@ SERVER = Server(
     loads_exl3=True,  # exllamav3, integration/transformers.py
     changes=(
         ServerChange(
+            title="8-bit weights",
+            kind="precision",
+            note="weights are rounded to 8 bits",
+            how=Becomes({Inference.quantization: "int8"}, {Inference.quantization: FEW_BITS}),
+        ),
+        ServerChange(
             title="Weights in NF4",
             kind="precision",
             note="weights are rounded to 4 bits in blocks of 64",
             how=Becomes(
                 {Inference.quantization: "nf4"}, {Inference.quantization: ("nf4", "nf4-double", "int4", "mxfp4")}
             ),
-        ),
-        ServerChange(
-            title="8-bit weights",
-            kind="precision",
-            note="weights are rounded to 8 bits",
-            how=Becomes({Inference.quantization: "int8"}, {Inference.quantization: FEW_BITS}),
         ),
     ),
 )
