@@ -299,6 +299,7 @@ def _zero_pad(x: Tensor, shape: Shape) -> Tensor:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "lit-gpt": LayerCode(
+        name="lit-gpt",
         title="LitGPT",
         forward=forward,
         check=check,

@@ -189,6 +189,7 @@ def _mixed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "torchtitan": LayerCode(
+        name="torchtitan",
         title="torchtitan",
         forward=forward,
         check=check,

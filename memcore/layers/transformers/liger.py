@@ -68,6 +68,7 @@ def kernels(network: Network) -> Sequence[str]:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "liger": LayerCode(
+        name="liger",
         title="Liger kernels",
         forward=forward,
         check=support.check,

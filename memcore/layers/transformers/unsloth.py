@@ -45,6 +45,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "unsloth": LayerCode(
+        name="unsloth",
         title="Unsloth",
         forward=forward,
         check=check,
