@@ -315,7 +315,9 @@ def test_a_wrong_field_is_explained_in_chinese(path, text, said):
 
 def test_suggestions_are_made_in_chinese():
     """Every change that is suggested has a name, but for two that are names."""
-    names = {each.title for each in (*CHANGES, *(row for server in registry.SERVERS for row in server_of(server).changes))} - {
+    names = {
+        each.title for each in (*CHANGES, *(row for server in registry.SERVERS for row in server_of(server).changes))
+    } - {
         "Adafactor",
         "Flash attention",
     }
