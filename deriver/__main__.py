@@ -26,7 +26,8 @@ from deriver.samples import Sample, Samples, defaults, gather, several, sizes, t
 from deriver.starts import CONDITIONS, STARTS
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
+from memcore.networks.families import ALIASES, FAMILIES
+from memcore.networks.families.multimodal import COMPOSITES
 
 ROUNDS = 6
 SECONDS = 150

@@ -19,7 +19,8 @@ from typing import Any
 
 from deriver import building, sampling
 from deriver.starts import STARTS
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
+from memcore.networks.families import ALIASES, FAMILIES
+from memcore.networks.families.multimodal import COMPOSITES
 
 VARIANTS = 2
 TRIES = 12

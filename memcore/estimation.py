@@ -72,9 +72,8 @@ def estimate_serving(config: Config | Mapping[str, object]) -> ServingEstimate:
     (True, 54)
     """
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    found: ServingEstimate = registry.engine_module(described[EngineSettings.type] or "vllm", "estimate").estimate(
-        described
-    )
+    engine = described[EngineSettings.type] or registry.USUAL_SERVER
+    found: ServingEstimate = registry.engine_module(engine, "estimate").estimate(described)
     return found
 
 

@@ -48,6 +48,8 @@ SERVERS: Mapping[str, Home] = {
     "llama.cpp": Home("llamacpp", "serving a GGUF file with llama.cpp"),
 }
 """Engines that serve."""
+USUAL_TRAINER, USUAL_SERVER = "fsdp", "vllm"
+"""What runs a job on several GPUs, and what serves, where a config names no engine."""
 _SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.serving"}
 """What several trainers or several servers have in common."""
 MODEL_TYPES: Mapping[str, str] = {"megatron": "megatron"}

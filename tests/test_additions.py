@@ -129,7 +129,7 @@ def test_a_walk_works_as_written(name, tmp_path):
     ],
 )
 def test_what_a_walk_forgets_is_named(name, path, tmp_path):
-    """A room without its row is said in one line, by its file."""
+    """A module without its row is said in one line, by its file."""
     run = "advise --model gpt2 --engine example --gpus 2 --seq 128" if path.endswith("costs.py") else None
     done, _ = walked(name, tmp_path, (path,), run)
     assert done.returncode == 2

@@ -27,7 +27,7 @@ from memcore.i18n.models import MODELS_IN_CHINESE
 from memcore.i18n.page import LANGUAGES, WORDS, complaint, speaking, translated
 from memcore.messages import Message, joined
 from memcore.questions.advising.changes import CHANGES
-from memcore.questions.advising.server_changes import changes_of
+from memcore.serving.job import server_of
 
 pytestmark = pytest.mark.machine  # tables of texts
 
@@ -46,7 +46,7 @@ SILENT = (
     *("faces/render/accuracy",),
     *("config/json_schema", "tensors", "symbols"),
     *(
-        "trainers/pytorch/tool_names",
+        "trainers/pytorch/spelling",
         "formats/containers",
         "faces/page/exchanging",
         "faces/page/presets",
@@ -315,7 +315,9 @@ def test_a_wrong_field_is_explained_in_chinese(path, text, said):
 
 def test_suggestions_are_made_in_chinese():
     """Every change that is suggested has a name, but for two that are names."""
-    names = {each.title for each in (*CHANGES, *(row for server in registry.SERVERS for row in changes_of(server)))} - {
+    names = {
+        each.title for each in (*CHANGES, *(row for server in registry.SERVERS for row in server_of(server).changes))
+    } - {
         "Adafactor",
         "Flash attention",
     }

@@ -129,7 +129,7 @@ def test_every_field_says_what_its_engine_calls_it(engine):
     config = Config.from_dict({"model": "gpt2", "engine": {"type": engine}})
     shown = shown_names(config, engine)
     assert all(name and "*" not in name for name in shown.values())
-    assert set(registry.engine_module(engine, "tool_names").TOOL_NAMES[engine]) <= set(SETTINGS)
+    assert set(registry.merged("spelling", "TOOL_NAMES")[engine]) <= set(SETTINGS)
 
 
 @pytest.mark.parametrize(

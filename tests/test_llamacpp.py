@@ -7,11 +7,13 @@ from memcore import Config, estimate
 from memcore.errors import UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
-from memcore.servers.llamacpp.buffers import Flags, Plan, cache_type, gaps, llamacpp_buffers
+from memcore.servers.llamacpp.buffers import Plan, gaps, llamacpp_buffers
+from memcore.servers.llamacpp.caches import cache_type
 from memcore.servers.llamacpp.ggml.allocator import Buffer
 from memcore.servers.llamacpp.ggml.graph import Graph, apply, leaf, mul_mat
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.gguf import gguf_file
+from memcore.servers.llamacpp.plan import Flags
 
 TRUTH = truth("gguf")
 

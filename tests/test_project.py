@@ -12,7 +12,10 @@ import pytest
 
 import memcore
 from memcore import registry
+from memcore.config.settings import SETTINGS
 from memcore.rules.table import RULES
+from memcore.serving.changes import Becomes
+from memcore.serving.job import server_of
 
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parent.parent
@@ -177,6 +180,24 @@ def test_the_core_compares_no_engine_by_name(path):
         (node.lineno, each.value) for node in compared for each in ast.walk(node) if isinstance(each, ast.Constant)
     ]
     assert [(line, word) for line, word in words if isinstance(word, str) and word in ENGINES] == []
+
+
+def test_settings_are_named_by_their_attributes():
+    """A misspelled path of a setting is an error of types, which a text is not, and changes nothing in silence."""
+    found = [
+        (name_of(path), node.value)
+        for path in SOURCES
+        if name_of(path) not in ("hardware", "i18n.help")  # below the settings; texts by path
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value
+        if node.value in SETTINGS
+    ]
+    # PyTorch's folder is below DeepSpeed's, whose setting one published formula asks for.
+    assert found == [("trainers.pytorch.formulas", "engine.offload_optimizer")]
+    rows = [row.how for server in registry.SERVERS for row in server_of(server).changes]
+    changed = {path for how in rows if isinstance(how, Becomes) for path in (*how.to, *(how.unless or ()))}
+    assert changed <= set(SETTINGS), changed - set(SETTINGS)
+    assert changed
 
 
 def test_only_the_standard_library():

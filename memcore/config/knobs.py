@@ -1,4 +1,4 @@
-"""What an engine offers to a plan: ways to run a job, and changes that only it knows. Rooms named `knobs` hold them."""
+"""What an engine offers to a plan, in its module `knobs`: ways to run a job, and changes that only it knows."""
 
 from __future__ import annotations
 

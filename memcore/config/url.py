@@ -97,9 +97,9 @@ def read_fragment(text: str) -> Link:
             (Problem("link", Message("found {} settings; expected at most {}", len(parts), PARTS)),),
             newer=False,
         )
-    beside = [part for part in parts if part.startswith(f"{WITH}=")]
-    texts, problems, newer = _texts(part for part in parts if part and part not in beside and not _VIEW.fullmatch(part))
-    others, refused_others = _others(beside)
+    added = [part for part in parts if part.startswith(f"{WITH}=")]
+    texts, problems, newer = _texts(part for part in parts if part and part not in added and not _VIEW.fullmatch(part))
+    others, refused_others = _others(added)
     problems += refused_others
     try:
         config: Config | None = from_texts(texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from memcore.networks.network import Model
 from memcore.trace.recipe import HEAD, TAIL
@@ -20,11 +21,32 @@ PHASES: Mapping[str, str] = {
 _LAYER = re.compile(r"(?:(\d+):)?(\d+)\.(\d+)\.(\d+)")
 
 
+class Layers(NamedTuple):
+    """Which layers a place of the timeline stands for: one, all from the first to the last, or each `step` from it."""
+
+    kind: str
+    """Whose they are, such as `vision `; empty for the decoder's."""
+    first: int
+    last: int
+    step: int = 1
+
+
 def place(name: str, model: Model) -> str:
     """A place of the timeline in words: `layer 0`, `layers 2 to 29`."""
+    found = layers_of(name, model)
+    if found is None:
+        return name
+    kind, first, last, step = found
+    if first == last:
+        return f"{kind}layer {first}"
+    return f"{kind}layers {first} to {last}" if step == 1 else f"{kind}layers {first}, {first + step} … {last}"
+
+
+def layers_of(name: str, model: Model) -> Layers | None:
+    """The layers of a place; None for another place."""
     match = _LAYER.fullmatch(name)
     if match is None:
-        return name
+        return None
     tower, *numbers = match.groups()
     run, repetition, position = map(int, numbers)
     stack = model.network if tower is None else model.network.towers[int(tower)]
@@ -36,9 +58,7 @@ def place(name: str, model: Model) -> str:
     first, last = _repetitions(repetition, repeats) if learns else (repetition, repetition)
     low, high = (start + width * each + position for each in (first, last))
     kind = "" if tower is None else "vision " if len(model.network.towers) == 1 else f"vision {tower} "
-    if low == high:
-        return f"{kind}layer {low}"
-    return f"{kind}layers {low} to {high}" if width == 1 else f"{kind}layers {low}, {low + width} … {high}"
+    return Layers(kind, low, high, width)
 
 
 def _repetitions(recorded: int, repeats: int) -> tuple[int, int]:

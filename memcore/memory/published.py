@@ -1,4 +1,4 @@
-"""What the formulas that a tool publishes say about a job, to stand beside what is recorded of it.
+"""What the formulas that a tool publishes say about a job, to stand next to what is recorded of it.
 
 A trainer whose tool has such formulas says what they answer in its module `formulas`.
 """

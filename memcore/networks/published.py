@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from memcore.networks.families import Family
+from memcore.networks.families.family import Family
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.reader import Reader

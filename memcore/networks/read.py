@@ -12,19 +12,11 @@ from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
 from memcore.networks.derived import completed, derived
 from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
-from memcore.networks.families import (
-    ALIASES,
-    COMPOSITES,
-    FAMILIES,
-    OUTSIDE,
-    REMOTE,
-    Composite,
-    Family,
-    extra_weights,
-    own_family,
-    published,
-    renamed,
-)
+from memcore.networks.families import ALIASES, FAMILIES
+from memcore.networks.families.family import Composite, Family
+from memcore.networks.families.multimodal import COMPOSITES
+from memcore.networks.families.remote import extra_weights, own_family, published, renamed
+from memcore.networks.families.remote_rows import OUTSIDE, REMOTE
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Mixer
 from memcore.networks.patterns import TYPES, Place, compress

@@ -110,8 +110,8 @@ def _parameters(config: Mapping[str, object]) -> int:
     heads = _size(config, "num_attention_heads")
     width_of_head = _size(config, "head_dim") or hidden // max(heads, 1)
     pairs = heads + (_size(config, "num_key_value_heads") or heads)
-    ends = hidden + (1 if config.get("tie_word_embeddings") else 2) * words * hidden
-    return depth * (2 * pairs * width_of_head * hidden + 3 * hidden * width + 2 * hidden) + ends
+    outer = hidden + (1 if config.get("tie_word_embeddings") else 2) * words * hidden
+    return depth * (2 * pairs * width_of_head * hidden + 3 * hidden * width + 2 * hidden) + outer
 
 
 _COUNTED = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.estimation import estimate
@@ -148,7 +149,7 @@ def calibrate(config: Config | Mapping[str, object], logs: Sequence[str]) -> Cal
     asked = config if isinstance(config, Config) else Config.from_dict(config)
     found = estimate(asked)
     if not isinstance(found, Estimate):
-        raise ConfigError.at("engine.type", "servers have no training steps: give the config of a training job")
+        raise ConfigError.at(EngineSettings.type, "servers have no training steps: give the config of a training job")
     usual = roofline_for(asked)
     price = cost_of(found.job, usual)
     timed = tuple(_timed(text, number, found.job, price) for number, text in enumerate(logs, 1))

@@ -10,7 +10,7 @@ A step of training takes, on one GPU,
   products of their size reach of it; where micro-batches are small, products take the time to read the parameters in
   every pass and to add up their gradients; attention, whose backward pass computes the scores once more; and what
   elementwise kernels read and write, each of which takes some time whatever its size.
-- `hidden`: communication beside which every pass computes: keys and values that ranks of one sequence pass on, and with
+- `hidden`: communication during which every pass computes: keys and values that ranks of one sequence pass on, and with
   FSDP parameters and gradients. What an engine sends once a step is `waited` for, as far as a forward or backward
   pass of one micro-batch does not hide it, or wholly (`memcore.trace.traffic`).
 - `tensor`: four collectives for each layer and pass, which wait for each other, and copies of what DTensor gathers or

@@ -8,7 +8,7 @@ from memcore.config.settings import SETTINGS
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import Entry
-from memcore.memory.places import PHASES, place
+from memcore.memory.places import PHASES, layers_of
 from memcore.memory.rank import Rank
 from memcore.networks.glossary import SYMBOLS, meaning
 from memcore.records import dataclass
@@ -31,19 +31,14 @@ def when(moment: Moment, estimate: Estimate, rank: Rank | None = None) -> str:
     return say("moment", phase=named, where=rest if moment.turn[1] else say("micro-batch", first=1))
 
 
-_LAYERS = re.compile(
-    r"(?P<kind>vision (?:\d+ )?|)layers? (?P<first>\d+)(?:, (?P<next>\d+) …)?(?: (?:to )?(?P<last>\d+))?"
-)
-
-
 def place_in_words(moment: Moment, rank: Rank) -> str:
     """A moment's place of the timeline in the language that is spoken: `layers 2 to 29`."""
-    found = place(moment.place, rank.job.model)
-    match = _LAYERS.fullmatch(found)
-    if match is None:
-        return translated(found)
-    key = "layer" if match["last"] is None else "layers" if match["next"] is None else "some-layers"
-    return say(key, **match.groupdict())
+    found = layers_of(moment.place, rank.job.model)
+    if found is None:
+        return translated(moment.place)
+    kind, first, last, step = found
+    key = "layer" if first == last else "layers" if step == 1 else "some-layers"
+    return say(key, kind=kind, first=first, next=first + step, last=last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def quick(
     """
     if dtype not in DTYPES:
         raise ConfigError.at("--dtype", Message("found {!r}; allowed: {}", dtype, ", ".join(DTYPES)))
-    name = SHORT_ENGINES.get(engine or "", engine) or ("fsdp" if gpus > 1 else "none")
+    name = SHORT_ENGINES.get(engine or "", engine) or (registry.USUAL_TRAINER if gpus > 1 else "none")
     if name in registry.SERVERS:
         raise ConfigError.at(
             "--engine", Message("found {!r}, a server; a size alone is estimated for training only", name)

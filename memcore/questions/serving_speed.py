@@ -11,7 +11,7 @@
   tiles of 64 rows take, with 16 and 8 bits, 128 operations for each four-bit byte: an H20's products bind so.
 - `mixed`: while a user gets an answer, every other one's prompt is read once, in steps that decode, too (vllm,
   v1/core/sched/scheduler.py, which fills a step's tokens with prompts after those that decode).
-- `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.pacing`).
+- `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.job.Pace`).
 
 tests/test_serving_speed.py says how far each published source is off. Nothing is said where no source tells: of AMD's
 GPUs and those before Ampere, pipelines, speculation, recurrent states, or servers that do not fit. Of latent attention
@@ -21,7 +21,6 @@ on eight H100s, takes 2.2 times as long as this would say.
 
 from __future__ import annotations
 
-from memcore import registry
 from memcore.hardware import Accelerator
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.questions.costs import Range, Roofline, roofline_for
@@ -29,7 +28,7 @@ from memcore.questions.work import work_of
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
-from memcore.serving.pacing import Pace
+from memcore.serving.job import Pace
 
 STEP_SPREAD = (0.75, 1.45)
 """Of published steps nine in ten are inside these multiples of what is expected."""
@@ -82,7 +81,7 @@ def _inverse(seconds: Range) -> Range:
 
 def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     """Return how fast a server is with the users and the length that are asked for; None where no source tells."""
-    pace = getattr(registry.engine_module(found.job.server.name, "speed"), "SPEED", None)
+    pace = found.job.server.speed
     if not isinstance(pace, Pace) or not found.fits or not _known(found, pace) or not pace.covers(found.job):
         return None
     replicas = found.pool.replicas if found.pool else 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import ceil
 
+from memcore import registry
 from memcore.config.devices import whole
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -119,7 +120,7 @@ def _fewest(config: Config) -> int | None:
 
 def _on(config: Config, gpus: int) -> Config:
     config = config.replaced(Hardware.num_gpus, gpus)
-    if server_of(config[EngineSettings.type] or "vllm").splits:
+    if server_of(config[EngineSettings.type] or registry.USUAL_SERVER).splits:
         return config
     others = (Parallelism.pipeline_parallel_size, Parallelism.data_parallel_size, Parallelism.context_parallel_size)
     return config.changed({**dict.fromkeys(others), Parallelism.tensor_parallel_size: gpus})
@@ -174,14 +175,14 @@ def utilization(found: ServingEstimate) -> Utilization | None:
     pool = found.pool
     if not found.job.server.asks_for_a_share or found.capacity is None or pool is None or found.budget.line is None:
         return None
-    beside = _beside(found)
-    kept = found.device.expected - (pool.capacity or 0) * pool.bytes_each - beside
+    outside = _outside_budget(found)
+    kept = found.device.expected - (pool.capacity or 0) * pool.bytes_each - outside
     least = ceil(1000 * (kept + found.needed * pool.bytes_each) / found.capacity) / 1000
-    most = int(1000 * (found.capacity - beside - found.rank.spread[1]) / found.capacity) / 1000
+    most = int(1000 * (found.capacity - outside - found.rank.spread[1]) / found.capacity) / 1000
     return Utilization(least=least, most=min(most, 1.0))
 
 
-def _beside(found: ServingEstimate) -> int:
+def _outside_budget(found: ServingEstimate) -> int:
     """Bytes outside the budget line."""
     pool = found.pool
     taken = (pool.capacity or 0) * pool.bytes_each if pool else 0

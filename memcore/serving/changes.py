@@ -89,7 +89,9 @@ NO_DRAFT = ServerChange(
     title="No draft model",
     kind="latency",
     note="one token per forward pass",
-    how=Becomes({Inference.draft_model: None, "inference.speculative_tokens": None}, {Inference.draft_model: (None,)}),
+    how=Becomes(
+        {Inference.draft_model: None, Inference.num_speculative_tokens: None}, {Inference.draft_model: (None,)}
+    ),
 )
 SHORTER = ServerChange(
     title="Sequences half as long",

@@ -188,7 +188,7 @@ class ServingEstimate(Answer):
         left = super().headroom
         if left is None or self.spare is None:
             return left
-        # A pool takes all that the server may have: what is left beside it says nothing.
+        # A pool takes all that the server may have: what is left next to it says nothing.
         return self.spare if left >= 0 else min(left, self.spare)
 
     @property

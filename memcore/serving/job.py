@@ -12,6 +12,7 @@ from memcore.config.defaults import Assumption, Defaults
 from memcore.config.devices import device_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
@@ -22,6 +23,7 @@ from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
+from memcore.serving.changes import ServerChange
 from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config
 from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
@@ -34,6 +36,38 @@ from memcore.serving.stages import Layout
 OptionsT = TypeVar("OptionsT")
 
 
+_STACKED = frozenset({"8.0", "9.0", "10.0", "10.3"})
+"""Compute capabilities of GPUs with stacked memory (HBM)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast a server's steps are, compared with what memory and matrix products allow: published rates say it."""
+
+    share: float
+    """Of the bandwidth of GDDR memory that a step reaches while it reads weights and cached tokens."""
+    stacked: float
+    """The same for stacked memory."""
+    layer: float
+    """Seconds of a layer's kernels beyond what they read, on GPUs of capability 8.9 and later."""
+    former: float
+    """The same before them."""
+    unpacking: float = 0.0
+    """Further seconds of a layer before 8.9 whose weights have four bits."""
+    rows: bool = False
+    """Products of few tokens take what a tile of 64 rows takes, where a GPU's products are slow for its memory."""
+    prompts: bool = False
+    """Published rates cover prompts, too."""
+    latent: bool = False
+    """They cover steps of latent attention, from Hopper on; not first tokens, which took 2 to 10 times as long."""
+    covers: Callable[[ServingJob], bool] = lambda _job: True
+    """Return whether published rates say anything of a job."""
+
+    def share_of(self, capability: str) -> float:
+        """Return the share of the memory's bandwidth."""
+        return self.stacked if capability in _STACKED else self.share
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """An inference server."""
@@ -43,6 +77,12 @@ class Server:
     options: Callable[[Defaults, Basics], object]
     """Reads its own settings."""
     budget: Callable[[ServingJob], Budget]
+    changes: tuple[ServerChange, ...]
+    """What makes room in it, from the harmless to what changes what is served: the ladder climbs them in this order."""
+    speed: Pace | None = None
+    """None: no published rates say it."""
+    on_gpu: Knob | None = None
+    """How many layers are on GPUs, if it keeps the others on the host; the knob sets the number."""
     least: Callable[[ServingJob], int] | None = None
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
@@ -206,7 +246,7 @@ def resolve(config: Config) -> ServingJob:
     Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet.
     """
     read = Defaults(config)
-    name = read.take(EngineSettings.type, "vllm", "the most common server")
+    name = read.take(EngineSettings.type, registry.USUAL_SERVER, "the most common server")
     server = server_of(name)
     served = _served(read, config.model, server)
     _refuse_foreign(config, read, server)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Flag, Integer, Text
 from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
-from memcore.config.schema import Section, Setting, setting
+from memcore.config.schema import Section, setting
 from memcore.serving.inference import POOLED, Inference
 
 _VLLM, _SGLANG, _TRT, _CPP = ("vllm",), ("sglang",), ("tensorrt-llm",), ("llama.cpp",)
@@ -117,50 +115,15 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
-TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
-    "vllm": (
-        Parallelism.data_parallel_size,
-        Parallelism.pipeline_parallel_size,
-        EngineSettings.version,
-    ),
-    "sglang": (
-        Parallelism.data_parallel_size,
-        Parallelism.pipeline_parallel_size,
-        EngineSettings.version,
-    ),
-    "transformers": (
-        Parallelism.pipeline_parallel_size,
-        EngineSettings.version,
-    ),
-    "tensorrt-llm": (
-        Parallelism.pipeline_parallel_size,
-        EngineSettings.version,
-    ),
-    "tgi": (EngineSettings.version,),
-    "lmdeploy": (EngineSettings.version,),
-    "llama.cpp": (
-        Parallelism.pipeline_parallel_size,
-        EngineSettings.version,
-    ),
-}
-"""What of the settings that engines have in common each of these takes."""
 NEEDS: Mapping[str, Need] = {
     Inference.num_speculative_tokens: Need(Inference.draft_model, (ANY,)),
     Inference.max_lora_rank: Need(Inference.max_loras, (ANY,)),
     ServerSettings.enable_expert_parallel: ROUTED,
 }
 """The one other setting that each of these waits for."""
-_NOT_SERVED = (Parallelism.sequence_parallel, Parallelism.loss_parallel)
-_ALONE = (
+NOT_SERVED = (Parallelism.sequence_parallel, Parallelism.loss_parallel)
+"""Settings that no server has."""
+UNDIVIDED = (
     Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size,
 )  # fmt: skip
-REFUSED: Mapping[str, tuple[str, ...]] = {
-    "transformers": (*_NOT_SERVED, *_ALONE),
-    "vllm": _NOT_SERVED,
-    "sglang": (*_NOT_SERVED, Parallelism.context_parallel_size),
-    "tensorrt-llm": (*_NOT_SERVED, Parallelism.context_parallel_size),
-    "tgi": (*_NOT_SERVED, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size),
-    "lmdeploy": (*_NOT_SERVED, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size),
-    "llama.cpp": (*_NOT_SERVED, *_ALONE),
-}
-"""Settings that every engine could have, but this one refuses whatever their value."""
+"""Settings that a server without parallelism of its own refuses."""

@@ -146,7 +146,7 @@ def speculative_entries(found: Speculation, model: Model, storage: Storage) -> I
     if found.layer is not None:
         stage = Stage(1, 3, model.num_layers, (found.layer,) * found.layers)
         yield from weight_entries(model, stage, replace(storage, sizes={**sizes, **found.sizes}))
-        # MTP and EAGLE read a token and a hidden state; EAGLE 3 three hidden states, and a token beside the result.
+        # MTP and EAGLE read a token and a hidden state; EAGLE 3 three hidden states, and a token next to the result.
         # DFlash's layers read a token's embedding; what they know of the past comes of five hidden states.
         inputs: Shape = ({"eagle3": 3, "dflash": _SEEN}.get(found.method, 2), "h")
         yield from _matrix("fc", ("h", *inputs), size, sizes, source, found.layers if found.method == "mtp" else 1)

@@ -77,7 +77,7 @@ class _Quotient:
             held = [elementwise("div_backward", saved[1], saved[0]) for _ in range(2)]
             held.append(like(gradient, "div_backward"))
             for_y = elementwise("div_backward", held[2], held[1])
-            del held
+            del held  # FunctionsManual.cpp, `div_tensor_other_grad`: -grad * ((self / other) / other)
         for_x = elementwise("div_backward", gradient, saved[0]) if self._x_needs else None
         return [for_x, for_y]
 

@@ -149,7 +149,7 @@ def _run(node: Node, gradients: list[Gradient], pool: AbstractContextManager[Non
         given = any(gradient is not None for gradient in gradients)
         nothing: list[Gradient] = [None] * len(node.edges)
         results = list(node.apply(gradients, saved)) if given else nothing
-        del saved
+        del saved  # a node's `apply` unpacks its saved variables into locals, which go when it returns
         for index, (edge, (shape, dtype)) in enumerate(zip(node.edges, node.inputs, strict=True)):
             if edge is None:
                 results[index] = None

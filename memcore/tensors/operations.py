@@ -250,7 +250,7 @@ def _fused_norm(rule: str, x: Tensor, affine: list[Tensor], *, statistics: int, 
     kept = selectable(
         tape, "norm_statistics", lambda: [new(tape, rows, "fp32", "norm_statistics") for _ in range(statistics)]
     )
-    del source
+    del source  # `expect_contiguous` of the kernel's function: a copy lives until it returns
     results = [(each.shape, each.dtype) for each in (x, *affine)]
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:

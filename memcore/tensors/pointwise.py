@@ -42,7 +42,7 @@ def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def _chosen(condition: Tensor, gradient: Tensor) -> Tensor:
     zero = new(gradient.tape, (), gradient.dtype, "zeros")
     result = elementwise("where_backward", condition, gradient)
-    del zero
+    del zero  # derivatives.yaml, where: `where(condition, grad, 0)`, whose 0 is a tensor
     return result
 
 
@@ -58,7 +58,7 @@ def expm1(x: Tensor) -> Tensor:
 def _through_exponential(gradient: Tensor, result: Tensor) -> Tensor:
     raised = like(result, "expm1_backward")
     found = like(gradient, "expm1_backward")
-    del raised
+    del raised  # derivatives.yaml, expm1: `grad * (result + 1)`
     return found
 
 

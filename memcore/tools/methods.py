@@ -17,6 +17,7 @@ from typing import Any
 from memcore.errors import UnsupportedError
 from memcore.messages import Message
 from memcore.records import dataclass
+from memcore.tools.launchers import is_set
 
 METHOD, REFERENCE, COMPLETION, SHARE = "*method", "*reference", "*completion", "*share"
 Told = tuple[dict[str, Any], tuple[str, ...]]
@@ -28,10 +29,6 @@ _PROMPT = 512
 
 def _refuse(key: str, value: object, allowed: Iterable[str]) -> UnsupportedError:
     return UnsupportedError(key, "found {!r:.80}; supported: {}", value, ", ".join(allowed))
-
-
-def _on(value: object) -> bool:
-    return value is True or (isinstance(value, str) and value.lower() in ("true", "yes"))
 
 
 def _number(value: object, default: float) -> float:
@@ -112,14 +109,14 @@ def _named_elsewhere(found: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:
     plain: dict[str, Any] = {METHOD: method}
-    if _on(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
+    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
         plain["*loss"] = "fused-linear"
-    if _on(found.get("precompute_ref_log_probs")):
+    if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
     if method != "grpo":
         return plain, notes
-    sleeps = _on(found.get("vllm_enable_sleep_mode"))
-    more, said = _TRL.told(found, adapted=_on(found.get("use_peft")), sleeps=sleeps)
+    sleeps = is_set(found.get("vllm_enable_sleep_mode"))
+    more, said = _TRL.told(found, adapted=is_set(found.get("use_peft")), sleeps=sleeps)
     prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
     given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
     return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*notes, *given, *said)
@@ -143,7 +140,7 @@ class _Grpo:
         if _number(given["beta"], self.beta) and not adapted:
             plain[REFERENCE] = "copy"
         mode = self.mode if given["vllm_mode"] is None else given["vllm_mode"]
-        if not _on(given["use_vllm"]) or mode != "colocate" or sleeps:
+        if not is_set(given["use_vllm"]) or mode != "colocate" or sleeps:
             return plain, ("only the update is counted, not generation",)
         share = _number(given["vllm_gpu_memory_utilization"], self.share)
         return {**plain, SHARE: share}, (Message("vLLM keeps {} of the GPU during the update", share),)
@@ -224,7 +221,7 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
         raise _refuse("rlhf_type", kind, _TYPES)
     plain: dict[str, Any] = {METHOD: _TYPES[str(kind)]}
     adapted = found.get("tuner_type", found.get("train_type", "lora")) != "full"
-    if _on(found.get("precompute_ref_log_probs")):
+    if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
     elif found.get("ref_model") and kind in ("dpo", "kto"):
         plain[REFERENCE] = "copy"
@@ -251,7 +248,7 @@ def of_axolotl_method(found: Mapping[str, Any]) -> Told:
 
     Raises UnsupportedError for methods of its own.
     """
-    if _on(found.get("reward_model")):
+    if is_set(found.get("reward_model")):
         return {METHOD: "reward"}, ()
     kind = found.get("rl")
     if not kind:
@@ -259,12 +256,12 @@ def of_axolotl_method(found: Mapping[str, Any]) -> Told:
     if kind not in _RL:
         raise _refuse("rl", kind, _RL)
     plain: dict[str, Any] = {METHOD: _RL[str(kind)]}
-    if _on(found.get("precompute_ref_log_probs")):
+    if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
     if plain[METHOD] != "grpo":
         return plain, ()
     share = found.get("trl.vllm_gpu_memory_utilization", found.get("vllm.gpu_memory_utilization"))
-    sleeps = _on(found.get("trl.vllm_enable_sleep_mode"))
+    sleeps = is_set(found.get("trl.vllm_enable_sleep_mode"))
     engine = {**found, "trl.vllm_gpu_memory_utilization": share}
     more, notes = _AXOLOTL.told(engine, adapted=bool(found.get("adapter")), sleeps=sleeps)
     whole = int(_number(found.get("sequence_len"), 512))

@@ -1,6 +1,6 @@
 """What people who run an engine write to set a setting: a key of its tool's, else the argument or call of its API.
 
-The latter are in the modules of engines that are named `tool_names`.
+The latter are in the modules of engines that are named `spelling`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def known_as() -> Mapping[str, str]:
         for path, name in (*pairs, *tool.named.items()):
             if path in found and name:
                 found[path][name] = None
-    for names in (each for module in registry.engine_modules("tool_names") for each in module.TOOL_NAMES.values()):
+    for names in registry.merged("spelling", "TOOL_NAMES").values():
         for path, name in names.items():
             if path in found:
                 found[path][name] = None
@@ -67,7 +67,6 @@ def _called(tool: Tool, engine: str, path: str) -> str:
 
 def _own(engine: str) -> Mapping[str, str]:
     """Arguments and calls that set what the engine's tool has no key for."""
-    table: Mapping[str, Mapping[str, str]] = (
-        registry.engine_module(engine, "tool_names").TOOL_NAMES if engine in registry.ENGINES else {}
-    )
+    module = registry.engine_module(engine, "spelling") if engine in registry.ENGINES else None
+    table: Mapping[str, Mapping[str, str]] = getattr(module, "TOOL_NAMES", {})
     return table.get(engine, {})

@@ -17,6 +17,7 @@ from memcore.errors import MemcoreError
 from memcore.formats.normalized import GPUS, MODEL, PER_NODE
 from memcore.formats.readers import flat, parsed
 from memcore.formats.shell import ENVIRONMENT, variables_given
+from memcore.formats.writing import nested
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.convert import Imported, of_keys
@@ -122,7 +123,7 @@ def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str
         return Origins(rows)
 
     def again(keys: Mapping[str, Any]) -> Mapping[str, Any]:
-        return flat(of_calculator(_deep(keys)).config)
+        return flat(of_calculator(nested(keys)).config)
 
     rest = Origins(assumed=tuple(Assumed(_path_in(note), whole.get(_path_in(note)), note) for note in notes))
     return _weighed(source, flat(found), whole, again, lambda key: key, rest)
@@ -131,18 +132,6 @@ def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str
 def _path_in(note: str) -> str:
     """The setting that a note begins with."""
     return re.split(r"[\s:]", note.removeprefix("found "), maxsplit=1)[0]
-
-
-def _deep(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys as nested mappings; a mapping in the place of a value stays."""
-    found: dict[str, Any] = {}
-    for name, value in keys.items():
-        *above, last = name.split(".")
-        place = found
-        for each in above:
-            place = place.setdefault(each, {})
-        place[last] = value
-    return found
 
 
 def _of_tool(source: Source, other: Imported, gpus: int | None) -> Origins:

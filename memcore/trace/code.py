@@ -17,6 +17,8 @@ from memcore.trace.step import Forward, Inputs
 class LayerCode:
     """One implementation, and what it can do."""
 
+    name: str
+    """The value of `training.implementation`."""
     title: str
     forward: Forward
     check: Callable[[Network], None]

@@ -42,7 +42,7 @@ def _ahead(recipe: Recipe) -> Program:
     code = code_of(recipe.implementation)
     kept = step.ahead(code.forward, code.inputs)
     program = Program(step.tape)
-    del kept
+    del kept  # what autograd holds for the backward pass is alive where the tape ends
     return program
 
 
@@ -59,7 +59,7 @@ def _recorded(recipe: Recipe) -> Program:
     else:
         kept = record_stage(step, code.forward, recipe.pipeline)
     program = Program(step.tape)
-    del kept
+    del kept  # the tape ends before what the schedule still holds goes
     return program
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.url import decode_fragment, encode_fragment, read_fragment
 from memcore.errors import MemcoreError
@@ -103,7 +104,11 @@ def switch_language(session: Session, message: Message) -> Iterator[Patch]:
 
 def in_language(session: Session, current: Form, message: Message) -> Iterator[Patch]:
     """The frame in the language that is spoken."""
-    engine = session.found.job.engine.name if session.found else current.texts.get(EngineSettings.type, "fsdp")
+    engine = (
+        session.found.job.engine.name
+        if session.found
+        else current.texts.get(EngineSettings.type, registry.USUAL_TRAINER)
+    )
     origins = {path: origin(session, path) for path in current.texts}
     values = Values(current.texts, {}, engine, task_of(current.texts), titles(), current.pasted, origins=origins)
     session.fields.clear()

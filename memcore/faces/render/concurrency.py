@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from memcore.faces.render.markup import scrolled
+from memcore.faces.render.serving_svg import short
 from memcore.i18n.page import say
 from memcore.questions.concurrency import Concurrency, users
 from memcore.serving.estimate import ServingEstimate
@@ -17,7 +18,7 @@ MARKS = {"fits": "✓", "waits": "~", "no": "✕"}
 def concurrency_map(every: list[Concurrency], found: ServingEstimate) -> str:
     """The table; a cell is a button that asks for it, and the one that is asked for is marked."""
     asked = found.users, found.job.basics.max_model_len
-    heads = "".join(f'<th scope="col">{escape(_short(each.length))}</th>' for each in every)
+    heads = "".join(f'<th scope="col">{escape(short(each.length))}</th>' for each in every)
     rows = "".join(
         f'<tr{_between(count, found.users)}><th scope="row">{format_count(count)}</th>'
         f"{''.join(_cell(count, each, asked) for each in every)}</tr>"
@@ -43,7 +44,3 @@ def _cell(count: int, each: Concurrency, asked: tuple[int, int]) -> str:
         f'aria-label="{escape(said)}" aria-pressed="{str(chosen).lower()}" tabindex="{0 if chosen else -1}">'
         f'<span aria-hidden="true">{MARKS[state]}</span></button></td>'
     )
-
-
-def _short(length: int) -> str:
-    return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else format_count(length)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
@@ -76,7 +77,7 @@ def fill(config: Config) -> Form:
     """The form of a config."""
     texts = to_texts(config)
     if is_serving(config):
-        texts.setdefault(EngineSettings.type, "vllm")
+        texts.setdefault(EngineSettings.type, registry.USUAL_SERVER)
     if isinstance(config.model, str):
         return Form(texts)
     return Form({**texts, "model": ""}, json.dumps(dict(config.model), indent=2))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memcore import registry
 from memcore.columns import WIDTH, flowed, table
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
@@ -138,20 +139,16 @@ def flags_of(each: Found, base: Config) -> tuple[str, ...]:
         return tuple(native(tool, changes))
     changes.pop(EngineSettings.type, None)
     step = layout.data * layout.micro_batch * layout.micro_batches
-    more = [_STEP[tool].format(step)] if tool in _STEP else []
-    if tool == "torchtitan":
-        if layout.replicas > 1:
-            changes[Parallelism.data_parallel_shard_size] = layout.shards // layout.context
-            more.append(f"--parallelism.data_parallel_replicate_degree {layout.replicas}")
-        if layout.stages > 1:
-            changes[Training.micro_batch_size] = layout.micro_batch * layout.micro_batches
-            more.append(f"--parallelism.pipeline_parallel_microbatch_size {layout.micro_batch}")
+    words: Mapping[str, str] = registry.merged("spelling", "SIZES").get(tool, {})
+    more = [words["step"].format(step)] if "step" in words else []
+    if "replicas" in words and layout.replicas > 1:
+        changes[Parallelism.data_parallel_shard_size] = layout.shards // layout.context
+        more.append(words["replicas"].format(layout.replicas))
+    if "micro_batch" in words and layout.stages > 1:
+        changes[Training.micro_batch_size] = layout.micro_batch * layout.micro_batches
+        more.append(words["micro_batch"].format(layout.micro_batch))
     gpus: dict[str, object] = {path: changes.pop(path) for path in [Hardware.num_gpus] if path in changes}
     return (*native(tool, changes), *more, *native(tool, gpus))
-
-
-_STEP = {"torchtitan": "--training.global_batch_size {}", "megatron": "--global-batch-size {}"}
-"""A step's sequences in a tool's words."""
 
 
 def search_data(progress: Progress, base: Config) -> dict[str, Any]:

@@ -102,10 +102,11 @@ def _grid(points: Sequence[Point], across: Callable[[int], float], down: Callabl
     step = 1 if len(points) < 7 else 2
     for point in points[::step]:
         x = _LEFT + (_RIGHT - _LEFT) * across(point.length)
-        yield caption(_short(point.length), x, _BOTTOM + 18)
+        yield caption(short(point.length), x, _BOTTOM + 18)
     middle = (_LEFT + _RIGHT) / 2
     yield f'<text x="{middle:.1f}%" y="{_BOTTOM + 32}" text-anchor="middle">{say("serves-tokens-each")}</text>'
 
 
-def _short(length: int) -> str:
+def short(length: int) -> str:
+    """A number of tokens, in thousands of 1024 where it is one."""
     return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else format_count(length)

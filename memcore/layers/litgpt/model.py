@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import cross_entropy
 from memcore.layers.transformers import support
@@ -66,7 +67,7 @@ def check(network: Network) -> None:
     missing = [name for name, has in wanted.items() if not has]
     if missing:
         raise UnsupportedError(
-            "training.implementation",
+            Training.implementation,
             "LitGPT's layers need {}, which {} lacks; use 'transformers'",
             joined(" and ", missing),
             network.family,
@@ -298,6 +299,7 @@ def _zero_pad(x: Tensor, shape: Shape) -> Tensor:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "lit-gpt": LayerCode(
+        name="lit-gpt",
         title="LitGPT",
         forward=forward,
         check=check,

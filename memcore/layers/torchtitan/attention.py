@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
-from memcore.layers.torchtitan.parts import Weights, norm, project, rotate, rotate_halves
+from memcore.layers.torchtitan.parts import norm, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
+from memcore.layers.transformers.context import Weights, project
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.tensors.basics import cat, contiguous, permute

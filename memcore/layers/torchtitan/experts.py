@@ -11,7 +11,8 @@ from functools import partial
 from memcore.layers.compiled import gated
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.torchtitan.dispatch import DISPATCHERS
-from memcore.layers.torchtitan.parts import Weights, feed_forward, leaf
+from memcore.layers.torchtitan.parts import feed_forward
+from memcore.layers.transformers.context import Weights, leaf
 from memcore.networks.parts import Experts
 from memcore.symbols import Quotient
 from memcore.tensors.arithmetic import add_buffer, divide, sigmoid, total

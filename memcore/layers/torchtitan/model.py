@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.losses import causal_lm_loss
 from memcore.layers.tensor_parallel import embedded, headed, prepared
 from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
-from memcore.layers.torchtitan.parts import Weights, dense, norm, project
+from memcore.layers.torchtitan.parts import dense, norm
 from memcore.layers.transformers import support
+from memcore.layers.transformers.context import Weights, project
 from memcore.messages import joined
 from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
@@ -36,7 +38,7 @@ def check(network: Network) -> None:
     missing = [name for name, has in _wanted(network).items() if not has]
     if missing:
         raise UnsupportedError(
-            "training.implementation",
+            Training.implementation,
             "torchtitan's models need {}, which {} lacks; use 'transformers'",
             joined(" and ", missing),
             network.family,
@@ -187,6 +189,7 @@ def _mixed(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "torchtitan": LayerCode(
+        name="torchtitan",
         title="torchtitan",
         forward=forward,
         check=check,

@@ -18,8 +18,6 @@ from memcore.tensors.basics import cat, like, narrow, new, only, to
 from memcore.tensors.operations import ACTIVATIONS, add, mean, mul, power, rms_norm, rsqrt, scale
 from memcore.tensors.tensor import Parameter, Tensor
 
-__all__ = ["Weights", "feed_forward", "leaf", "norm", "project", "rotate", "rotate_halves"]
-
 
 def norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool = False) -> Tensor:
     """`nn.RMSNorm`: one kernel, or composed: normalized and weighted in fp32, and cast at the end."""

@@ -22,7 +22,7 @@ def attend_llama4(
         key_states = project(hidden_states, weights, part.inputs[1])
         value_states = permute(project(hidden_states, weights, part.inputs[2]), 0, 2, 1, 3)
         if part.rotary != "none" and context.rotary is not None:
-            query_states, key_states = _rotate(query_states, key_states, context.rotary[0])
+            query_states, key_states = rotate_pairs(query_states, key_states, context.rotary[0])
         if part.query_norm is not None and part.key_norm is not None:
             query_states = norm(query_states, weights, part.query_norm)
             key_states = norm(key_states, weights, part.key_norm)
@@ -40,7 +40,7 @@ def attend_llama4(
         return attn_output, attn_weights
 
 
-def _rotate(xq: Tensor, xk: Tensor, freqs_cis: Tensor) -> tuple[Tensor, Tensor]:
+def rotate_pairs(xq: Tensor, xk: Tensor, freqs_cis: Tensor) -> tuple[Tensor, Tensor]:
     """Pairs of neighbours as complex numbers, in fp32."""
     xq_, xk_ = to(xq, "fp32"), to(xk, "fp32")
     xq_out = complex_product(xq_, freqs_cis)

@@ -10,6 +10,7 @@ from memcore.trace.code import LayerCode
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "transformers": LayerCode(
+        name="transformers",
         title="transformers",
         forward=model.forward,
         check=support.check,

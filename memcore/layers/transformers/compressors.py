@@ -112,11 +112,11 @@ def _placed(compressed: Tensor) -> tuple[Tensor, ...]:
     positions = new(tape, (windows,), "int64", "position_ids")
     positions = like(like(positions, "position_ids"), "position_ids")
     cos, sin = half_table(tape, compressed.dtype, "r", (batch, windows))
-    rotated = squeeze(rotate_tail(unsqueeze(compressed, 1), _beside_heads(cos), _beside_heads(sin)), 1)
+    rotated = squeeze(rotate_tail(unsqueeze(compressed, 1), _for_all_heads(cos), _for_all_heads(sin)), 1)
     return rotated, positions, cos, sin
 
 
-def _beside_heads(table: Tensor) -> Tensor:
+def _for_all_heads(table: Tensor) -> Tensor:
     return view(table, (table.shape[0], 1, *table.shape[1:]))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memcore.layers.transformers.attention import interface, update_cache
+from memcore.layers.transformers.compressors import project_to
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.latent import ROTATE, expand_kv, query_residual
 from memcore.layers.transformers.norms import norm
@@ -17,7 +18,7 @@ from memcore.networks.weights import Norm
 from memcore.symbols import Shifted, Smaller
 from memcore.tensors.basics import autocast, cat, contiguous, elementwise, like, new, permute, to, view
 from memcore.tensors.indexing import scatter, topk
-from memcore.tensors.operations import dropout, linear, matmul, relu, scale
+from memcore.tensors.operations import dropout, matmul, relu, scale
 from memcore.tensors.running import masked_fill
 from memcore.tensors.slices import expand, split_sizes, squeeze, unsqueeze
 from memcore.tensors.tensor import Tensor
@@ -62,9 +63,9 @@ def _indexer(
     """`Indexer.forward`: the tokens with the highest scores; every query is scored against every key, in fp32."""
     tape, name = hidden_states.tape, f"{part.module}.indexer"
     with tape.module("indexer"), tape.no_grad():
-        q = _project(q_resid, weights, f"{name}.wq_b")
+        q = project_to(q_resid, weights, f"{name}.wq_b")
         q_rot, q_pass = split_sizes(q, 3, ("r", _PASSED))
-        k = norm(_project(hidden_states, weights, f"{name}.wk"), weights, Norm(f"{name}.k_norm", "layer", bias=True))
+        k = norm(project_to(hidden_states, weights, f"{name}.wk"), weights, Norm(f"{name}.k_norm", "layer", bias=True))
         k_rot, k_pass = split_sizes(unsqueeze(k, 2), 3, ("r", _PASSED))
         q_rot, k_rot = ROTATE[INDEXED[part.variant]](q_rot, k_rot, *_between_heads(context))
         q = cat([q_rot, q_pass], q.shape)
@@ -74,7 +75,7 @@ def _indexer(
             context.cache.setdefault(tape.repeats, []).append(k)
         scores = scale(_scores(q, k))
         scores = relu(scores)
-        token_weights = scale(to(_project(hidden_states, weights, f"{name}.weights_proj"), "fp32"))
+        token_weights = scale(to(project_to(hidden_states, weights, f"{name}.weights_proj"), "fp32"))
         index_scores = squeeze(matmul(unsqueeze(token_weights, 2), scores), 2)
         index_scores = _causal(index_scores, context.mask)
         return to(_chosen(index_scores), "int32")
@@ -82,11 +83,6 @@ def _indexer(
 
 _PASSED = Shifted("j", -1, "r")
 """Elements of an indexer's head that are not rotated."""
-
-
-def _project(x: Tensor, weights: Weights, name: str) -> Tensor:
-    with x.tape.module(name.rpartition(".")[2]):
-        return linear(x, weights[f"{name}.weight"])
 
 
 def _between_heads(context: Context) -> list[Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers import model, support, tables
 from memcore.layers.transformers.norms import LIGER_NORMS
@@ -46,7 +47,7 @@ def patched(network: Network, kernels: frozenset[str]) -> frozenset[str]:
     found = fitting(network, kernels)
     if kernels and not found:
         raise UnsupportedError(
-            "training.implementation",
+            Training.implementation,
             "Liger's kernels need {}, which {} lacks; use 'transformers'",
             joined(" and ", [title for name, title in _PARTS.items() if name in kernels]),
             network.family,
@@ -67,6 +68,7 @@ def kernels(network: Network) -> Sequence[str]:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "liger": LayerCode(
+        name="liger",
         title="Liger kernels",
         forward=forward,
         check=support.check,

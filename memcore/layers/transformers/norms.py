@@ -72,12 +72,13 @@ def _olmo_rms_norm(hidden_states: Tensor, weights: Weights, part: Norm) -> Tenso
 
 
 def _gemma_rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
-    output = _normalized(to(x, "fp32"))
+    output = rms_normalized(to(x, "fp32"))
     output = mul(output, add_scalar(to(weights[f"{part.name}.weight"], "fp32")))
     return to(output, x.dtype)
 
 
-def _normalized(x: Tensor) -> Tensor:
+def rms_normalized(x: Tensor) -> Tensor:
+    """An RMS norm without a weight."""
     return mul(x, rsqrt(add_scalar(mean(power(x)))))
 
 
@@ -87,7 +88,7 @@ def _llama4_rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
 
 
 def _plain_rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
-    return to(_normalized(to(x, "fp32")), x.dtype)
+    return to(rms_normalized(to(x, "fp32")), x.dtype)
 
 
 def _gemma4_rms_norm(hidden_states: Tensor, weights: Weights, part: Norm) -> Tensor:

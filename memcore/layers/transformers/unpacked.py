@@ -25,7 +25,7 @@ def _gpt_oss(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
     residual = hidden_states
     hidden_states = norm(hidden_states, weights, layer.norms[1])
     hidden_states = ffn(hidden_states, weights, layer, context)
-    del _
+    del _  # `hidden_states, _ = self.mlp(hidden_states)`: from here on `_` names the router's scores
     return add(residual, hidden_states)
 
 
@@ -38,7 +38,7 @@ def _llama4(hidden_states: Tensor, weights: Weights, layer: Layer, context: Cont
     hidden_states = norm(hidden_states, weights, layer.norms[1])
     hidden_states = ffn(hidden_states, weights, layer, context)
     if isinstance(layer.feed_forward, Experts):
-        del _
+        del _  # `hidden_states, _ = hidden_states`: from here on `_` names the router's logits
     return add(residual, hidden_states)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers import liger, model, support, tables
 from memcore.networks.network import Network
@@ -21,11 +22,11 @@ def check(network: Network) -> None:
         message = (
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
         )
-        raise UnsupportedError("training.implementation", message)
+        raise UnsupportedError(Training.implementation, message)
     if any(isinstance(layer.mixer, Attention) and layer.mixer.sinks is not None for layer in network.kinds):
         # unsloth_zoo/flex_attention/attention_sink.py
         message = "Unsloth runs flex attention with sinks, which is not supported yet; use 'transformers'"
-        raise UnsupportedError("training.implementation", message)
+        raise UnsupportedError(Training.implementation, message)
 
 
 def _linears(network: Network) -> Iterator[Linear]:
@@ -44,6 +45,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "unsloth": LayerCode(
+        name="unsloth",
         title="Unsloth",
         forward=forward,
         check=check,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memcore.layers.transformers.attention import interface
-from memcore.layers.transformers.chunked import eager_uncast
+from memcore.layers.transformers.chunked import eager_uncast, rotate_pairs
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.norms import norm
 from memcore.networks.parts import Attention
-from memcore.tensors.basics import contiguous, permute, to, unmerged
-from memcore.tensors.complex import complex_product
+from memcore.tensors.basics import contiguous, permute, unmerged
 from memcore.tensors.tensor import Tensor
 
 
@@ -21,7 +20,7 @@ def attend_llama4_vision(
     with hidden_states.tape.module(part.module):
         query_states, key_states, value_states = (project(hidden_states, weights, each) for each in part.inputs)
         if context.rotary is not None:
-            query_states, key_states = _rotate(query_states, key_states, context.rotary[0])
+            query_states, key_states = rotate_pairs(query_states, key_states, context.rotary[0])
         query_states = permute(query_states, 0, 2, 1, 3)
         key_states = permute(key_states, 0, 2, 1, 3)
         value_states = permute(value_states, 0, 2, 1, 3)
@@ -29,14 +28,6 @@ def attend_llama4_vision(
         attn_output, attn_weights = attention(query_states, key_states, value_states, part, context)
         attn_output = contiguous(attn_output)
         return project(attn_output, weights, part.output), attn_weights
-
-
-def _rotate(query: Tensor, key: Tensor, freqs_ci: Tensor) -> tuple[Tensor, Tensor]:
-    """`vision_apply_rotary_emb`."""
-    query_, key_ = to(query, "fp32"), to(key, "fp32")
-    query_out = complex_product(query_, freqs_ci)
-    key_out = complex_product(key_, freqs_ci)
-    return to(query_out, query.dtype), to(key_out, key.dtype)
 
 
 def attend_across(

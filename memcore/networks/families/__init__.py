@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 from memcore.networks.families.classics import CLASSICS
 from memcore.networks.families.decoders import DECODERS
-from memcore.networks.families.family import Composite, Family
+from memcore.networks.families.family import Family
 from memcore.networks.families.hybrids import HYBRIDS
-from memcore.networks.families.multimodal import COMPOSITES
-from memcore.networks.families.remote import extra_weights, own_family, published, renamed
-from memcore.networks.families.remote_rows import OUTSIDE, REMOTE
+from memcore.networks.families.remote_rows import REMOTE
 from memcore.networks.families.sparse import SPARSE
 from memcore.networks.families.special import SPECIAL
 
@@ -31,17 +29,3 @@ ALIASES: Mapping[str, str] = {
     "kimi_k2": "deepseek_v3",
 }
 """Names under which checkpoints were published before transformers, or without it, for networks that have a row."""
-
-__all__ = [
-    "ALIASES",
-    "COMPOSITES",
-    "FAMILIES",
-    "OUTSIDE",
-    "REMOTE",
-    "Composite",
-    "Family",
-    "extra_weights",
-    "own_family",
-    "published",
-    "renamed",
-]

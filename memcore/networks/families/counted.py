@@ -60,8 +60,8 @@ def pooling(width: int, keys: int, queries: int, *, projects: bool) -> int:
 
 def _minicpm_towers(config: Config) -> Iterator[Weight]:
     """The first MiniCPM-V: SigLIP of timm without its last layer and its pooling head, and a resampler."""
-    ends = matrix(1152, 3 * 14 * 14) + 27 * 27 * 1152 + norms(1, 1152)
-    yield part("vpm", blocks(26, 1152, 4304), ends)
+    outer = matrix(1152, 3 * 14 * 14) + 27 * 27 * 1152 + norms(1, 1152)
+    yield part("vpm", blocks(26, 1152, 4304), outer)
     yield part(
         "resampler", pooling(whole(config.get("hidden_size")), 1152, whole(config.get("query_num"), 64), projects=True)
     )
@@ -198,8 +198,8 @@ def _janus_towers(config: Config) -> Iterator[Weight]:
     """SigLIP, and images as codes: quantizer, two projectors and a head (`modeling_vlm.py` of deepseek-ai/Janus)."""
     width, wide, hidden = 1024, 4096, whole(_janus_keys(config, "aligner_config").get("n_embed"), 4096)
     codes = whole(_janus_keys(config, "gen_head_config").get("image_token_size"), 16_384)
-    ends = matrix(width, 3 * 16 * 16) + 24 * 24 * width + norms(1, width)
-    yield part("vision_model", blocks(24, width, wide), ends, width + 4 * matrix(width, width) + norms(1, width))
+    outer = matrix(width, 3 * 16 * 16) + 24 * 24 * width + norms(1, width)
+    yield part("vision_model", blocks(24, width, wide), outer, width + 4 * matrix(width, width) + norms(1, width))
     yield part("vision_model.attn_pool.mlp", matrix(wide, width), matrix(width, wide))
     yield part("aligner", matrix(hidden, width), matrix(hidden, hidden))
     yield part("gen_vision_model", _VQ)
@@ -238,8 +238,8 @@ def _molmo(config: Config) -> Config:
 def _molmo_towers(config: Config) -> Iterator[Weight]:
     """CLIP's large tower without its last layer; two of its layers' results are pooled and projected."""
     width, hidden, wide = 1024, whole(config.get("hidden_size")), whole(config.get("intermediate_size")) // 2
-    ends = width + 577 * width + matrix(width, 3 * 14 * 14, 0) + norms(1, width)
-    yield part("vision_backbone.image_vit", blocks(23, width, 4096), ends)
+    outer = width + 577 * width + matrix(width, 3 * 14 * 14, 0) + norms(1, width)
+    yield part("vision_backbone.image_vit", blocks(23, width, 4096), outer)
     pooled = 3 * matrix(width, 2 * width) + matrix(width, width) + 2 * 2 * width
     yield part("vision_backbone.image_pooling_2d", pooled)
     yield part("vision_backbone.image_projector", 2 * width * wide + wide * hidden)
@@ -253,14 +253,14 @@ def _qwen_visual(config: Config) -> Iterator[Weight]:
         width, out, layers = whole(seen.get("width")), whole(seen.get("output_dim")), whole(seen.get("layers"))
         patch, ratio = whole(seen.get("patch_size"), 14), seen.get("mlp_ratio", 4.0)
         wide = int(width * ratio) if isinstance(ratio, (int, float)) and 0 < ratio < 64 else 4 * width
-        ends = width * 3 * patch * patch + 256 * width + norms(1, width)
-        yield part("transformer.visual", blocks(layers, width, wide), ends, pooling(out, width, 256, projects=True))
+        outer = width * 3 * patch * patch + 256 * width + norms(1, width)
+        yield part("transformer.visual", blocks(layers, width, wide), outer, pooling(out, width, 256, projects=True))
     if isinstance(heard, Mapping):
         width, out, layers = whole(heard.get("n_state")), whole(heard.get("output_dim")), whole(heard.get("n_layer"))
         # Whisper's keys have no bias.
         encoder = blocks(layers, width, 4 * width) - layers * width + norms(1, width)
-        ends = matrix(width, 3 * whole(heard.get("n_mels"), 80)) + matrix(width, 3 * width)
-        yield part("transformer.audio", encoder, ends, 2 * out, matrix(out, width))
+        outer = matrix(width, 3 * whole(heard.get("n_mels"), 80)) + matrix(width, 3 * width)
+        yield part("transformer.audio", encoder, outer, 2 * out, matrix(out, width))
 
 
 def gemma4(config: Config) -> Iterator[Weight]:
@@ -335,8 +335,8 @@ def _glm(config: Config) -> Iterator[Weight]:
         "patch_size": 14,
     }
     width, layers, inner, places, patch = (whole(within(vision, key), value) for key, value in usual.items())
-    ends = matrix(width, 3 * patch * patch) + (1 + places) * width
-    yield part("transformer.vision.transformer", blocks(layers, width, inner), ends)
+    outer = matrix(width, 3 * patch * patch) + (1 + places) * width
+    yield part("transformer.vision.transformer", blocks(layers, width, inner), outer)
     projector = hidden * hidden + norms(1, hidden) + 3 * hidden * wide + 2 * hidden
     yield part("transformer.vision.linear_proj", projector, matrix(hidden, 4 * width))
 
@@ -408,8 +408,8 @@ def _k3_towers(config: Config) -> Iterator[Weight]:
     }  # fmt: skip
     width, layers, wide, inner, patch, high, broad = (whole(within(vision, key), value) for key, value in usual.items())
     layer = 4 * width * inner + 2 * width * wide + 2 * width
-    ends = matrix(width, 3 * patch * patch, 0) + high * broad * width + width
-    yield part("vision_tower", layers * layer, ends)
+    outer = matrix(width, 3 * patch * patch, 0) + high * broad * width + width
+    yield part("vision_tower", layers * layer, outer)
     yield part("mm_projector", 16 * width * width, 4 * width * hidden, hidden)
 
 
@@ -434,8 +434,8 @@ def _moondream_towers(config: Config) -> Iterator[Weight]:
     usual = {"enc_dim": 1152, "enc_n_layers": 27, "enc_ff_dim": 4304, "enc_patch_size": 14, "proj_inner_dim": 8192}
     width, layers, wide, patch, inner = (whole(within(vision, key), value) for key, value in usual.items())
     places = (whole(within(vision, "crop_size"), 378) // patch) ** 2
-    ends = matrix(width, 3 * patch * patch) + places * width + norms(1, width)
-    yield part("vision", blocks(layers, width, wide), ends, matrix(inner, 2 * width), matrix(hidden, inner))
+    outer = matrix(width, 3 * patch * patch) + places * width + norms(1, width)
+    yield part("vision", blocks(layers, width, wide), outer, matrix(inner, 2 * width), matrix(hidden, inner))
     region, sums = within(config, "config", "region"), 0
     sizes = {
         "inner_dim": 8192,

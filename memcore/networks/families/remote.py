@@ -22,6 +22,7 @@ from memcore.networks.families.counted import (
     norms,
     paddle,
     whole,
+    within,
 )
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.weights import Weight
@@ -144,8 +145,8 @@ def _hears(config: Config) -> tuple[Weight, ...]:
     """Whisper's encoder and two matrices (vllm, `MiniCPMO.init_audio_module`); what speaks is not loaded by servers."""
     heard, hidden = config.get("audio_config"), _size(config.get("hidden_size"))
     usual = {"d_model": 1024, "encoder_layers": 24, "encoder_ffn_dim": 4096, "num_mel_bins": 80}
-    width, layers, wide, mels = (whole(_within(heard, key), value) for key, value in usual.items())
-    places = whole(_within(heard, "max_source_positions"), 1500)
+    width, layers, wide, mels = (whole(within(heard, key), value) for key, value in usual.items())
+    places = whole(within(heard, "max_source_positions"), 1500)
     # Whisper's keys have no bias.
     encoder = blocks(layers, width, wide) - layers * width + norms(1, width)
     before = matrix(width, 3 * mels) + matrix(width, 3 * width) + places * width
@@ -223,7 +224,7 @@ _PHI4 = ("img_processor", "audio_processor", "embd_layer", "vision_lora", "speec
 
 def _phi4(config: Config) -> Config:
     """Phi-4-multimodal, whose converted checkpoint is transformers' `phi4_multimodal`."""
-    distance = _within(config, "audio_processor", "config", "relative_attention_bias_args", "t5_bias_max_distance")
+    distance = within(config, "audio_processor", "config", "relative_attention_bias_args", "t5_bias_max_distance")
     audio = {"bias_max_distance": distance} if _size(distance) else {}
     kept = {key: value for key, value in config.items() if key not in _PHI4}
     return {
@@ -232,12 +233,6 @@ def _phi4(config: Config) -> Config:
         "audio_config": {**audio, "model_type": "phi4_multimodal_audio"},
         "vision_config": {"model_type": "phi4_multimodal_vision"},
     }
-
-
-def _within(config: object, *names: str) -> object:
-    for name in names:
-        config = config.get(name) if isinstance(config, Mapping) else None
-    return config
 
 
 def _named(model_type: str, cls: str | None = None) -> Callable[[Config], Config]:
@@ -563,13 +558,13 @@ def _phi4_adapters(config: Config) -> tuple[Weight, ...]:
     """A LoRA for images and one for speech on every matrix of the decoder, and the statistics of sounds."""
     sizes = [_size(config.get(key)) for key in ("hidden_size", "intermediate_size", "num_hidden_layers")]
     heads, keys = _size(config.get("num_attention_heads")), _size(config.get("num_key_value_heads"))
-    ranks = [_size(_within(config, f"{each}_lora", "r")) for each in ("vision", "speech")]
+    ranks = [_size(within(config, f"{each}_lora", "r")) for each in ("vision", "speech")]
     if not heads or not all(sizes) or sum(ranks) > sizes[0]:
         return ()
     hidden, wide, layers = sizes
     attention = hidden // heads * (heads + 2 * (keys or heads)) + 3 * hidden
     count = sum(ranks) * layers * (attention + 2 * wide + wide + 2 * hidden)
-    statistics = 2 * (_size(_within(config, "audio_processor", "config", "input_size")) or 80)
+    statistics = 2 * (_size(within(config, "audio_processor", "config", "input_size")) or 80)
     return (Weight("lora", ((count,),), "other"), Weight("audio_embed.statistics", ((statistics,),), "tower"))
 
 
@@ -580,7 +575,7 @@ _GEMMA3N_TOWERS = 983_281_504
 
 def _gemma3n_towers(config: Config) -> tuple[Weight, ...]:
     """Both sizes have the same towers, whose network is timm's."""
-    vision = _within(config, "vision_config", "architecture") or "mobilenetv5_300m_enc"
+    vision = within(config, "vision_config", "architecture") or "mobilenetv5_300m_enc"
     whole = isinstance(config.get("vision_config"), Mapping) and isinstance(config.get("audio_config"), Mapping)
     if not whole or vision != "mobilenetv5_300m_enc":
         return ()

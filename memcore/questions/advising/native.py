@@ -12,7 +12,7 @@ def _dialects() -> Mapping[str, Mapping[str, object]]:
     """Merge the words of trainers and servers: one tool may have different settings in both."""
     found: dict[str, dict[str, object]] = {}
     for module in registry.engine_modules("spelling"):
-        for dialect, words in module.SPELLING.items():
+        for dialect, words in getattr(module, "SPELLING", {}).items():
             found.setdefault(dialect, {}).update(words)
     return found
 

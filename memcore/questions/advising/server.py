@@ -14,7 +14,7 @@ from memcore.config.settings import Config
 from memcore.estimation import changed
 from memcore.messages import Message, joined
 from memcore.questions.advising.native import native
-from memcore.questions.advising.server_changes import changes_of, made
+from memcore.questions.advising.server_changes import made
 from memcore.records import dataclass
 from memcore.serving.changes import ServerChange
 from memcore.serving.estimate import ServingEstimate
@@ -107,14 +107,14 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
 
 def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:
     """Every change that applies."""
-    for row in changes_of(found.job.server.name):
+    for row in found.job.server.changes:
         yield from _changed(found, row)
 
 
 def ladder(first: ServingEstimate) -> Iterator[ServerAdvice]:
     """Changes in order of harm, one on top of another, until the server takes what is asked."""
     found = first
-    for row in changes_of(first.job.server.name):
+    for row in first.job.server.changes:
         for rung in _changed(found, row) if row.ladder and not found.fits else ():
             if rung.saves > 0:
                 yield rung

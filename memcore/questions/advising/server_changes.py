@@ -1,11 +1,10 @@
-"""Changes that make room in a server: the rows of its module, and what each makes of a server's settings."""
+"""Changes that make room in a server: its rows, and what each makes of a server's settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import ceil
 
-from memcore import registry
 from memcore.config.defaults import value_of
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -14,12 +13,6 @@ from memcore.serving.answers import utilization
 from memcore.serving.changes import Becomes, Halved, ServerChange, Share, Utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import Changes
-
-
-def changes_of(server: str) -> Sequence[ServerChange]:
-    """A server's rows in order of harm, in which the ladder climbs them."""
-    found: Sequence[ServerChange] = registry.own(server, "changes", "CHANGES")
-    return found
 
 
 def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:

@@ -9,6 +9,7 @@ from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.questions.planning.bench import node_of
+from memcore.questions.searching.spaces import powers
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Layout
@@ -44,7 +45,7 @@ def layouts(config: Config, found: ServingEstimate, gpus: int) -> Iterator[Knob]
     if "tensor" in server.parallel:
         yield _layout({_TENSOR: gpus}, "Tensor parallel", "each matrix is split across all GPUs")
     if server.wide_experts and sizes.get("E", 1) > 1:
-        for tensor in _powers(min(gpus // 2, node)):
+        for tensor in powers(min(gpus // 2, node)):
             if gpus % tensor == 0:
                 yield _layout(
                     {
@@ -60,7 +61,7 @@ def layouts(config: Config, found: ServingEstimate, gpus: int) -> Iterator[Knob]
 def replicas(found: ServingEstimate, gpus: int) -> Iterator[Knob]:
     """Whole copies of the model, the smallest first: each serves its share of the users."""
     if "data" in found.job.server.parallel and found.users > 1:
-        for tensor in _powers(gpus // 2):
+        for tensor in powers(gpus // 2):
             if gpus % tensor == 0:
                 yield _layout(
                     {_TENSOR: tensor if tensor > 1 else None, _DATA: gpus // tensor},
@@ -76,10 +77,3 @@ def _layout(to: dict[str, object], title: str, why: str) -> Knob:
         size = to.get(path)
         gpus *= size if isinstance(size, int) else 1
     return Knob(title=title, to={**cleared, **to, Hardware.num_gpus: gpus}, why=why, source="")
-
-
-def _powers(most: int) -> Iterator[int]:
-    size = 1
-    while size <= most:
-        yield size
-        size *= 2

@@ -13,14 +13,15 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
 from memcore.config.settings import Config
 from memcore.messages import Message
-from memcore.questions.advising.server_changes import changes_of, made
+from memcore.questions.advising.server_changes import made
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.server_layouts import division_of, layouts, replicas
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
-from memcore.serving.changes import ServerChange
+from memcore.serving.changes import Becomes, ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
+from memcore.serving.job import server_of
 
 _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
@@ -180,23 +181,23 @@ class Servings:
         """The most layers on GPUs with which the server fits, for servers that keep others on the host."""
         named = self.asked[EngineSettings.type]
         for server in registry.SERVERS if named is None else (named,):
-            for name, knob in registry.engine_module(server, "knobs").ON_GPU.items():
-                if name != server:
+            knob = server_of(server).on_gpu
+            if knob is None:
+                continue
+            config = self.asked if named else self._as(server)
+            base = yield from self.bench.with_(config, {})
+            if not isinstance(base, ServingEstimate) or (self.bench.holds(base) and named):
+                continue
+            if self.bench.safe(base):
+                yield Served("quantized", (_format_of(base),), base, 0)
+                continue
+            for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights))]):
+                if chosen and "quantized" not in self.tiers:
                     continue
-                config = self.asked if named else self._as(server)
-                base = yield from self.bench.with_(config, {})
-                if not isinstance(base, ServingEstimate) or (self.bench.holds(base) and named):
-                    continue
-                if self.bench.safe(base):
-                    yield Served("quantized", (_format_of(base),), base, 0)
-                    continue
-                for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights))]):
-                    if chosen and "quantized" not in self.tiers:
-                        continue
-                    found = yield from self._climbed(base, chosen)
-                    best = (yield from self._most_layers(*found, knob)) if found else None
-                    if best is not None:
-                        yield Served("transfer", (*best[1], best[2]), best[0], -number)
+                found = yield from self._climbed(base, chosen)
+                best = (yield from self._most_layers(*found, knob)) if found else None
+                if best is not None:
+                    yield Served("transfer", (*best[1], best[2]), best[0], -number)
 
     def _as(self, server: str) -> Config:
         """Return what is asked of another server: ranks and formats are its own."""
@@ -325,15 +326,15 @@ def _format_of(found: ServingEstimate) -> Knob:
 
 def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Iterator[ServerChange]:
     """Rows of the server of a kind."""
-    return filter(wanted, changes_of(found.job.server.name))
+    return filter(wanted, found.job.server.changes)
 
 
 def _is_weights(row: ServerChange) -> bool:
-    return row.kind == "precision" and row.title.startswith("Weights")
+    return isinstance(row.how, Becomes) and Inference.quantization in row.how.to
 
 
 def _is_cache(row: ServerChange) -> bool:
-    return row.kind == "precision" and not row.title.startswith("Weights")
+    return row.kind == "precision" and not _is_weights(row)
 
 
 def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:

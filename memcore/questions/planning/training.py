@@ -453,7 +453,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     kept = [each for each in able if _keeps(asked.config, each.settings)]
     if asked.config.get(EngineSettings.framework) is None and kept:
         return kept
-    engine = named or ("none" if asked.gpus == 1 else "fsdp")
+    engine = named or ("none" if asked.gpus == 1 else registry.USUAL_TRAINER)
     first: Way = registry.own(engine, "knobs", "WAYS")[0]
     return [Way(title=engine, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
 

@@ -20,7 +20,7 @@ ROWS: Mapping[str, Row] = registry.merged("search", "ROWS")
 
 
 def _kinds() -> Iterator[Kind]:
-    yield from (each for room in registry.engine_modules("search") for each in room.KINDS)
+    yield from (each for module in registry.engine_modules("search") for each in module.KINDS)
 
 
 def _ways(kind: Kind) -> int:

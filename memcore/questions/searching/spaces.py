@@ -104,7 +104,7 @@ class Space:
                     if self.sequence % (2 * context * tensor) == 0 or context * tensor == 1:
                         ranks = self.gpus // (tensor * stages)
                         most = min(self.experts, ranks) if "experts" in self.row.divides else 1
-                        for experts in _powers(max(most, 1)):
+                        for experts in powers(max(most, 1)):
                             if ranks % experts == 0 and self.experts % experts == 0:
                                 yield tensor, stages, context, experts
 
@@ -112,7 +112,7 @@ class Space:
         if name not in self.row.divides:
             yield 1
             return
-        for size in _powers(most):
+        for size in powers(most):
             if self.gpus % size == 0 and (name != "tensor" or self.heads % size == 0):
                 yield size
 
@@ -186,7 +186,7 @@ class Space:
         if "shards" not in self.row.divides or ranks == 1:
             yield 1 if self.row.sharded == "nothing" else ranks
             return
-        for shards in _powers(ranks):
+        for shards in powers(ranks):
             least = max(min(self.node, ranks), context, experts)
             if shards >= least and shards % context == 0 and shards % experts == 0 and ranks % shards == 0:
                 yield shards
@@ -199,7 +199,8 @@ class Space:
             yield from self.block(prefix)
 
 
-def _powers(most: int) -> Iterator[int]:
+def powers(most: int) -> Iterator[int]:
+    """Powers of two up to a number."""
     size = 1
     while size <= most:
         yield size

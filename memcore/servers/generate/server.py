@@ -21,6 +21,7 @@ from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttent
 from memcore.records import dataclass
 from memcore.serving.budget import Budget, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec, Caching, cache_specs
+from memcore.serving.changes import FEW_BITS, Becomes, ServerChange
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import ledger, spread, tensor
 from memcore.serving.formats import BYTES, MATRICES
@@ -306,4 +307,20 @@ SERVER = Server(
     splits=True,
     formats=("bf16", "int8", "nf4", "nf4-double"),
     loads_exl3=True,  # exllamav3, integration/transformers.py
+    changes=(
+        ServerChange(
+            title="8-bit weights",
+            kind="precision",
+            note="weights are rounded to 8 bits",
+            how=Becomes({Inference.quantization: "int8"}, {Inference.quantization: FEW_BITS}),
+        ),
+        ServerChange(
+            title="Weights in NF4",
+            kind="precision",
+            note="weights are rounded to 4 bits in blocks of 64",
+            how=Becomes(
+                {Inference.quantization: "nf4"}, {Inference.quantization: ("nf4", "nf4-double", "int4", "mxfp4")}
+            ),
+        ),
+    ),
 )

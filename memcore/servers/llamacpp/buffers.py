@@ -18,17 +18,14 @@ from memcore.servers.llamacpp.caches import (
     attentions,
     cache_bytes,
     cache_rows,
-    cache_type,
     indexer_row,
     slides,
     state_rows,
 )
 from memcore.servers.llamacpp.gguf import FileTensor
-from memcore.servers.llamacpp.plan import EVERY, HOST, Flags, Layout, buffer_bytes
+from memcore.servers.llamacpp.plan import HOST, Flags, Layout, buffer_bytes
 from memcore.servers.llamacpp.reserve import compute_buffers
 from memcore.servers.llamacpp.states import supported
-
-__all__ = ["EVERY", "HOST", "Buffer", "Flags", "Plan", "cache_type", "gaps", "llamacpp_buffers"]
 
 
 @dataclass(frozen=True, slots=True)

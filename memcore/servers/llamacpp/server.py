@@ -14,6 +14,7 @@ from functools import lru_cache
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.knobs import Knob
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
 from memcore.memory.ledger import Entry
@@ -22,17 +23,18 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
 from memcore.servers.llamacpp import supported
-from memcore.servers.llamacpp.buffers import EVERY, HOST, Buffer, Flags, Plan, cache_type
-from memcore.servers.llamacpp.caches import cache_rows, indexer_row
+from memcore.servers.llamacpp.buffers import Buffer, Plan
+from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
-from memcore.servers.llamacpp.plan import RELEASES, row_of, supports_flash
+from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
+from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
 from memcore.serving.entries import ledger, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.job import Basics, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
 from memcore.units import GiB
 
@@ -366,6 +368,21 @@ def drafted(read: Defaults) -> int:
     return 3 if RELEASES[row].outputs_by_slots else 16
 
 
+def _alone(job: ServingJob) -> bool:
+    """All on one GPU, with flash attention, and no experts."""
+    flags: Flags = job.chosen(Options).flags
+    held = flags.gpu_layers >= min(EVERY, job.model.num_layers + 1) and not flags.overrides and not flags.cache_on_host
+    return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False
+
+
+_SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone)
+"""As published rates have it.
+
+ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference. Prompts go
+at 22 to 95 % of a GPU's peak, which no rule explains: nothing is said of them.
+"""
+_FEW = ("q8_0", "q6_k", "q5_k_m", "q5_k_s", "q4_k_m", "q4_k_s", "q4_0", "q3_k_m", "q2_k")
+"""Formats of 8 bits and fewer."""
 SERVER = Server(
     name="llama.cpp",
     title="llama.cpp",
@@ -380,4 +397,47 @@ SERVER = Server(
     described=(Fraction(1, 100), Fraction(8, 100)),
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
     shows="llama_memory_breakdown_print",  # "self" of each device; b6580 has it, older builds print "buffer size"
+    on_gpu=Knob(
+        title="Some layers on the host",
+        to={LlamaCppSettings.n_gpu_layers: 0},
+        why="the CPU computes the layers that do not fit on the GPU; each token waits for host memory",
+        source="llama.cpp, common/arg.cpp, -ngl",
+    ),
+    speed=_SPEED,
+    changes=(
+        ServerChange(
+            title="Flash attention",
+            kind="free",
+            note="attention scores are not stored, and the kernel is faster",
+            how=Becomes({LlamaCppSettings.flash_attn: True}),
+        ),
+        fewer_tokens(LlamaCppSettings.n_ubatch, 64),
+        NO_DRAFT,
+        ServerChange(
+            title="KV cache in q8_0",
+            kind="precision",
+            note="keys and values are rounded to 8 bits in blocks of 32",
+            how=Becomes(
+                {
+                    LlamaCppSettings.cache_type_k: "q8_0",
+                    LlamaCppSettings.cache_type_v: "q8_0",
+                    LlamaCppSettings.flash_attn: True,
+                },
+                {LlamaCppSettings.cache_type_k: ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")},
+            ),
+        ),
+        ServerChange(
+            title="Weights in Q8_0",
+            kind="precision",
+            note="weights are rounded to 8 bits in blocks of 32",
+            how=Becomes({Inference.quantization: "q8_0"}, {Inference.quantization: _FEW}),
+        ),
+        ServerChange(
+            title="Weights in Q4_K_M",
+            kind="precision",
+            note="most matrices in 4.5 bits, some in 6.6",
+            how=Becomes({Inference.quantization: "q4_k_m"}, {Inference.quantization: _FEW[4:]}),
+        ),
+        SHORTER,
+    ),
 )

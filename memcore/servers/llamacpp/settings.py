@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Listed, Text
 from memcore.config.needs import ANY, ROUTED, Need
-from memcore.config.schema import Section, setting
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Section, Setting, setting
 from memcore.serving.gguf_mixes import FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
 from memcore.serving.inference import Inference
+from memcore.serving.settings import NOT_SERVED, UNDIVIDED
 
 _CPP = ("llama.cpp",)
 OLLAMA = "ollama"
@@ -120,3 +124,9 @@ NEEDS: Mapping[str, Need] = {
     LlamaCppSettings.cache_type_v_draft: Need(Inference.draft_model, (ANY,)),
 }
 """The one other setting that each of these waits for."""
+TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
+    "llama.cpp": (Parallelism.pipeline_parallel_size, EngineSettings.version)
+}
+"""What of the settings that engines have in common it takes."""
+REFUSED: Mapping[str, tuple[str, ...]] = {"llama.cpp": (*NOT_SERVED, *UNDIVIDED)}
+"""Settings that every engine could have, but this one refuses whatever their value."""

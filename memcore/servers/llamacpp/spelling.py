@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.messages import Message
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.inference import Inference
@@ -25,3 +27,13 @@ _LLAMA_CPP: Mapping[str, object] = {
 }
 SPELLING: Mapping[str, Mapping[str, object]] = {"llama.cpp": _LLAMA_CPP}
 """By dialect and path: a text with the value in it, or a text for each value."""
+_LLAMA_CPP_NAMES: Mapping[str, str] = {
+    "model": "--model",
+    EngineSettings.type: "llama-server",
+    Inference.quantization: "llama-quantize",
+    Inference.kv_cache_dtype: "--cache-type-k, --cache-type-v",
+    Hardware.num_gpus: "CUDA_VISIBLE_DEVICES",
+    LlamaCppSettings.mla: "-mla",
+}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"llama.cpp": _LLAMA_CPP_NAMES}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

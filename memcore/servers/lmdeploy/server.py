@@ -19,6 +19,7 @@ from memcore.servers.lmdeploy.settings import LmdeploySettings
 from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
 from memcore.servers.vllm.paging import Pages, page
 from memcore.serving.budget import Budget, of_stages
+from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.entries import observed, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -149,4 +150,9 @@ SERVER = Server(
     described=(Fraction(6, 1000), Fraction(2, 100)),
     shortens=True,
     shows="nvidia-smi",
+    changes=(
+        larger_share(Share(LmdeploySettings.cache_max_entry_count)),
+        fewer_tokens(LmdeploySettings.max_prefill_token_num),
+        *PAGED,
+    ),
 )

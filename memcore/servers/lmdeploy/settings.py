@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Integer, Number
-from memcore.config.schema import Section, setting
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Section, Setting, setting
+from memcore.serving.settings import NOT_SERVED
 
 _LMDEPLOY = ("lmdeploy",)
 BACKENDS: Mapping[str, str] = {
@@ -53,3 +57,9 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
+TAKES: Mapping[str, tuple[Setting[Any], ...]] = {"lmdeploy": (EngineSettings.version,)}
+"""What of the settings that engines have in common it takes."""
+REFUSED: Mapping[str, tuple[str, ...]] = {
+    "lmdeploy": (*NOT_SERVED, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size)
+}
+"""Settings that every engine could have, but this one refuses whatever their value."""

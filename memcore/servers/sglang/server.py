@@ -23,10 +23,11 @@ from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_laten
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, count, pool, summed_by_nccl
+from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.devices import desktop
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.job import Basics, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
@@ -447,6 +448,14 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     )
 
 
+_SPEED = Pace(
+    share=0.85, stacked=0.85, layer=75e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True, latent=True
+)
+"""As published rates have it.
+
+Qwen3's models on an H20 (QwenLM/Qwen3, docs/source/getting_started/speed_benchmark.md). DeepSeek-R1 on H200s, B200s and
+B300s takes as long as the same formula says (SemiAnalysisAI/InferenceX, pull requests 3173, 3175, 3183 and 3363).
+"""
 SERVER = Server(
     name="sglang",
     title="SGLang",
@@ -458,4 +467,10 @@ SERVER = Server(
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
     pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
+    speed=_SPEED,
+    changes=(
+        larger_share(Share(SglangSettings.mem_fraction_static)),
+        fewer_tokens(SglangSettings.chunked_prefill_size),
+        *PAGED,
+    ),
 )

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.inference import Inference
+from memcore.serving.settings import ServerSettings
 
 _SGLANG: Mapping[str, object] = {
     Inference.max_model_len: "--context-length {}",
@@ -23,3 +26,16 @@ _SGLANG: Mapping[str, object] = {
 }
 SPELLING: Mapping[str, Mapping[str, object]] = {"sglang": _SGLANG}
 """By dialect and path: a text with the value in it, or a text for each value."""
+_SGLANG_NAMES: Mapping[str, str] = {
+    EngineSettings.expandable_segments: "PYTORCH_CUDA_ALLOC_CONF",
+    "model": "--model-path",
+    EngineSettings.type: "sglang.launch_server",
+    EngineSettings.version: "pip install sglang==",
+    ServerSettings.enable_expert_parallel: "--ep-size",
+    Inference.draft_model: "--speculative-draft-model-path",
+    Inference.speculative_method: "--speculative-algorithm",
+    Inference.num_speculative_tokens: "--speculative-num-draft-tokens",
+    Hardware.num_gpus: "--tp-size",
+}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"sglang": _SGLANG_NAMES}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

@@ -13,6 +13,7 @@ from memcore.records import dataclass
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import METHODS, Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -147,4 +148,9 @@ SERVER = Server(
     budget=budget,
     parallel=frozenset({"tensor", "pipeline"}),
     proposes=frozenset(METHODS) - {"dflash"},
+    changes=(
+        larger_share(Share(TensorRtSettings.free_gpu_memory_fraction)),
+        fewer_tokens(TensorRtSettings.max_num_tokens),
+        *PAGED,
+    ),
 )

@@ -20,6 +20,7 @@ from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
 from memcore.servers.tgi.settings import TgiSettings
 from memcore.servers.vllm.paging import Pages, page
 from memcore.serving.budget import Budget, of_stages
+from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.entries import observed, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -196,4 +197,9 @@ SERVER = Server(
     described=(Fraction(6, 1000), Fraction(2, 100)),
     shortens=True,
     shows="torch.cuda.memory_reserved",
+    changes=(
+        larger_share(Share(TgiSettings.cuda_memory_fraction)),
+        fewer_tokens(TgiSettings.max_batch_prefill_tokens),
+        *PAGED,
+    ),
 )

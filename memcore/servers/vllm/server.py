@@ -33,15 +33,17 @@ from memcore.servers.vllm.platforms import (
     projections,
     unseen_tower,
 )
+from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
-from memcore.serving.job import Server, ServingJob
+from memcore.serving.job import Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import (
     ACTIVATIONS,
@@ -588,6 +590,20 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     return tuple(notes)
 
 
+def _captured(job: ServingJob) -> bool:
+    """Rates are known of graphs, and of weights on the GPU alone."""
+    return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
+
+
+_SPEED = Pace(
+    share=0.85, stacked=0.85, layer=60e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True, covers=_captured
+)
+"""As published rates have it.
+
+Qwen2.5's models on an A100 (QwenLM/Qwen2.5, docs/source/benchmark/speed_benchmark.rst); on later GPUs, Qwen3-4B on an
+RTX 4090, Llama 3.1 8B and Qwen2.5 72B on H100s (tenstorrent/tt-inference-server, issues 143 and 394;
+noonghunna/club-3090, issue 697).
+"""
 SERVER = Server(
     name="vllm",
     title="vLLM",
@@ -599,4 +615,16 @@ SERVER = Server(
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     asks_for_a_share=True,
     stacks=frozenset(STACKS),
+    speed=_SPEED,
+    changes=(
+        larger_share(Utilization(VllmSettings.gpu_memory_utilization)),
+        ServerChange(
+            title="No CUDA graphs",
+            kind="latency",
+            note="kernels launch one by one, which slows small batches most",
+            how=Becomes({VllmSettings.enforce_eager: True}),
+        ),
+        fewer_tokens(VllmSettings.max_num_batched_tokens),
+        *PAGED,
+    ),
 )

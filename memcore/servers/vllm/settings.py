@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Number
-from memcore.config.schema import Section, setting
+from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Section, Setting, setting
+from memcore.serving.settings import NOT_SERVED
 
 _VLLM = ("vllm",)
 
@@ -212,3 +216,9 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
+TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
+    "vllm": (Parallelism.data_parallel_size, Parallelism.pipeline_parallel_size, EngineSettings.version)
+}
+"""What of the settings that engines have in common it takes."""
+REFUSED: Mapping[str, tuple[str, ...]] = {"vllm": (*NOT_SERVED,)}
+"""Settings that every engine could have, but this one refuses whatever their value."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.config.engine import release
+from memcore.config.engine import EngineSettings, release
 from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
@@ -55,4 +55,4 @@ def check(family: str, version: object) -> None:
     last = UNTIL.get(family)
     if last is not None and release(version) > release(last):
         said = "found {}; {} is the last release of vLLM that supports {!r}"
-        raise UnsupportedError("engine.version", said, version, last, family)
+        raise UnsupportedError(EngineSettings.version, said, version, last, family)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.pytorch.spelling import TRAINER
+from memcore.trainers.pytorch.spelling import TORCH, TRAINER
 
 _DEEPSPEED: Mapping[str, object] = {
     **TRAINER,
@@ -22,3 +23,13 @@ _DEEPSPEED: Mapping[str, object] = {
 }
 SPELLING: Mapping[str, Mapping[str, object]] = {"deepspeed": _DEEPSPEED}
 """By dialect and path: a text with the value in it, or a text for each value."""
+_DEEPSPEED_NAMES: Mapping[str, str] = {
+    **TORCH,
+    Hardware.num_gpus: "deepspeed --num_nodes",
+    Hardware.gpus_per_node: "deepspeed --num_gpus",
+    EngineSettings.type: "deepspeed.initialize",
+    DeepSpeedSettings.zero_init: "deepspeed.zero.Init",
+    Training.gradient_clipping: "gradient_clipping",
+}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"deepspeed": _DEEPSPEED_NAMES}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

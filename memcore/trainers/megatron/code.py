@@ -11,6 +11,7 @@ from memcore.trainers.megatron.layers.core_attention import KERNELS
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "transformer-engine": LayerCode(
+        name="transformer-engine",
         title="Megatron-Core with TransformerEngine",
         forward=megatron.transformer_engine,
         sees=towers.sees,
@@ -23,6 +24,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         buffers=megatron.buffers,
     ),
     "megatron-local": LayerCode(
+        name="megatron-local",
         title="Megatron-Core's own layers",
         forward=megatron.megatron_local,
         check=megatron.check,

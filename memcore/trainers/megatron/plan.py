@@ -112,7 +112,9 @@ def _fp8(read: Defaults) -> str | None:
 def _loss(read: Defaults) -> str:
     if not read.given(MegatronSettings.cross_entropy_loss_fusion):
         if read.given(MegatronSettings.cross_entropy_fusion_impl) == "te":
-            read.refuse(MegatronSettings.cross_entropy_fusion_impl, "needs {}", "engine.cross_entropy_loss_fusion")
+            read.refuse(
+                MegatronSettings.cross_entropy_fusion_impl, "needs {}", MegatronSettings.cross_entropy_loss_fusion
+            )
         return "unfused"
     return str(read.take(MegatronSettings.cross_entropy_fusion_impl, "native"))
 

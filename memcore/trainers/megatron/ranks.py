@@ -109,7 +109,7 @@ def ranks_of(read: Defaults) -> Ranks:
         and read.given(EngineSettings.type) == "megatron"
         and not read.given(MegatronSettings.distributed_optimizer)
     ):
-        read.refuse(name, "found {}; needs {}", instances, "engine.distributed_optimizer")
+        read.refuse(name, "found {}; needs {}", instances, MegatronSettings.distributed_optimizer)
     return Ranks(
         tensor=tensor,
         pipeline=pipeline,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.megatron.settings import MegatronSettings
-from memcore.trainers.pytorch.spelling import EVERYWHERE
+from memcore.trainers.pytorch.spelling import ALLOCATOR, EVERYWHERE, TORCHRUN
 
 _MEGATRON: Mapping[str, object] = {
     **EVERYWHERE,
@@ -33,5 +34,21 @@ _MEGATRON: Mapping[str, object] = {
     Parallelism.expert_parallel_size: "--expert-model-parallel-size {}",
     Parallelism.expert_tensor_parallel_size: "--expert-tensor-parallel-size {}",
 }
+SIZES: Mapping[str, Mapping[str, str]] = {"megatron": {"step": "--global-batch-size {}"}}
+"""By dialect: sequences of a step."""
 SPELLING: Mapping[str, Mapping[str, object]] = {"megatron": _MEGATRON}
 """By dialect and path: a text with the value in it, or a text for each value."""
+MEGATRON_NAMES: Mapping[str, str] = {
+    **ALLOCATOR,
+    **TORCHRUN,
+    "model": "--num-layers, --hidden-size",
+    EngineSettings.type: "pretrain_gpt.py",
+    MegatronSettings.transformer_impl: "--transformer-impl",
+    Training.gradient_accumulation_steps: "--global-batch-size",
+    Training.precision: "--bf16, --fp16",
+    Training.implementation: "--transformer-impl",
+    Training.gradient_dtype: "--accumulate-allreduce-grads-in-fp32",
+    Training.loss: "--cross-entropy-loss-fusion",
+}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"megatron": MEGATRON_NAMES, "megatron-fsdp": MEGATRON_NAMES}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

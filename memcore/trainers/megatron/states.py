@@ -77,12 +77,15 @@ def states_of(read: Defaults, precision: str) -> States:
     aware = bool(read.given(MegatronSettings.precision_aware_optimizer))
     if aware and not sharded:
         read.refuse(
-            MegatronSettings.precision_aware_optimizer, "found {}; needs {}", "true", "engine.distributed_optimizer"
+            MegatronSettings.precision_aware_optimizer,
+            "found {}; needs {}",
+            "true",
+            MegatronSettings.distributed_optimizer,
         )
     if not aware:
         for each in (*_MAIN, *_KEPT):
             if read.given(each) not in (None, "fp32"):
-                read.refuse(each, "applies to {}", "engine.precision_aware_optimizer")
+                read.refuse(each, "applies to {}", MegatronSettings.precision_aware_optimizer)
     moments: tuple[str, ...] = _MOMENTS.get(name, ())
     if aware:
         moments = tuple(read.given(each) or "fp32" for each in _KEPT)
@@ -132,7 +135,7 @@ def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
         read.refuse(Training.offload.optimizer, "does not apply to muon")
     if not read.given(MegatronSettings.distributed_optimizer):
         if read.given(path):
-            read.refuse(path, "needs {}", "engine.distributed_optimizer")
+            read.refuse(path, "needs {}", MegatronSettings.distributed_optimizer)
         return None
     for other in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
         if read.given(other) not in (None, False, 1):
@@ -157,7 +160,7 @@ def _outer(read: Defaults, strategy: str | None) -> bool:
             path, "found {!r}; needs {}", "optim", "engine.data_parallel_sharding_strategy 'optim_grads_params'"
         )
     if (read.given(MegatronSettings.num_distributed_optimizer_instances) or 1) == 1:
-        read.refuse(path, "found {!r}; needs {} above 1", "optim", "engine.num_distributed_optimizer_instances")
+        read.refuse(path, "found {!r}; needs {} above 1", "optim", MegatronSettings.num_distributed_optimizer_instances)
     return True
 
 

@@ -300,6 +300,7 @@ def _sequence_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "megatron-deepspeed": LayerCode(
+        name="megatron-deepspeed",
         title="Megatron-DeepSpeed's layers",
         forward=forward,
         check=check,

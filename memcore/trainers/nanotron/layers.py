@@ -250,6 +250,7 @@ def _chunks(x: Tensor) -> list[Tensor]:
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {
     "nanotron": LayerCode(
+        name="nanotron",
         title="nanotron",
         forward=forward,
         check=check,

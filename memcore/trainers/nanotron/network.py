@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import joined
 from memcore.networks.network import EmbeddingAndHead, Layer, Model
@@ -84,14 +86,16 @@ def check(model: Model) -> None:
     missing = [name for name, has in wanted.items() if not has]
     if missing:
         raise UnsupportedError(
-            "engine.type",
+            EngineSettings.type,
             "'nanotron' is supported only for Llama models; {} lacks {}",
             model.name,
             joined(" and ", missing),
         )
     if model.sizes["a"] * model.sizes["d"] != model.sizes["h"]:
         raise UnsupportedError(
-            "engine.type", "nanotron requires head_dim = hidden_size / num_attention_heads, unlike {}'s", model.name
+            EngineSettings.type,
+            "nanotron requires head_dim = hidden_size / num_attention_heads, unlike {}'s",
+            model.name,
         )
 
 
@@ -149,7 +153,7 @@ def stage_of(model: Model, number: int, stages: int) -> Model:
     layers, (norm, head, cast, loss) = places[: model.num_layers], places[model.num_layers :]
     if head == cast < loss or number > loss:
         raise ConfigError.at(
-            "parallelism.pipeline_parallel_size",
+            Parallelism.pipeline_parallel_size,
             "found {}; nanotron's load balancing leaves stage {} of {} without a layer or a loss",
             stages,
             number,

@@ -12,7 +12,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.nanotron.settings import NanotronSettings
-from memcore.trainers.pytorch.spelling import EVERYWHERE
+from memcore.trainers.pytorch.spelling import ALLOCATOR, EVERYWHERE, TORCHRUN
 
 _NANOTRON: Mapping[str, object] = {
     **EVERYWHERE,
@@ -31,3 +31,13 @@ _NANOTRON: Mapping[str, object] = {
 }
 SPELLING: Mapping[str, Mapping[str, object]] = {"nanotron": _NANOTRON}
 """By dialect and path: a text with the value in it, or a text for each value."""
+_NANOTRON_NAMES: Mapping[str, str] = {
+    **ALLOCATOR,
+    **TORCHRUN,
+    "model": "model.model_config",
+    EngineSettings.type: "run_train.py",
+    Training.precision: "model.dtype",
+    Training.gradient_clipping: "optimizer.clip_grad",
+}
+TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"nanotron": _NANOTRON_NAMES}
+"""By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

@@ -118,7 +118,7 @@ def _chosen(layer: Layer, recipe: Recipe, sizes: Mapping[str, int], budget: floa
     results, unread = block_results(layer, recipe, sizes)
     chosen = kept(results, unread, budget)
     if recipe.float8 is not None and 0 < sum(each.runtime for each in results if each.name in chosen) < _EXACT:
-        # Scales of float8, a single operation each in the knapsack, would count beside so little.
+        # Scales of float8, a single operation each in the knapsack, would count next to so little.
         raise UnsupportedError(
             BUDGET,
             "found {}, too small to keep any matrix product; not supported yet with float8; must be 0 or more",

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.trace.engine import Engine
-from memcore.trainers.pytorch import ddp, fsdp, fsdp1, single
+from memcore.trace.engine import AUTOCAST_PRESETS, Engine, Runtime
+from memcore.trainers.pytorch import ddp, fsdp, fsdp1
 
+ONE_GPU = Engine(
+    name="none",
+    title="one GPU",
+    runtime=Runtime,
+    presets=AUTOCAST_PRESETS,
+    default_preset="bf16",
+    stored=lambda weight: weight.stored_axes,
+    native=True,
+    composes=True,
+    distributed=False,
+    communicators=0,
+)
 ENGINES: Mapping[str, Engine] = {
-    each.key or each.name: each for each in (single.ENGINE, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE)
+    each.key or each.name: each for each in (ONE_GPU, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE)
 }
 """By the value of `engine.type`, or the key of a version."""
 VERSIONS: Mapping[str, Mapping[object, str]] = {"fsdp": {1: "fsdp1", 2: "fsdp"}}

@@ -19,6 +19,7 @@ from memcore.memory.published import FormulaResult, Published, Term
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, find_model
 from memcore.records import dataclass
+from memcore.trainers.pytorch.settings import TorchSettings
 
 _MULTIPLES: Mapping[str, float] = {
     "sgd": 0,
@@ -36,7 +37,7 @@ _MULTIPLES: Mapping[str, float] = {
     "adabelief": 2,
 }
 """The script's `OptimizerType`: states as multiples of the weights; it takes AdamW if none is named."""
-_STAGE = "engine.zero_stage"
+_STAGE = EngineSettings.zero_stage
 _CHECKPOINTED = 0.3
 """The script's GRADIENT_CHECKPOINTING_MULTIPLIER."""
 _STATES: Mapping[str, int] = {"adamw-8bit": 2, "sgd": 4}
@@ -118,7 +119,7 @@ def _read(config: Config) -> _Job:
         policy=config[Training.activation_checkpointing.policy] or "none",
         optimizer=config[Training.optimizer.name] or "adamw",
         engine=config[EngineSettings.type] or "none",
-        stage=2 if _given(config, "engine.reshard_after_forward") is False else int(_given(config, _STAGE) or 0),
+        stage=2 if _given(config, TorchSettings.reshard_after_forward) is False else int(_given(config, _STAGE) or 0),
         offloaded=_given(config, "engine.offload_optimizer") == "cpu",
         routed=None if experts is None else (experts, stated("num_experts_per_tok") or 1, width or 0),
     )

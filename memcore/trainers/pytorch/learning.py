@@ -343,7 +343,7 @@ def _prefixed(read: Defaults, model: Model) -> Model:
             Training.adapter.type,
             "found {!r} with {} {!r}; supported only with engine.type none or ddp",
             "prefix-tuning",
-            "engine.type",
+            EngineSettings.type,
             given,
         )
     if read.given(Training.activation_checkpointing.policy) not in (None, "none"):

@@ -129,7 +129,7 @@ def _shares(read: Defaults, method: Method | None) -> None:
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
     elif share and read.given(Hardware.accelerator) is None and read.given(Hardware.gpu_memory_gb) is None:
-        read.refuse(_OF.rollout_share, "found {}; needs {}", share, "hardware.accelerator")
+        read.refuse(_OF.rollout_share, "found {}; needs {}", share, Hardware.accelerator)
 
 
 def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe) -> Recipe:

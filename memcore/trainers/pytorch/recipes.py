@@ -160,16 +160,16 @@ def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str, *, fake: bool) -> Loss:
-    history = causal_loss(read, family) if code.title == "transformers" else None
+    history = causal_loss(read, family) if code.name == "transformers" else None
     own: str | Message | None = None
-    unsloth = loss_of(read, family, sizes["b"] * sizes["s"]) if code.title == "Unsloth" else None
+    unsloth = loss_of(read, family, sizes["b"] * sizes["s"]) if code.name == "unsloth" else None
     if unsloth is not None:
         usual, own = unsloth
     elif history is not None and history.kind != code.loss:
         usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
-    elif code.title == "transformers" and fuses_head(read) and not pipelined(read):
+    elif code.name == "transformers" and fuses_head(read) and not pipelined(read):
         usual, own = "fused-head", "TRL's trainer never creates logits"
-    elif code.title == "transformers" and family in OWN_LOSS:
+    elif code.name == "transformers" and family in OWN_LOSS:
         usual, own = "cross-entropy", Message("{} computes its loss on logits as they are", family)
     else:
         usual, own = code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
@@ -192,7 +192,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         shifts_labels=shift == "model",
         keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
         adds_in_place=word == "fused-linear" and not fake and _adds_in_place(read),
-        chunks_apart=word == "fused-linear" and code.title == "Unsloth",
+        chunks_apart=word == "fused-linear" and code.name == "unsloth",
     )
 
 
@@ -277,7 +277,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     supported = code.has_sdpa(model.network)
     reason = None if supported else Message("{} has no SDPA for {}", code.title, model.network.family)
     usual = "sdpa" if supported else "math"
-    if supported and code.title == "torchtitan" and _prefers_cudnn(read, precision):
+    if supported and code.name == "torchtitan" and _prefers_cudnn(read, precision):
         usual, reason = "cudnn", Message("TransformerEngine's choice on Hopper and later")
     kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
@@ -430,9 +430,9 @@ def recipe_of(
         compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
-        heads_as=heads_as(read) if code.title == "transformers" else AS_THEY_ARE,
-        frequencies_once=code.title == "transformers" and before(read, COPIES_FREQUENCIES),
-        frequencies_each=code.title == "transformers" and frequencies_each(read, model.network.family),
+        heads_as=heads_as(read) if code.name == "transformers" else AS_THEY_ARE,
+        frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
+        frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
         fake=fake,
     )
     return with_budget(read, recipe, sizes)

@@ -75,7 +75,7 @@ def _without_disk(config: Config) -> Iterator[Problem]:
                 Message(
                     "found {!r} with {} {!r}; {}; allowed here: {}",
                     "nvme",
-                    "engine.type",
+                    EngineSettings.type,
                     config[EngineSettings.type],
                     only,
                     "cpu",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memcore.layers.transformers.context import Context, Weights
-from memcore.layers.transformers.norms import norm
+from memcore.layers.transformers.norms import norm, rms_normalized
 from memcore.layers.transformers.recurrent.kernels_mamba import mamba_inner, selective_scan
 from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
 from memcore.networks.parts import SpecialMixer
@@ -11,7 +11,7 @@ from memcore.networks.weights import Norm
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import autocast, new, only, permute, split, to
 from memcore.tensors.loops import iterations
-from memcore.tensors.operations import add, add_scalar, matmul, mean, mul, power, rsqrt, scale, silu
+from memcore.tensors.operations import add, matmul, mul, scale, silu
 from memcore.tensors.reshaping import insert, pieces, select, stack
 from memcore.tensors.running import exp, softplus
 from memcore.tensors.tensor import Parameter, Tensor
@@ -69,12 +69,8 @@ def _normed(x: Tensor, which: str, weights: Weights, part: SpecialMixer) -> Tens
         return norm(x, weights, Norm(name, "rms", x.shape[2:]))
     if "plain-normed" in part.options:
         with x.tape.module(f"{which}_layernorm"):
-            return to(_unweighted(to(x, "fp32")), x.dtype)
+            return to(rms_normalized(to(x, "fp32")), x.dtype)
     return x
-
-
-def _unweighted(x: Tensor) -> Tensor:
-    return mul(x, rsqrt(add_scalar(mean(power(x)))))
 
 
 def _time_steps(weight: Parameter, time_step: Tensor) -> Tensor:

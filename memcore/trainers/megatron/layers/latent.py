@@ -8,7 +8,7 @@ from memcore.networks.parts import LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.symbols import Axis, Shape, half
 from memcore.tensors.autograd import attach, tracked
-from memcore.tensors.basics import cat, clone, contiguous, new, only, view
+from memcore.tensors.basics import cat, clone, contiguous, identity, new, only, view
 from memcore.tensors.discarding import discard
 from memcore.tensors.operations import add, mul
 from memcore.tensors.slices import expand
@@ -92,7 +92,7 @@ def _heads(
     if how.rope_fusion:
         # One kernel turns queries where they are; another writes keys and values.
         key, value = _written(both, turned, (*rows, heads.width), (*rows, heads.value))
-        return [_in_place(query), key, value]
+        return [identity(query), key, value]  # `fused_apply_mla_rope_for_q` is in place, and so is its gradient
     still, moving = _split(query, (plain, heads.rotated))
     del query
     keys, values = _split(both, (plain, heads.value))
@@ -146,14 +146,6 @@ def _rotated(x: Tensor) -> Tensor:
     cosines, sines = (new(x.tape, angles, x.dtype, "rotary") for _ in range(2))
     out = add(mul(x, cosines), mul(rotated_half(x), sines))
     return cat([out], out.shape)
-
-
-def _in_place(x: Tensor) -> Tensor:
-    """`fused_apply_mla_rope_for_q`, and its gradient."""
-    out = view(x, x.shape, x.order)
-    if tracked(x):
-        attach([out], [x], [], lambda g, s: [g[0]])
-    return out
 
 
 def _written(both: Tensor, turned: Tensor, key: Shape, value: Shape) -> list[Tensor]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
+from memcore.config.engine import EngineSettings
 from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model, Network, Tower
@@ -45,7 +46,7 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
     )
     if obstacles:
         raise UnsupportedError(
-            "engine.type", "Megatron does not support {} yet ({})", joined(", ", obstacles), model.name
+            EngineSettings.type, "Megatron does not support {} yet ({})", joined(", ", obstacles), model.name
         )
     sizes = dict(model.sizes)
     sizes.setdefault("vd", 128)

@@ -1,4 +1,4 @@
-"""The arguments and calls of Megatron-DeepSpeed.
+"""Settings as Megatron-DeepSpeed spells them.
 
 Source: Megatron-DeepSpeed, megatron/arguments.py.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
-from memcore.trainers.megatron.tool_names import MEGATRON_NAMES
+from memcore.trainers.megatron.spelling import MEGATRON_NAMES
 
 _MEGATRON_DEEPSPEED_NAMES: Mapping[str, str] = {
     **MEGATRON_NAMES,
