@@ -143,6 +143,47 @@ def test_adapters_have_slots():
     assert plain.ledger.sum("adapters") == 0
 
 
+@pytest.mark.parametrize(
+    ("model", "version", "words"),
+    [
+        ("qwen3-4b", "0.27.1", 3 * 151_936 + 2 * 2560),
+        ("llama-3.1-8b", "0.27.1", 2 * 128_256 + 2 * 4096),
+        ("llama-3.1-8b", "0.8.2", 2 * (128_256 + 256) + 2 * 4096),
+        ("mistral-7b-v0.3", "0.27.1", 0),
+    ],
+)
+def test_adapters_of_the_vocabulary(model, version, words):
+    """Where the class names them, embedding and head have slots; a tied head is an embedding, too."""
+    found = serve(model, inference={"max_loras": 1, "max_lora_rank": 16}, version=version)
+    rows = [each for each in found.ledger.entries if each.module in ("embedding", "output head")]
+    assert sum(each.bytes for each in rows if each.category == "adapters") == 2 * 16 * words
+
+
+@pytest.mark.parametrize(("version", "pairs"), [("0.11.0", 0), ("0.11.1", 2 * 2048 + 2 * 768 + 768 + 2048)])
+def test_adapters_of_experts(version, pairs):
+    """Since 0.11.1 every expert has slots of its own."""
+    found = serve("qwen3-30b-a3b", inference={"max_loras": 1, "max_lora_rank": 16}, version=version)
+    rows = [each for each in found.ledger.entries if each.category == "adapters" and "experts" in (each.module or "")]
+    assert sum(each.bytes for each in rows) == 2 * 16 * 48 * 128 * pairs
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "version", "size"),
+    [
+        ("h100-sxm-80gb", "0.19.0", 0.15),
+        ("l40s", "0.19.0", 0.03),
+        ("rtx-3090", "0.19.0", 0.03),
+        ("h100-sxm-80gb", "0.20.0", 0.25),
+        ("l40s", "0.20.0", 0.2),
+    ],
+)
+def test_kernels_loaded_while_profiling(accelerator, version, size):
+    """FlashAttention 3's are Hopper's alone."""
+    found = serve("llama-3.2-1b", version=version, hardware={"accelerator": accelerator})
+    title = "kernels and communicators loaded while profiling"
+    assert [each.bytes for each in found.ledger.entries if each.title == title] == [int(size * GiB)]
+
+
 def test_a_draft_model_comes_on_top():
     """Its weights, and its layers in every block of the pool."""
     found = serve(inference={"draft_model": "llama-3.2-1b"}, version="0.19.0")

@@ -1,4 +1,4 @@
-"""Weights as servers keep them: merged and sharded, with tables of cosines, repacked experts and LoRA slots."""
+"""Weights as servers keep them: merged and sharded, with tables of cosines and repacked experts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ def rank_weights(
     job: ServingJob,
     stage: Stage,
     *,
-    loras: int = 0,
-    rank: int = 0,
     blocks: bool = True,
     tables: str | None = None,
     directions: int = 1,
@@ -60,7 +58,7 @@ def rank_weights(
     entries += _multiplied(job, stage) if products else []
     if blocks:
         entries.append(unsplit(entries))
-    return [*entries, *_unused(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+    return [*entries, *_unused(job, stage), *_draft(job, stage)]
 
 
 @lru_cache(maxsize=128)
@@ -281,26 +279,3 @@ def _even(many: int, wide: int, hidden: int) -> _Shapes:
 
 
 _PACKED = {9: _hopper, 10: _blackwell}
-
-
-def _adapters(job: ServingJob, stage: Stage, loras: int, rank: int) -> Iterator[Entry]:
-    """A pair of low-rank matrices for each slot and each matrix of attention and dense layers.
-
-    Source: vllm, lora/layers/base_linear.py: column-parallel layers keep A whole and shard B, row-parallel ones A.
-    """
-    if not loras:
-        return
-    basics = job.basics
-    sizes = {**basics.sizes, "slots": loras, "rank": rank}
-    for layer, numbers in stage.kinds.items():
-        for slot in layer_slots(layer):
-            if slot.is_matrix and not slot.leading and slot.kind in ("attention", "feed-forward", "shared-expert"):
-                fields = {"module": slot.name, "copies": len(numbers) * len(slot.rows)}
-                source = "vllm, lora/layers/base_linear.py"
-                yield tensor(
-                    "A", "adapters", ("slots", "rank", *slot.columns), BYTES[basics.dtype], sizes, source, **fields
-                )
-                for row in slot.rows:
-                    shape = ("slots", *row, "rank")
-                    own = {"module": slot.name, "copies": len(numbers)}
-                    yield tensor("B", "adapters", shape, BYTES[basics.dtype], sizes, source, **own)
