@@ -650,3 +650,27 @@ def test_sglangs_fraction_before_it_followed_from_the_chunk(version, accelerator
     """By the number of ranks before 0.4.7, by the GPU's memory before 0.5.4 (server_args.py)."""
     found = serve("qwen3-8b", engine="sglang", version=version, accelerator=accelerator, gpus=gpus)
     assert found.budget.line_title == f"mem_fraction_static {fraction:g}"
+
+
+@pytest.mark.parametrize(
+    ("version", "gpus", "drafts", "reserved"),
+    [
+        ("0.5.4", 1, None, 3072 + 128 + 2 * 16),
+        ("0.5.9", 1, None, 3072 + 128 + 2 * 24),
+        ("0.5.9", 4, None, 3072 + 512 + 2 * 80),
+        ("0.5.9", 1, "eagle3", 3072 + 128 + 2 * 24 + 2048),
+        ("0.5.13", 1, None, 3072 + 128 + 2 * 24 + 8 * 42),
+        ("0.5.13", 1, "eagle3", 3072 + 128 + 2 * 24 + 4096),
+        ("0.5.13", 1, "ngram", 3072 + 128 + 2 * 24),
+        ("0.5.19", 1, None, 3072 + 128 + 2 * 24 + 8 * 42),
+        ("0.5.20", 1, None, 6144 + 128 + 2 * 48 + 8 * 50),
+    ],
+)
+def test_sglangs_fraction_of_small_gpus(version, gpus, drafts, reserved):
+    """Chunks, graphs of decoding and of prompts, ranks and drafts, of 23.51 GiB (server_args.py, memory_hook.py)."""
+    inference = {"speculative_method": drafts, "num_speculative_tokens": 3} if drafts else {}
+    found = serve(
+        "llama-3.1-8b", engine="sglang", version=version, accelerator="rtx-4090", gpus=gpus, inference=inference
+    )
+    total = found.job.capacity / 2**20
+    assert found.budget.line_title == f"mem_fraction_static {1 - (512 + reserved) / total:.3g}"
