@@ -367,6 +367,15 @@ def test_weights_in_logs_of_vllm(model, version, tokens, logged):
     assert loaded(found).expected / 2**30 == pytest.approx(logged, abs=0.04)
 
 
+@pytest.mark.parametrize(
+    ("model", "logged"), [("nvidia/Gemma-4-26B-A4B-NVFP4", 17.89), ("nvidia/Gemma-4-31B-IT-NVFP4", 31.04)]
+)
+def test_attention_of_nvidias_gemma_has_16_bits(model, logged):
+    """In the mixture, dense layers too."""
+    found = serve(model, version="0.20.2", accelerator="rtx-pro-6000")
+    assert loaded(found).expected / 2**30 == pytest.approx(logged, rel=0.007)
+
+
 def test_rotations_of_three_directions_began_with_videos():
     """Before Qwen2.5-VL came, in 0.7.2, the tables were those of other rotations."""
     before, after = (
@@ -620,6 +629,16 @@ def test_a_unified_cache_is_as_long_as_one_sequence():
 
     assert cache(True) == 570425344
     assert cache(False) == 2 * cache(True)
+
+
+@pytest.mark.parametrize(("build", "expected"), [(5700, 564), (6500, 258.5)])
+def test_builds_of_early_2025_have_one_cache(build, expected):
+    """Four sequences of 2,048 cells: without flash attention scores of 8,192 cells are wider than the logits."""
+    options = {"n_batch": 2048, "n_ubatch": 512, "flash_attn": False, "version": build}
+    settings = {"batch_size": 4, "max_model_len": 2048, "quantization": "q4_k_m"}
+    found = serve("llama-3.1-8b", engine="llama.cpp", inference=settings, **options)
+    assert found.ledger.sum("KV cache") == 2**30
+    assert found.ledger.sum("activations") == pytest.approx(expected * 2**20, rel=1e-4)
 
 
 def test_an_unknown_release_has_both_formulas():
