@@ -174,7 +174,7 @@ def test_adapters_of_experts(version, pairs):
         ("l40s", "0.19.0", 0.03),
         ("rtx-3090", "0.19.0", 0.03),
         ("h100-sxm-80gb", "0.20.0", 0.25),
-        ("l40s", "0.20.0", 0.2),
+        ("l40s", "0.20.0", 0.13),
     ],
 )
 def test_kernels_loaded_while_profiling(accelerator, version, size):
@@ -182,6 +182,14 @@ def test_kernels_loaded_while_profiling(accelerator, version, size):
     found = serve("llama-3.2-1b", version=version, hardware={"accelerator": accelerator})
     title = "kernels and communicators loaded while profiling"
     assert [each.bytes for each in found.ledger.entries if each.title == title] == [int(size * GiB)]
+
+
+@pytest.mark.parametrize(("version", "rest"), [("0.20.2", 0.875), ("0.21.0", 0.875 + 28 * (1.5 + 1.75))])
+def test_blocks_of_weights_are_not_split(version, rest):
+    """Since 0.21 those of 20 MiB and more: gate and up projection have 52.5 MiB in 54, the down projection 26.25 in 28."""
+    found = serve("Qwen/Qwen2.5-1.5B-Instruct", version=version)
+    rows = [each.bytes for each in found.ledger.entries if each.title.startswith("unsplit")]
+    assert rows == [pytest.approx(rest * MiB, rel=0.01)]
 
 
 def test_a_draft_model_comes_on_top():

@@ -33,6 +33,7 @@ def rank_weights(
     stage: Stage,
     *,
     blocks: bool = True,
+    whole: int | None = None,
     tables: str | None = None,
     directions: int = 1,
     deep: int = 0,
@@ -42,10 +43,10 @@ def rank_weights(
 ) -> list[Entry]:
     """Return what loading takes.
 
-    `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
-    longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
-    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded;
-    `products`: whether latent attention keeps products of its matrices.
+    `blocks`: as PyTorch's allocator counts it; `whole`: the size from which these are not split; `tables`: the dtype of
+    cosines and sines; `directions`: how many times longer these are where positions have three directions; `deep`:
+    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Hopper's kernels swizzle a row of
+    MXFP4; `towers`: whether towers are loaded; `products`: whether latent attention keeps products of its matrices.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
@@ -57,7 +58,7 @@ def rank_weights(
     entries += _absorbed(job, stage)
     entries += _multiplied(job, stage) if products else []
     if blocks:
-        entries.append(unsplit(entries))
+        entries.append(unsplit(entries, whole=whole))
     return [*entries, *_unused(job, stage), *_draft(job, stage)]
 
 

@@ -15,7 +15,7 @@ from memcore.serving.job import ServingJob
 from memcore.serving.slots import Slot, layer_slots
 from memcore.serving.stages import Stage
 
-CATEGORY = "adapters"
+ADAPTERS = "adapters"
 _DENSE = ("attention", "feed-forward", "shared-expert")
 _EXPERTS, _WITHOUT_MORE_WORDS = (0, 11, 1), (0, 12)
 _MORE_WORDS = 256
@@ -49,10 +49,10 @@ def _dense(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -
     """Column-parallel layers keep A whole and shard B, row-parallel ones A."""
     source, each = "vllm, lora/layers/base_linear.py", BYTES[job.basics.dtype]
     fields = {"module": slot.name, "copies": layers * len(slot.rows)}
-    yield tensor("A", CATEGORY, ("slots", "rank", *slot.columns), each, sizes, source, **fields)
+    yield tensor("A", ADAPTERS, ("slots", "rank", *slot.columns), each, sizes, source, **fields)
     for row in slot.rows:
         own = {"module": slot.name, "copies": layers}
-        yield tensor("B", CATEGORY, ("slots", *row, "rank"), each, sizes, source, **own)
+        yield tensor("B", ADAPTERS, ("slots", *row, "rank"), each, sizes, source, **own)
 
 
 def _experts(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -> Iterator[Entry]:
@@ -60,10 +60,10 @@ def _experts(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int)
     source, each = "vllm, lora/layers/fused_moe.py", BYTES[job.basics.dtype]
     merged = slot.name.endswith("gate_up_proj") and job.model.network.family not in _TOGETHER
     fields = {"module": slot.name, "copies": layers * (2 if merged else 1)}
-    yield tensor("A", CATEGORY, ("slots", *slot.leading, "rank", *slot.columns), each, sizes, source, **fields)
+    yield tensor("A", ADAPTERS, ("slots", *slot.leading, "rank", *slot.columns), each, sizes, source, **fields)
     for row in slot.rows:
         own = {"module": slot.name, "copies": layers}
-        yield tensor("B", CATEGORY, ("slots", *slot.leading, *row, "rank"), each, sizes, source, **own)
+        yield tensor("B", ADAPTERS, ("slots", *slot.leading, *row, "rank"), each, sizes, source, **own)
 
 
 def _vocabulary(job: ServingJob, chosen: Options, stage: Stage, sizes: Mapping[str, int]) -> Iterator[Entry]:
@@ -74,10 +74,10 @@ def _vocabulary(job: ServingJob, chosen: Options, stage: Stage, sizes: Mapping[s
     if stage.embeds or (stage.samples and parts.tied):
         source = "vllm, lora/layers/vocal_parallel_embedding.py"
         fields = {"module": "embedding", "copies": 1 + (stage.embeds and stage.samples and parts.tied)}
-        yield tensor("A", CATEGORY, ("slots", "words", "rank"), each, sizes, source, **fields)
+        yield tensor("A", ADAPTERS, ("slots", "words", "rank"), each, sizes, source, **fields)
     if stage.embeds:
-        yield tensor("B", CATEGORY, ("slots", "h", "rank"), each, sizes, source, module="embedding")
+        yield tensor("B", ADAPTERS, ("slots", "h", "rank"), each, sizes, source, module="embedding")
     if stage.samples:
         source = "vllm, lora/layers/logits_processor.py"
-        yield tensor("A", CATEGORY, ("slots", "rank", "h"), each, sizes, source, module="output head")
-        yield tensor("B", CATEGORY, ("slots", "words", "rank"), each, sizes, source, module="output head")
+        yield tensor("A", ADAPTERS, ("slots", "rank", "h"), each, sizes, source, module="output head")
+        yield tensor("B", ADAPTERS, ("slots", "words", "rank"), each, sizes, source, module="output head")

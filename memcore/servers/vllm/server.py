@@ -17,7 +17,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts
 from memcore.records import dataclass
-from memcore.servers.vllm.adapters import adapters
+from memcore.servers.vllm.adapters import ADAPTERS, adapters
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.defaults import options
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
@@ -57,6 +57,7 @@ from memcore.serving.profile import (
 )
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.stages import Stage, alike
+from memcore.serving.weights import unsplit
 from memcore.units import GiB, format_bytes
 
 _TOWER = "hidden states of the tower"
@@ -101,14 +102,17 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         job,
         stage,
         blocks=chosen.facts.rounded_weights,
+        whole=chosen.facts.unsplit,
         directions=chosen.facts.directions,
         deep=chosen.tokens,
         tile=chosen.facts.mxfp4_tile,
         towers=chosen.images or not chosen.facts.skips_towers,
         products=chosen.facts.absorbs,
     )
-    weights = [*weights, *adapters(job, chosen, stage)]
-    weights, moved = offloaded(job, chosen, stage, spread_over(basics, weights))
+    slots = list(adapters(job, chosen, stage))
+    if slots and chosen.facts.rounded_weights:
+        slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
+    weights, moved = offloaded(job, chosen, stage, spread_over(basics, [*weights, *slots]))
     stack = stack_of(basics)
     profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
     profiled = profiled if stack.profiles else []
@@ -445,7 +449,7 @@ def _alone(job: ServingJob, chosen: Options) -> tuple[Range, str]:
     if former:
         text = "observed -0.04 to 0.18 GiB on GPUs other than Hopper"
         return Range(int(-0.1 * GiB), int(0.03 * GiB), int(0.4 * GiB)), text
-    usual = 0.25 if hopper else 0.2
+    usual = 0.25 if hopper else 0.13
     return Range(int(0.06 * GiB), int(usual * GiB), int(0.46 * GiB)), "observed 0.07 to 0.46 GiB"
 
 
