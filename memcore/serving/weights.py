@@ -120,9 +120,7 @@ def _rows(slot: Slot, sizes: Mapping[str, int]) -> Shape:
 
 
 _REMAINDERS = "segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor"
-_WHOLE = (
-    "segments are multiples of 2 MiB; those from 20 MiB on are not split, others leave at most 1 MiB with their tensor"
-)
+_WHOLE = "segments are multiples of 2 MiB; from 20 MiB on none is split, below up to 1 MiB stays with a tensor"
 
 
 def unsplit(entries: list[Entry], category: str = CATEGORY, whole: int | None = None) -> Entry:
