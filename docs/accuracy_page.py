@@ -811,13 +811,6 @@ NOTES = {
     ),
     **dict.fromkeys(
         (
-            "log-0.20.2-gemma4-26b-nvfp4-5090-256k-kv",
-            "log-0.20.2-gemma4-26b-nvfp4-5090-256k-tokens",
-        ),
-        "Unexplained: 1.3 GiB more under WSL with CUTLASS's experts and steps of 16,384 tokens.",
-    ),
-    **dict.fromkeys(
-        (
             "log-0.20.2-gemma4-26b-nvfp4-5090-256k-graphs",
             "log-0.22.1-qwen36-35b-nvfp4-mtp2-gb10-85-graphs",
             "log-0.19-gemma4-26b-nvfp4-5090-long-graphs",

@@ -81,6 +81,25 @@ def test_experts_keep_their_workspace():
     assert sorted(own) == [tokens * 2048 * 2, tokens * 2 * 1408 * 2]
 
 
+@pytest.mark.parametrize(
+    ("version", "kept", "running"),
+    [("0.20.2", 2816 + 1408, 3 * 2816), ("0.21.0", 2 * 2816, 0), ("0.22.0", 0, 2 * 2816)],
+)
+def test_kernels_of_gelu_experts_in_nvfp4(version, kept, running):
+    """vLLM's CUTLASS kernels copy rows and results, Marlin's have a workspace alone, FlashInfer's bring their own."""
+    found = serve(
+        "RedHatAI/gemma-4-26B-A4B-it-NVFP4",
+        version=version,
+        max_num_batched_tokens=16384,
+        hardware={"accelerator": "rtx-5090"},
+    )
+    rows = [
+        each for each in found.ledger.entries if str(each.title).startswith(("experts' workspace", "experts' rows"))
+    ]
+    kinds = {each: sum(row.bytes for row in rows if row.category == each) for each in ("workspaces", "activations")}
+    assert kinds == {"workspaces": 16384 * 8 * 2 * kept, "activations": 16384 * 8 * 2 * running}
+
+
 def test_the_forward_pass_can_be_wider():
     """A small vocabulary: gate, up and their product beside the residual stream and attention's result."""
     found = serve("codellama-7b-hf", version="0.19.0")

@@ -281,6 +281,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "expanded context": "展开的上下文",
     "router logits": "路由器 logits",
     "the experts' sum": "专家输出之和",
+    "experts' rows, sorted, and their results, put back and weighted": "按专家排序的行，以及还原次序并加权的结果",
     "input or product": "输入或乘积",
     "experts' workspace: {what}": "专家工作区：{what}",
     "size of the cache": "缓存大小",

@@ -277,6 +277,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         copies_logits=sampled and (chosen.runner is None or chosen.runner.copies_logits),
         format=basics.stored.format if basics.stored else None,
         allocates_in_experts=inside,
+        sorts_in_experts=chosen.facts.keeps_expert_workspace and _sorting_experts(job, chosen),
         benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
     )
 
@@ -358,6 +359,19 @@ def _major(job: ServingJob) -> int:
     return (job.accelerator.major if job.accelerator else None) or 9
 
 
+def _blackwell_nvfp4(job: ServingJob) -> bool:
+    """Whether experts in NVFP4 run on Blackwell, which has kernels for them."""
+    stored = job.basics.stored
+    form = stored.format_of("routed-expert", ()) if stored is not None else None
+    return _major(job) >= _TRTLLM_BLACKWELL and form is not None and form.name == "nvfp4"
+
+
+def _gelu(job: ServingJob) -> bool:
+    layers = job.basics.model.layers
+    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
+    return any(name.startswith("gelu") for name in names)
+
+
 def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     """Whether FlashInfer's kernels run the experts, which allocate what they need while they run.
 
@@ -366,13 +380,16 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
     Triton's kernels keep is more: that is taken.
     """
-    stored, since = job.basics.stored, chosen.facts.since
-    form = stored.format_of("routed-expert", ()) if stored is not None else None
-    if _major(job) < _TRTLLM_BLACKWELL or form is None or form.name != "nvfp4":
-        return False
-    layers = job.basics.model.layers
-    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
-    return since >= ((0, 22) if any(name.startswith("gelu") for name in names) else (0, 19))
+    return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
+
+
+def _sorting_experts(job: ServingJob, chosen: Options) -> bool:
+    """Whether vLLM's CUTLASS kernels run the experts, which FlashInfer's do not take.
+
+    Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
+    fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
+    """
+    return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
 
 
 def _own_kernels(job: ServingJob) -> bool:
