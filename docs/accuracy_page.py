@@ -425,7 +425,10 @@ NOTES = {
         "Unexplained: 0.5 GiB more is left (1.4 on the A6000) than if the largest image were encoded eagerly, which a log of "
         "0.27 confirms to 0.1 % by its peak; image limits are not stated.",
     ),
-    "log-sglang-deepseek-v4-pro-tp8-h200-weights": "Unexplained: 9 GiB more on each of eight ranks.",
+    **dict.fromkeys(
+        ("log-sglang-deepseek-v4-pro-tp8-h200-weights", "log-sglang-deepseek-v4-pro-tp8-h200-fits"),
+        "Unexplained: 9 GiB more weights on each of eight ranks.",
+    ),
     "log-qwen38-27b-nvfp4-rtxpro6000-blocks": "The checkpoint has 24 GiB (Inferact); the prediction is for ModelOpt's "
     "recipe, with 20.",
     "log-minimax-m25-nvfp4-dep2-b200-tokens": "vLLM's estimate of CUDA graphs, which multiplies the second of two samples, "
@@ -606,7 +609,7 @@ NOTES = {
             "log-0.20.0-qwen36-35b-nvfp4-5090-16k-kv",
             "log-0.20.0-qwen36-35b-nvfp4-5090-16k-tokens",
         ),
-        "`--moe-backend cutlass`: vLLM's own kernels shuffle tokens into further buffers, which are not predicted.",
+        "`--moe-backend cutlass`: vLLM's own kernels sort rows into further buffers, predicted only where vLLM picks them by itself.",
     ),
     **dict.fromkeys(
         (
@@ -945,6 +948,38 @@ NOTES = {
         ),
         "Which matrices the checkpoint has in 4 bits is not stated, and the drafts' layers are taken from another one.",
     ),
+    **dict.fromkeys(
+        (
+            "log-0.27.1-qwen3-next-w4a16-170hx-92-kv",
+            "log-0.27.1-qwen3-next-w4a16-170hx-92-tokens",
+            "log-0.27.1-qwen3-next-w4a16-170hx-75-kv",
+            "log-0.27.1-qwen3-next-w4a16-170hx-75-tokens",
+        ),
+        "Which checkpoint ran is not stated; one with 1.5 GiB less than the assumed one would explain both.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-ascend-0.18-qwen3-0.6b-910b-activations",
+            "log-ascend-0.18-qwen3-0.6b-910b-graphs",
+            "log-ascend-0.20-qwen3-0.6b-910b-activations",
+            "log-ascend-0.20-qwen3-0.6b-910b-graphs",
+        ),
+        "Model or release is assumed; what NPUs take, 0.05 to 0.1 GiB here, is known from few logs.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-qwen3-omni-30b-tp4-kv", "log-sglang-qwen3-omni-30b-tp4-tokens"),
+        "Neither the GPU nor the release is stated; both are assumed.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-gemma4-26b-gb10-75-tokens", "log-sglang-gemma4-26b-gb10-75-graphs"),
+        "A development image of SGLang, predicted as the release that came after it.",
+    ),
+    **dict.fromkeys(
+        ("log-opt-6.7b-v100-offload-0-activations", "log-opt-6.7b-v100-offload-1-activations"),
+        "Release and GPU are assumed; 0.1 GiB.",
+    ),
+    "log-0.16.0-qwen25-0.5b-7900gre-weights": "The GPU, a Radeon RX 7900 GRE, is not in the catalog; 0.07 GiB.",
+    "log-0.21.0-qwen36-27b-fp8-4090-48gb-261k-fits": "How much of the card the driver reports is assumed.",
 }
 """What is known about measured cases that are off by more than five percent."""
 ENGINE_NOTES = {
