@@ -425,7 +425,10 @@ NOTES = {
         "Unexplained: 0.5 GiB more is left (1.4 on the A6000) than if the largest image were encoded eagerly, which a log of "
         "0.27 confirms to 0.1 % by its peak; image limits are not stated.",
     ),
-    "log-sglang-deepseek-v4-pro-tp8-h200-weights": "Unexplained: 9 GiB more on each of eight ranks.",
+    **dict.fromkeys(
+        ("log-sglang-deepseek-v4-pro-tp8-h200-weights", "log-sglang-deepseek-v4-pro-tp8-h200-fits"),
+        "Unexplained: 9 GiB more weights on each of eight ranks.",
+    ),
     "log-qwen38-27b-nvfp4-rtxpro6000-blocks": "The checkpoint has 24 GiB (Inferact); the prediction is for ModelOpt's "
     "recipe, with 20.",
     "log-minimax-m25-nvfp4-dep2-b200-tokens": "vLLM's estimate of CUDA graphs, which multiplies the second of two samples, "
@@ -606,7 +609,7 @@ NOTES = {
             "log-0.20.0-qwen36-35b-nvfp4-5090-16k-kv",
             "log-0.20.0-qwen36-35b-nvfp4-5090-16k-tokens",
         ),
-        "`--moe-backend cutlass`: vLLM's own kernels shuffle tokens into further buffers, which are not predicted.",
+        "`--moe-backend cutlass`: vLLM's own kernels sort rows into further buffers, predicted only where vLLM picks them by itself.",
     ),
     **dict.fromkeys(
         (
@@ -660,7 +663,6 @@ NOTES = {
         ),
         "The sequences of a step are not stated; with a few, the numbers agree.",
     ),
-    "log-0.19-gemma4-31b-nvfp4-thor-weights": "The recipe is assumed; this one leaves more in 16 bits.",
     **dict.fromkeys(
         (
             "log-0.7.1-deepseek-coder-v2-lite-tp8-a100-kv",
@@ -757,6 +759,227 @@ NOTES = {
     "log-0.28.1-qwen25-1.5b-sm75-eager-activations": "A custom build.",
     "vllm-0.8.2-llama31-8b-lora2-tokens": "What vLLM 0.8.2 loads while profiling is an observed value, not a derived one.",
     "llamacpp-164-qwen3-30b-a3b-iq4-k-ctx32768": "A format of a fork; its mix of types is not known.",
+    **dict.fromkeys(
+        (
+            "log-0.26-qwen3-4b-4090-65-activations",
+            "log-0.26-qwen3-4b-4090-65-kv",
+        ),
+        "A later start, whose graphs were compiled before; the source does not say so, and the range covers it.",
+    ),
+    **dict.fromkeys(
+        ("log-0.17.1-llama31-8b-3090-90-later-fits",),
+        "The same settings started on another day: 0.21 GiB of other processes decide.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.27.1-qwen3-4b-lora1-4090-92-first-fits",
+            "log-0.27.1-qwen3-4b-lora1-4090-92-fits",
+        ),
+        "Another process holds 0.5 GiB, which the configuration does not say; the warm-up of the sampler lacks 4 MiB.",
+    ),
+    **dict.fromkeys(
+        ("log-0.15.1-qwen25-14b-awq-z490-fits",),
+        "The source names no GPU: 16 GB are assumed, of which 2.8 GiB would be neither weights nor cache.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.17.1-qwen25-7b-3090-65-kv",
+            "log-0.17.1-qwen25-7b-3090-65-tokens",
+        ),
+        "Half a GiB is left of 15.3, and 0.05 GiB are 10 % of it.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.17.1-glm-ocr-48gb-18-kv",
+            "log-0.17.1-glm-ocr-48gb-18-tokens",
+        ),
+        "How much GLM-OCR's tower needs while a video is profiled is not known (1 GiB); the range covers it.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.26.0-qwen3-0.6b-3050-60-kv",
+            "log-0.26.0-qwen3-0.6b-3050-60-tokens",
+            "log-r1-qwen-1.5b-w8a8-1660s-85-kv",
+            "log-r1-qwen-1.5b-w8a8-1660s-85-tokens",
+        ),
+        "0.2 GiB of 6 GB; what PyTorch sees of the GPU, or the release, is not stated.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.18-qwen35-35b-gptq-5090-90-kv",
+            "log-0.18-qwen35-35b-gptq-5090-90-tokens",
+        ),
+        "A nightly build; the warm-up of kernels for recurrent layers left 3.4 GiB allocated, which later releases "
+        "give back.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.20.2-gemma4-26b-nvfp4-5090-256k-graphs",
+            "log-0.22.1-qwen36-35b-nvfp4-mtp2-gb10-85-graphs",
+            "log-0.19-gemma4-26b-nvfp4-5090-long-graphs",
+            "log-b200-qwen25-7b-85-graphs",
+            "log-0.23-gemma4-31b-pro6000-graphs",
+            "log-0.20.0-qwen36-35b-nvfp4-gb10-graphs",
+            "log-0.27.1-qwen38-27b-fp8-mtp3-tp2-5090-graphs",
+        ),
+        "Unexplained: a few graphs on Blackwell took 0.04 GiB less to 0.36 more than their kernels; kernels that "
+        "are loaded during the capture differ, and an addition for all made the cache worse.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.12-ministral3-14b-tp2-100k-graphs",
+            "log-0.10.1-gemma3-1b-mig5-graphs",
+            "log-0.10.2-llava16-mistral-h100-graphs",
+            "log-0.10.2-qwen3-8b-fp8-4090-80-graphs",
+            "log-0.17.1-qwen35-2b-24gb-graphs",
+            "log-0.19.0-llama2-7b-a100-graphs",
+            "log-0.27.1-qwen3-4b-lora1-4090-92-first-graphs",
+            "log-0.27.1-qwen3-4b-lora64-4090-80-graphs",
+            "log-0.28.0-qwen25-1.5b-4090d-85-graphs",
+            "log-0.28.0-qwen25-7b-awq-l4-45-graphs",
+            "log-0.7.3-qwen25-math-1.5b-a10g-graphs",
+            "log-0.9.2-qwen25-0.5b-autodl-graphs",
+            "vllm-0.16-llama3-70b-awq-tp2-graphs",
+            "log-sglang-0.5.8-qwen25-0.5b-h100-graphs",
+            "log-sglang-0.5.8-granite4-h-micro-16gb-graphs",
+            "log-sglang-qwen35-9b-tp2-4090-graphs",
+        ),
+        "What a driver keeps of each graph and kernel is observed, and which driver ran no log says.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.29-gemma4-e2b-mi300x-90-graphs",
+            "log-0.29-gemma4-e2b-mi300x-90-activations",
+        ),
+        "Unexplained: on ROCm 3.6 GiB more for graphs and 2.6 GiB more while profiling.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.26-dsv4-flash-tp4-gb10-80-eager-weights",
+            "log-0.26-dsv4-flash-tp4-gb10-80-eager-activations",
+            "log-0.26-dsv4-flash-tp4-gb10-80-eager-kv",
+            "log-0.26-dsv4-flash-tp4-gb10-80-eager-tokens",
+        ),
+        "Unexplained: a fork for GB10 loads 2.6 GiB more of each quarter of DeepSeek-V4-Flash; the host's memory "
+        "is shared.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.22.1-qwen36-35b-nvfp4-mtp2-gb10-85-kv",
+            "log-0.22.1-qwen36-35b-nvfp4-mtp2-gb10-85-tokens",
+            "log-0.27.1-qwen3-0.6b-gb10-60-kv",
+            "log-0.27.1-qwen3-0.6b-gb10-60-tokens",
+        ),
+        "The GPU shares the host's memory: other processes and the cache of files move the budget both ways.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.22.0-qwen3-omni-30b-awq-5090-80-kv",
+            "log-0.22.0-qwen3-omni-30b-awq-5090-80-tokens",
+        ),
+        "Unexplained: 0.4 GiB more is left than if video and sound were encoded as images are.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.23.0-qwen35-0.8b-8gb-85-kv",
+            "log-0.23.0-qwen35-0.8b-8gb-85-tokens",
+            "log-0.26.0-qwen36-27b-fp8-l40s-90-kv",
+            "log-0.26.0-qwen36-27b-fp8-l40s-90-tokens",
+        ),
+        "Unexplained: since 0.24 a third of what the tower of Qwen's models should need is not there in some "
+        "starts (0.25 and 0.55 GiB); the peak of a start of 0.27 has all of it.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.29.1-qwen38-27b-nvfp4-5090l-98-kv",
+            "log-0.29.1-qwen38-27b-nvfp4-5090l-98-tokens",
+        ),
+        "The recipe of the checkpoint is not named; the range covers it.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.30.0-qwen38-27b-int4-tp2-t4-kv",
+            "log-0.30.0-qwen38-27b-int4-tp2-t4-tokens",
+            "log-llama31-8b-a5000-8192-kv",
+            "log-llama31-8b-a5000-8192-tokens",
+            "log-0.31.0-qwen25-7b-awq-h200-kv",
+            "log-0.31.0-qwen25-7b-awq-h200-tokens",
+            "log-qwen25-0.5b-4090-30-tokens",
+            "log-qwen25-1.5b-4090-30-tokens",
+            "log-qwen3-0.6b-h100-30-tokens",
+            "log-granite31-8b-a10g-32k-kv",
+            "log-0.3-qwen15-7b-gptq-3090-tokens",
+        ),
+        "The source does not state the release, or settings on which the peak depends.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.27.1-qwen3-4b-lora1-4090-92-first-activations",
+            "log-0.27.1-qwen3-4b-lora64-4090-80-activations",
+        ),
+        "0.07 GiB: the longest sequence is not stated, and adapters have buffers of their own.",
+    ),
+    **dict.fromkeys(
+        ("log-ollama-qwen25-7b-q4km-4096-activations",),
+        "Ollama's runner reserves logits of all 512 tokens of a batch (297 MiB), as llama.cpp did before June 2026.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-0.5.8-qwen25-0.5b-h100-weights",),
+        "0.05 GiB of free memory on the device, not of tensors.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.6.6-llama3-8b-a100-40-activations",
+            "log-0.6.6-llama3-8b-a100-40-blocks",
+            "log-0.6.6-llama3-8b-a100-40-kv",
+        ),
+        "Unexplained: 8 GiB more, about what logits of all 8,192 tokens of a step would take.",
+    ),
+    **dict.fromkeys(
+        ("log-0.15.1-glm47-nvfp4-tp4-pro6000-90-fits",),
+        "The warm-up of the sampler comes after the cache is allocated: 1.74 GiB were wanted and 1.69 free.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.20.1-qwen36-27b-int4-dflash-tp2-4090-fits",
+            "log-0.20.1-qwen36-27b-int4-dflash-tp2-4090-kv",
+            "log-0.20.1-qwen36-27b-int4-dflash-tp2-4090-tokens",
+            "log-0.20.2-qwen36-27b-int4-dflash-tp2-3090-kv",
+        ),
+        "Which matrices the checkpoint has in 4 bits is not stated, and the drafts' layers are taken from another one.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-0.27.1-qwen3-next-w4a16-170hx-92-kv",
+            "log-0.27.1-qwen3-next-w4a16-170hx-92-tokens",
+            "log-0.27.1-qwen3-next-w4a16-170hx-75-kv",
+            "log-0.27.1-qwen3-next-w4a16-170hx-75-tokens",
+        ),
+        "Which checkpoint ran is not stated; one with 1.5 GiB less than the assumed one would explain both.",
+    ),
+    **dict.fromkeys(
+        (
+            "log-ascend-0.18-qwen3-0.6b-910b-activations",
+            "log-ascend-0.18-qwen3-0.6b-910b-graphs",
+            "log-ascend-0.20-qwen3-0.6b-910b-activations",
+            "log-ascend-0.20-qwen3-0.6b-910b-graphs",
+        ),
+        "Model or release is assumed; what NPUs take, 0.05 to 0.1 GiB here, is known from few logs.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-qwen3-omni-30b-tp4-kv", "log-sglang-qwen3-omni-30b-tp4-tokens"),
+        "Neither the GPU nor the release is stated; both are assumed.",
+    ),
+    **dict.fromkeys(
+        ("log-sglang-gemma4-26b-gb10-75-tokens", "log-sglang-gemma4-26b-gb10-75-graphs"),
+        "A development image of SGLang, predicted as the release that came after it.",
+    ),
+    **dict.fromkeys(
+        ("log-opt-6.7b-v100-offload-0-activations", "log-opt-6.7b-v100-offload-1-activations"),
+        "Release and GPU are assumed; 0.1 GiB.",
+    ),
+    "log-0.16.0-qwen25-0.5b-7900gre-weights": "The GPU, a Radeon RX 7900 GRE, is not in the catalog; 0.07 GiB.",
+    "log-0.21.0-qwen36-27b-fp8-4090-48gb-261k-fits": "How much of the card the driver reports is assumed.",
 }
 """What is known about measured cases that are off by more than five percent."""
 ENGINE_NOTES = {

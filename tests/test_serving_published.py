@@ -356,8 +356,9 @@ def test_a_verdict_holds_for_every_repository_of_a_format():
         ("Qwen/Qwen3-VL-8B-Instruct", "0.19.0", 8192, 16.78),
         ("Qwen/Qwen3.6-27B", "0.29.0", 8192, 51.1),
         ("google/gemma-4-E4B-it", "0.22.1", 2048, 15.18),
-        # nvidia's mixed checkpoint has its head in NVFP4, llm-compressor's linear attention in 16 bits.
-        ("nvidia/Qwen3.6-27B-NVFP4", "0.23.1", 8192, 19.78),
+        # nvidia's mixed checkpoint has its head in NVFP4, llm-compressor's linear attention in 16 bits. The log is of
+        # 0.23.1 with expandable segments, whose blocks are split as before 0.21.
+        ("nvidia/Qwen3.6-27B-NVFP4", "0.20.2", 8192, 19.78),
         ("RedHatAI/Qwen3.6-35B-A3B-NVFP4", "0.19.2", 8192, 21.88),
     ],
 )
@@ -365,6 +366,15 @@ def test_weights_in_logs_of_vllm(model, version, tokens, logged):
     """`Model loading took … GiB`, as public logs have it."""
     found = serve(model, version=version, max_num_batched_tokens=tokens, accelerator="rtx-pro-6000")
     assert loaded(found).expected / 2**30 == pytest.approx(logged, abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("model", "logged"), [("nvidia/Gemma-4-26B-A4B-NVFP4", 17.89), ("nvidia/Gemma-4-31B-IT-NVFP4", 31.04)]
+)
+def test_attention_of_nvidias_gemma_has_16_bits(model, logged):
+    """In the mixture, dense layers too."""
+    found = serve(model, version="0.20.2", accelerator="rtx-pro-6000")
+    assert loaded(found).expected / 2**30 == pytest.approx(logged, rel=0.007)
 
 
 def test_rotations_of_three_directions_began_with_videos():
@@ -622,6 +632,16 @@ def test_a_unified_cache_is_as_long_as_one_sequence():
     assert cache(False) == 2 * cache(True)
 
 
+@pytest.mark.parametrize(("build", "expected"), [(5700, 564), (6500, 258.5)])
+def test_builds_of_early_2025_have_one_cache(build, expected):
+    """Four sequences of 2,048 cells: without flash attention scores of 8,192 cells are wider than the logits."""
+    options = {"n_batch": 2048, "n_ubatch": 512, "flash_attn": False, "version": build}
+    settings = {"batch_size": 4, "max_model_len": 2048, "quantization": "q4_k_m"}
+    found = serve("llama-3.1-8b", engine="llama.cpp", inference=settings, **options)
+    assert found.ledger.sum("KV cache") == 2**30
+    assert found.ledger.sum("activations") == pytest.approx(expected * 2**20, rel=1e-4)
+
+
 def test_an_unknown_release_has_both_formulas():
     """Tokens of a network with states are what either formula says, where no release is named."""
     settings = {"inference": {"max_model_len": 4096}, "accelerator": "rtx-5090"}
@@ -650,3 +670,27 @@ def test_sglangs_fraction_before_it_followed_from_the_chunk(version, accelerator
     """By the number of ranks before 0.4.7, by the GPU's memory before 0.5.4 (server_args.py)."""
     found = serve("qwen3-8b", engine="sglang", version=version, accelerator=accelerator, gpus=gpus)
     assert found.budget.line_title == f"mem_fraction_static {fraction:g}"
+
+
+@pytest.mark.parametrize(
+    ("version", "gpus", "drafts", "reserved"),
+    [
+        ("0.5.4", 1, None, 3072 + 128 + 2 * 16),
+        ("0.5.9", 1, None, 3072 + 128 + 2 * 24),
+        ("0.5.9", 4, None, 3072 + 512 + 2 * 80),
+        ("0.5.9", 1, "eagle3", 3072 + 128 + 2 * 24 + 2048),
+        ("0.5.13", 1, None, 3072 + 128 + 2 * 24 + 8 * 42),
+        ("0.5.13", 1, "eagle3", 3072 + 128 + 2 * 24 + 4096),
+        ("0.5.13", 1, "ngram", 3072 + 128 + 2 * 24),
+        ("0.5.19", 1, None, 3072 + 128 + 2 * 24 + 8 * 42),
+        ("0.5.20", 1, None, 6144 + 128 + 2 * 48 + 8 * 50),
+    ],
+)
+def test_sglangs_fraction_of_small_gpus(version, gpus, drafts, reserved):
+    """Chunks, graphs of decoding and of prompts, ranks and drafts, of 23.51 GiB (server_args.py, memory_hook.py)."""
+    inference = {"speculative_method": drafts, "num_speculative_tokens": 3} if drafts else {}
+    found = serve(
+        "llama-3.1-8b", engine="sglang", version=version, accelerator="rtx-4090", gpus=gpus, inference=inference
+    )
+    total = found.job.capacity / 2**20
+    assert found.budget.line_title == f"mem_fraction_static {1 - (512 + reserved) / total:.3g}"

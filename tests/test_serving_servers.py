@@ -81,6 +81,25 @@ def test_experts_keep_their_workspace():
     assert sorted(own) == [tokens * 2048 * 2, tokens * 2 * 1408 * 2]
 
 
+@pytest.mark.parametrize(
+    ("version", "kept", "running"),
+    [("0.20.2", 2816 + 1408, 3 * 2816), ("0.21.0", 2 * 2816, 0), ("0.22.0", 0, 2 * 2816)],
+)
+def test_kernels_of_gelu_experts_in_nvfp4(version, kept, running):
+    """vLLM's CUTLASS kernels copy rows and results, Marlin's have a workspace alone, FlashInfer's bring their own."""
+    found = serve(
+        "RedHatAI/gemma-4-26B-A4B-it-NVFP4",
+        version=version,
+        max_num_batched_tokens=16384,
+        hardware={"accelerator": "rtx-5090"},
+    )
+    rows = [
+        each for each in found.ledger.entries if str(each.title).startswith(("experts' workspace", "experts' rows"))
+    ]
+    kinds = {each: sum(row.bytes for row in rows if row.category == each) for each in ("workspaces", "activations")}
+    assert kinds == {"workspaces": 16384 * 8 * 2 * kept, "activations": 16384 * 8 * 2 * running}
+
+
 def test_the_forward_pass_can_be_wider():
     """A small vocabulary: gate, up and their product beside the residual stream and attention's result."""
     found = serve("codellama-7b-hf", version="0.19.0")
@@ -141,6 +160,55 @@ def test_adapters_have_slots():
     pairs = 12 * (3 * 768 + 3 * 768 + (768 + 768) + (768 + 3072) + (3072 + 768))
     assert slots.ledger.sum("adapters") == 2 * 16 * 2 * pairs
     assert plain.ledger.sum("adapters") == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "words"),
+    [
+        ("qwen3-4b", "0.27.1", 3 * 151_936 + 2 * 2560),
+        ("llama-3.1-8b", "0.27.1", 2 * 128_256 + 2 * 4096),
+        ("llama-3.1-8b", "0.8.2", 2 * (128_256 + 256) + 2 * 4096),
+        ("mistral-7b-v0.3", "0.27.1", 0),
+    ],
+)
+def test_adapters_of_the_vocabulary(model, version, words):
+    """Where the class names them, embedding and head have slots; a tied head is an embedding, too."""
+    found = serve(model, inference={"max_loras": 1, "max_lora_rank": 16}, version=version)
+    rows = [each for each in found.ledger.entries if each.module in ("embedding", "output head")]
+    assert sum(each.bytes for each in rows if each.category == "adapters") == 2 * 16 * words
+
+
+@pytest.mark.parametrize(("version", "pairs"), [("0.11.0", 0), ("0.11.1", 2 * 2048 + 2 * 768 + 768 + 2048)])
+def test_adapters_of_experts(version, pairs):
+    """Since 0.11.1 every expert has slots of its own."""
+    found = serve("qwen3-30b-a3b", inference={"max_loras": 1, "max_lora_rank": 16}, version=version)
+    rows = [each for each in found.ledger.entries if each.category == "adapters" and "experts" in (each.module or "")]
+    assert sum(each.bytes for each in rows) == 2 * 16 * 48 * 128 * pairs
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "version", "size"),
+    [
+        ("h100-sxm-80gb", "0.19.0", 0.15),
+        ("l40s", "0.19.0", 0.03),
+        ("rtx-3090", "0.19.0", 0.03),
+        ("h100-sxm-80gb", "0.20.0", 0.25),
+        ("l40s", "0.20.0", 0.13),
+    ],
+)
+def test_kernels_loaded_while_profiling(accelerator, version, size):
+    """FlashAttention 3's are Hopper's alone."""
+    found = serve("llama-3.2-1b", version=version, hardware={"accelerator": accelerator})
+    title = "kernels and communicators loaded while profiling"
+    assert [each.bytes for each in found.ledger.entries if each.title == title] == [int(size * GiB)]
+
+
+@pytest.mark.parametrize(("version", "rest"), [("0.20.2", 0.875), ("0.21.0", 0.875 + 28 * (1.5 + 1.75))])
+def test_blocks_of_weights_are_not_split(version, rest):
+    """Since 0.21 those of 20 MiB and more: gate and up projection have 52.5 MiB in 54, the down projection 26.25 in 28."""
+    found = serve("Qwen/Qwen2.5-1.5B-Instruct", version=version)
+    rows = [each.bytes for each in found.ledger.entries if each.title.startswith("unsplit")]
+    assert rows == [pytest.approx(rest * MiB, rel=0.01)]
 
 
 def test_a_draft_model_comes_on_top():

@@ -174,6 +174,9 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "quantized activated gate times up": "量化后的 gate 乘以 up（激活后）",
     # Why
     "vLLM calls it non-torch memory": "vLLM 称之为 non-torch memory",
+    "segments are multiples of 2 MiB; from 20 MiB on none is split, below up to 1 MiB stays with a tensor": (
+        "段是 2 MiB 的倍数；20 MiB 及以上的段不拆分，其余的段最多给其张量留下 1 MiB"
+    ),
     "segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor": (
         "段是 2 MiB 的整数倍，不超过 1 MiB 的段尾留给其张量"
     ),

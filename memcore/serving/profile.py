@@ -28,6 +28,7 @@ _RUNNER = "vllm, v1/worker/gpu_model_runner.py"
 _SAMPLER = "vllm, v1/sample/sampler.py and ops/topk_topp_sampler.py"
 _PIECE = "vllm, compilation/backends.py; inductor's wrapper"
 _FLASHINFER = "flashinfer, cutlass_fused_moe_kernels.cuh"
+_CUTLASS = "vllm, model_executor/layers/fused_moe/experts/cutlass_moe.py, run_cutlass_moe_fp4"
 _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
 
 TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
@@ -49,6 +50,8 @@ class Step:
     format: Format | None = None
     allocates_in_experts: bool = False
     """Kernels of experts allocate their buffers while they run; else the server keeps them as a workspace."""
+    sorts_in_experts: bool = False
+    """They are vLLM's of CUTLASS: rows are sorted by expert, and results put back, in tensors of their own."""
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
 
@@ -181,7 +184,11 @@ def _routed(step: Step, ffn: Experts) -> list[Entry]:
 
 
 def _inside(step: Step, ffn: Experts) -> list[Entry]:
-    """The two buffers of kernels that allocate them themselves: each is shared with what is narrower than 16 bits."""
+    """What kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers."""
+    if step.sorts_in_experts:
+        rows: Shape = (TOKENS, ffn.routed, ffn.reads)
+        title = "experts' rows, sorted, and their results, put back and weighted"
+        return [tensor(title, ACTIVATIONS, rows, BYTES[step.dtype], step.sizes, _CUTLASS, copies=3)]
     if not step.allocates_in_experts:
         return []
     return [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
@@ -197,8 +204,16 @@ def _buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
     tokens: Shape = (TOKENS, ffn.routed)
     own: Shape = sharded(("m",), EXPERT_TENSOR)
     wide: Shape = (2 if ffn.gated else 1, *own)
-    for title, width in (("input or product", own), ("gate and up", wide)):
-        shape = (*tokens, *max((width, (ffn.reads,)), key=lambda each: product(each, step.sizes)))
+    read: Shape = (ffn.reads,)
+    widths: tuple[tuple[str, tuple[Shape, ...]], ...] = (
+        ("input or product", (own, read)),
+        ("gate and up", (wide, read)),
+    )
+    if step.sorts_in_experts:
+        # `N` of workspace_shapes is the width of gate and up together.
+        widths = (("input or product", (wide,)), ("gate and up", ((2, *wide), read)))
+    for title, each in widths:
+        shape = (*tokens, *max(each, key=lambda width: product(width, step.sizes)))
         text = Message("experts' workspace: {}", title)
         yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
 

@@ -1,4 +1,4 @@
-"""Weights as servers keep them: merged and sharded, with tables of cosines, repacked experts and LoRA slots."""
+"""Weights as servers keep them: merged and sharded, with tables of cosines and repacked experts."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ def rank_weights(
     job: ServingJob,
     stage: Stage,
     *,
-    loras: int = 0,
-    rank: int = 0,
     blocks: bool = True,
+    whole: int | None = None,
     tables: str | None = None,
     directions: int = 1,
     deep: int = 0,
@@ -44,10 +43,10 @@ def rank_weights(
 ) -> list[Entry]:
     """Return what loading takes.
 
-    `blocks`: as PyTorch's allocator counts it; `tables`: the dtype of cosines and sines; `directions`: how many times
-    longer these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower
-    see; `tile`: bytes in which Hopper's kernels swizzle a row of MXFP4; `towers`: whether towers are loaded;
-    `products`: whether latent attention keeps products of its matrices.
+    `blocks`: as PyTorch's allocator counts it; `whole`: the size from which these are not split; `tables`: the dtype of
+    cosines and sines; `directions`: how many times longer these are where positions have three directions; `deep`:
+    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Hopper's kernels swizzle a row of
+    MXFP4; `towers`: whether towers are loaded; `products`: whether latent attention keeps products of its matrices.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
@@ -59,8 +58,8 @@ def rank_weights(
     entries += _absorbed(job, stage)
     entries += _multiplied(job, stage) if products else []
     if blocks:
-        entries.append(unsplit(entries))
-    return [*entries, *_unused(job, stage), *_adapters(job, stage, loras, rank), *_draft(job, stage)]
+        entries.append(unsplit(entries, whole=whole))
+    return [*entries, *_unused(job, stage), *_draft(job, stage)]
 
 
 @lru_cache(maxsize=128)
@@ -281,26 +280,3 @@ def _even(many: int, wide: int, hidden: int) -> _Shapes:
 
 
 _PACKED = {9: _hopper, 10: _blackwell}
-
-
-def _adapters(job: ServingJob, stage: Stage, loras: int, rank: int) -> Iterator[Entry]:
-    """A pair of low-rank matrices for each slot and each matrix of attention and dense layers.
-
-    Source: vllm, lora/layers/base_linear.py: column-parallel layers keep A whole and shard B, row-parallel ones A.
-    """
-    if not loras:
-        return
-    basics = job.basics
-    sizes = {**basics.sizes, "slots": loras, "rank": rank}
-    for layer, numbers in stage.kinds.items():
-        for slot in layer_slots(layer):
-            if slot.is_matrix and not slot.leading and slot.kind in ("attention", "feed-forward", "shared-expert"):
-                fields = {"module": slot.name, "copies": len(numbers) * len(slot.rows)}
-                source = "vllm, lora/layers/base_linear.py"
-                yield tensor(
-                    "A", "adapters", ("slots", "rank", *slot.columns), BYTES[basics.dtype], sizes, source, **fields
-                )
-                for row in slot.rows:
-                    shape = ("slots", *row, "rank")
-                    own = {"module": slot.name, "copies": len(numbers)}
-                    yield tensor("B", "adapters", shape, BYTES[basics.dtype], sizes, source, **own)

@@ -119,15 +119,19 @@ def _rows(slot: Slot, sizes: Mapping[str, int]) -> Shape:
     return parts[0] if len(parts) == 1 else (Total(f"({' + '.join(map(spell, parts))})", parts),)
 
 
-def unsplit(entries: list[Entry], category: str = CATEGORY) -> Entry:
-    """Return what the allocator's blocks are larger than the tensors in them."""
-    more = sum((block(entry.each) - entry.each) * entry.copies for entry in entries if entry.range is None)
+_REMAINDERS = "segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor"
+_WHOLE = "segments are multiples of 2 MiB; from 20 MiB on none is split, below up to 1 MiB stays with a tensor"
+
+
+def unsplit(entries: list[Entry], category: str = CATEGORY, whole: int | None = None) -> Entry:
+    """Return what the allocator's blocks are larger than the tensors in them; `whole`: those that are not split."""
+    more = sum((block(entry.each, whole) - entry.each) * entry.copies for entry in entries if entry.range is None)
     return Entry(
         title="unsplit segment ends (allocator rounding)",
         category=category,
         each=more,
         text="Σ (block - tensor)",
-        because="segments are multiples of 2 MiB, and remainders of at most 1 MiB stay with their tensor",
+        because=_REMAINDERS if whole is None else _WHOLE,
         source="pytorch, c10/cuda/CUDACachingAllocator.cpp",
     )
 

@@ -247,6 +247,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the values' expansion times the output": "V 上投影与输出矩阵之积",
     "observed nothing beyond the CUDA context, which is already counted": "CUDA 上下文已计入，此外实测为 0",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
+    "observed -0.04 to 0.18 GiB on GPUs other than Hopper": "在非 Hopper 的 GPU 上实测 -0.04 至 0.18 GiB",
     # Entries
     "{tower}'s rotary table": "{tower} 的 RoPE 表",
     "residual stream of the tower": "塔的残差流",
@@ -280,6 +281,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "expanded context": "展开的上下文",
     "router logits": "路由器 logits",
     "the experts' sum": "专家输出之和",
+    "experts' rows, sorted, and their results, put back and weighted": "按专家排序的行，以及还原次序并加权的结果",
     "input or product": "输入或乘积",
     "experts' workspace: {what}": "专家工作区：{what}",
     "size of the cache": "缓存大小",

@@ -70,6 +70,8 @@ class Draft:
     contexts: int = 1
 
 
+_STREAMS = 5900
+"""Builds before, of the middle of July 2025, have one cache for all sequences (ggml-org/llama.cpp#14363)."""
 LAYERS, DEVICES = 512, 16
 """The most that llama.cpp has room for: LLAMA_MAX_LAYERS of src/llama-hparams.h, llama_max_devices of llama.cpp."""
 
@@ -99,14 +101,15 @@ def options(read: Defaults, basics: Basics) -> Options:
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
     unified = read.take(LlamaCppSettings.kv_unified, False)
-    row = "ik" if "ik" in fork else row_of(_build(read.given(EngineSettings.version)))
+    build = _build(read.given(EngineSettings.version))
+    row = "ik" if "ik" in fork else row_of(build)
     flags = Flags(
         # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
         context=basics.max_model_len * (1 if unified else sequences),
         batch=read.take(LlamaCppSettings.n_batch, 2048),
         micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
         sequences=sequences,
-        unified=unified,
+        unified=unified or (build is not None and build < _STREAMS),
         flash=read.given(LlamaCppSettings.flash_attn),
         keys=_type(read, LlamaCppSettings.cache_type_k, both),
         values=_type(read, LlamaCppSettings.cache_type_v, both),
@@ -146,7 +149,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
     name = str(read.take(LlamaCppSettings.draft_quantization, _USUAL_DRAFT, "as in llama-server's presets")).upper()
     layers = read.given(LlamaCppSettings.n_gpu_layers_draft)
     together, slots = RELEASES[flags.release].drafts_together, max(flags.sequences, 1)
-    slot = flags.context if flags.unified else flags.context // slots
+    slot = flags.context if read.given(LlamaCppSettings.kv_unified) else flags.context // slots
     own = replace(
         flags,
         context=flags.context if together else slot,

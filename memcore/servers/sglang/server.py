@@ -2,7 +2,8 @@
 
 Source: sglang 0.5.23, srt/arg_groups/memory_hook.py (the fraction, if it is not given) and cuda_graph_hook.py,
 srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes), srt/model_executor/pool_configurator.py.
-Before 0.5.4: srt/server_args.py (__post_init__).
+Before: srt/server_args.py, __post_init__ before 0.5.4, then _handle_gpu_memory_settings, which was read in 0.5.4 to
+0.5.11, 0.5.13 to 0.5.15 and 0.5.17; memory_hook.py in 0.5.19 to 0.5.21 and 0.5.23.
 """
 
 from __future__ import annotations
@@ -75,6 +76,17 @@ _FORMER_RESERVES = ((35 * 1024, 2.8, 0.1), (90 * 1024, 9.5, 0.5), (160 * 1024, 1
 _FIRST_FRACTIONS = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
 """The fraction from a number of tensor-parallel ranks on, before 0.4.7."""
 _RESERVING, _DERIVING = (0, 4, 7), (0, 5, 4)
+_SMALLER = (
+    ((0, 5, 5), Tier(below=35 * 1024, chunk=2048, graphs=16, graphs_wide=80)),
+    ((0, 5, 20), Tier(below=35 * 1024, chunk=2048, graphs=24, graphs_wide=80)),
+)
+"""Releases before which GPUs of 24 and 32 GB had shorter chunks and fewer graphs than now."""
+_PROMPTS = (0, 5, 10)
+"""The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
+_DRAFTING = (((0, 5, 10), 2), ((0, 5, 14), 4))
+"""Releases before which these GiB are not static where drafts are made; later ones count what drafting needs."""
+_DRAFT_MODELS = 6
+"""GiB for a draft model of its own, in all of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +116,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     memory = (basics.capacity or 80 * 1024 * MiB) // MiB
     number = release(read.given(EngineSettings.version) or NEWEST)
     derives = number >= _DERIVING
-    tier = next(row for row in (_TIERS if derives else _FORMER_TIERS) if memory < row.below)
+    tier = _tier(memory, number)
     chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
     wide = basics.layout.tensor >= 4
     graphs = read.take(SglangSettings.cuda_graph_max_bs, tier.graphs_wide if wide else tier.graphs)
@@ -114,7 +126,9 @@ def options(read: Defaults, basics: Basics) -> Options:
         )
     fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:
-        derived = round(1 - _reserved(basics, chunk, graphs) / memory, 3) if derives else _former(basics, number)
+        derived = (
+            round(1 - _reserved(basics, chunk, graphs, number) / memory, 3) if derives else _former(basics, number)
+        )
         if basics.model.network.towers and derives:
             derived = round(derived * _vision(basics), 3)
         fraction = read.take(
@@ -133,6 +147,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
 
 
+def _tier(memory: int, number: tuple[int, ...]) -> Tier:
+    """Defaults of a GPU of so many MiB in a release."""
+    found = next(row for row in (_TIERS if number >= _DERIVING else _FORMER_TIERS) if memory < row.below)
+    if number < _DERIVING:
+        return found
+    return next((row for before, row in _SMALLER if number < before and row.below == found.below), found)
+
+
 _WITH_TOWERS = (0, 5, 17)
 """A start of Qwen3.6-27B in it captures prompts, too."""
 
@@ -140,8 +162,11 @@ _WITH_TOWERS = (0, 5, 17)
 def _captures_prompts(basics: Basics, number: tuple[int, ...]) -> bool:
     """Whether graphs of prompts are captured.
 
-    Not with a tower, on other GPUs than NVIDIA's, or in a pipeline (srt/server_args.py, _handle_piecewise_cuda_graph).
+    Not with a tower, on other GPUs than NVIDIA's, or in a pipeline (srt/server_args.py, _handle_piecewise_cuda_graph);
+    until drafts are counted, not with these either.
     """
+    if number < _PROMPTS or (basics.speculation is not None and number < _DRAFTING[-1][0]):
+        return False
     towers = bool(basics.model.parameters_by_kind.get("tower")) and number < _WITH_TOWERS
     nvidia = basics.accelerator is None or basics.accelerator.major is not None
     return nvidia and not towers and basics.layout.pipeline == 1
@@ -207,16 +232,23 @@ def _former(basics: Basics, number: tuple[int, ...]) -> float:
     return round(1 - reserved * 1024 / memory, 3)
 
 
-def _reserved(basics: Basics, chunk: int, graphs: int) -> float:
+def _reserved(basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) -> float:
     """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb)."""
     layout = basics.layout
     found = 512 + 1.5 * max(chunk, 2048) + layout.tensor * layout.pipeline / 8 * 1024 + 2 * graphs
-    if "lk" in basics.sizes:
-        found += 1.5 * 1024
-    else:
-        found += 8 * _prefill_graphs(chunk)
+    if _captures_prompts(basics, number):
+        found += 1.5 * 1024 if "lk" in basics.sizes else 8 * _prefill_graphs(chunk)
     memory = (basics.capacity or 0) // MiB
-    return max(found, 10 * 1024) if memory > 60 * 1024 else found
+    found = max(found, 10 * 1024) if memory > 60 * 1024 else found
+    return found + 1024 * _drafting(basics, number)
+
+
+def _drafting(basics: Basics, number: tuple[int, ...]) -> int:
+    """GiB that are left for drafts and their graphs."""
+    kept = next((kept for before, kept in _DRAFTING if number < before), 0)
+    if basics.speculation is None or basics.speculation.method == "ngram" or not kept:
+        return 0
+    return _DRAFT_MODELS if basics.draft is not None else kept
 
 
 def _prefill_graphs(largest: int) -> int:

@@ -37,9 +37,10 @@ _SPLITS = 32
 (`flash_attn_max_num_splits_for_cuda_graph`)."""
 _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
-_ADAPTED = 4 * 3
-"""Kernels of adapters in a layer: a buffer is cleared, shrunk into and expanded from for each of four matrices
-(vllm, lora/ops/triton_ops)."""
+_ADAPTED = 4 * 2
+"""Kernels that add an adapter's result: two for each product of attention and the dense layer (lora/punica_wrapper)."""
+_SPECIALIZED = (0, 11, 1)
+"""The release that captures graphs without adapters, too (config/compilation.py, cudagraph_specialize_lora)."""
 _FORMER_MOST = 256
 """Sequences that the former engine captures."""
 _ESTIMATED = int(0.15 * GiB)
@@ -134,7 +135,11 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
 def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> tuple[Count, int]:
     """Graphs with their kernels, and bytes beyond these."""
     pieces, whole = counts
-    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras))
+    ranks, plain = job.basics.layout.tensor, chosen.loras and chosen.facts.since >= _SPECIALIZED
+    found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras))
+    if plain:
+        other = count(stage, ranks, pieces=pieces, whole=whole)
+        found = Count(found.graphs + other.graphs, found.kernels + other.kernels)
     summed = (_NETWORK if _networked(job) else SUMMED if summed_by_nccl(job) else 0) * (pieces + whole)
     return found, int(summed * len(stage.layers) * MiB) + _estimated(job, chosen, whole)
 

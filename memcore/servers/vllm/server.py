@@ -17,6 +17,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Experts
 from memcore.records import dataclass
+from memcore.servers.vllm.adapters import ADAPTERS, adapters
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.defaults import options
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
@@ -58,6 +59,7 @@ from memcore.serving.profile import (
 )
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.stages import Stage, alike
+from memcore.serving.weights import unsplit
 from memcore.units import GiB, format_bytes
 
 _TOWER = "hidden states of the tower"
@@ -101,16 +103,18 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights = rank_weights(
         job,
         stage,
-        loras=chosen.loras,
-        rank=chosen.lora_rank,
         blocks=chosen.facts.rounded_weights,
+        whole=chosen.facts.unsplit,
         directions=chosen.facts.directions,
         deep=chosen.tokens,
         tile=chosen.facts.mxfp4_tile,
         towers=chosen.images or not chosen.facts.skips_towers,
         products=chosen.facts.absorbs,
     )
-    weights, moved = offloaded(job, chosen, stage, spread_over(basics, weights))
+    slots = list(adapters(job, chosen, stage))
+    if slots and chosen.facts.rounded_weights:
+        slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
+    weights, moved = offloaded(job, chosen, stage, spread_over(basics, [*weights, *slots]))
     stack = stack_of(basics)
     profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
     profiled = profiled if stack.profiles else []
@@ -275,6 +279,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         copies_logits=sampled and (chosen.runner is None or chosen.runner.copies_logits),
         format=basics.stored.format if basics.stored else None,
         allocates_in_experts=inside,
+        sorts_in_experts=chosen.facts.keeps_expert_workspace and _sorting_experts(job, chosen),
         benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
     )
 
@@ -347,13 +352,26 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     return found
 
 
-_TRTLLM_BLACKWELL, _PLAIN_BLACKWELL = 10, 12
-"""Compute capabilities of Blackwell: of the data center's, and of others, for which TensorRT-LLM has no kernels of
+_HOPPER, _TRTLLM_BLACKWELL, _PLAIN_BLACKWELL = 9, 10, 12
+"""Compute capabilities: Hopper's; of Blackwell the data center's, and others', for which TensorRT-LLM has no kernels of
 experts."""
 
 
 def _major(job: ServingJob) -> int:
     return (job.accelerator.major if job.accelerator else None) or 9
+
+
+def _blackwell_nvfp4(job: ServingJob) -> bool:
+    """Whether experts in NVFP4 run on Blackwell, which has kernels for them."""
+    stored = job.basics.stored
+    form = stored.format_of("routed-expert", ()) if stored is not None else None
+    return _major(job) >= _TRTLLM_BLACKWELL and form is not None and form.name == "nvfp4"
+
+
+def _gelu(job: ServingJob) -> bool:
+    layers = job.basics.model.layers
+    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
+    return any(name.startswith("gelu") for name in names)
 
 
 def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
@@ -364,13 +382,16 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
     Triton's kernels keep is more: that is taken.
     """
-    stored, since = job.basics.stored, chosen.facts.since
-    form = stored.format_of("routed-expert", ()) if stored is not None else None
-    if _major(job) < _TRTLLM_BLACKWELL or form is None or form.name != "nvfp4":
-        return False
-    layers = job.basics.model.layers
-    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
-    return since >= ((0, 22) if any(name.startswith("gelu") for name in names) else (0, 19))
+    return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
+
+
+def _sorting_experts(job: ServingJob, chosen: Options) -> bool:
+    """Whether vLLM's CUTLASS kernels run the experts, which FlashInfer's do not take.
+
+    Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
+    fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
+    """
+    return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
 
 
 def _own_kernels(job: ServingJob) -> bool:
@@ -428,17 +449,27 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     elif job.basics.layout.tensor > 1:
         bounds = Range(int(1.8 * GiB), int(2.1 * GiB), int(2.4 * GiB))
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
-    elif chosen.facts.whole_device:
-        bounds = Range(int(-0.1 * GiB), 0, int(0.4 * GiB))
-        text = "observed nothing beyond the CUDA context, which is already counted"
-    elif chosen.facts.since < (0, 20):
-        bounds = Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB))
-        text = "observed -0.1 to 0.37 GiB, 0.16 on most H100"
     else:
-        bounds = Range(int(0.06 * GiB), int(0.25 * GiB), int(0.46 * GiB))
-        text = "observed 0.07 to 0.46 GiB"
+        bounds, text = _alone(job, chosen)
     title = "kernels and communicators loaded while profiling"
     return observed(title, "outside the allocator", bounds, _LOGS, text, "vLLM calls it non-torch memory")
+
+
+def _alone(job: ServingJob, chosen: Options) -> tuple[Range, str]:
+    """What a single GPU takes: FlashAttention 3's kernels are Hopper's alone, and later ones sample with more."""
+    if chosen.facts.whole_device:
+        return (
+            Range(int(-0.1 * GiB), 0, int(0.4 * GiB)),
+            "observed nothing beyond the CUDA context, which is already counted",
+        )
+    former, hopper = chosen.facts.since < (0, 20), _major(job) == _HOPPER
+    if former and hopper:
+        return Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB)), "observed -0.1 to 0.37 GiB, 0.16 on most H100"
+    if former:
+        text = "observed -0.04 to 0.18 GiB on GPUs other than Hopper"
+        return Range(int(-0.1 * GiB), int(0.03 * GiB), int(0.4 * GiB)), text
+    usual = 0.25 if hopper else 0.13
+    return Range(int(0.06 * GiB), int(usual * GiB), int(0.46 * GiB)), "observed 0.07 to 0.46 GiB"
 
 
 def _blocks(found: list[_Rank]) -> int | None:

@@ -127,7 +127,8 @@ def on_stack(read: Defaults, basics: Basics, found: Facts, version: tuple[int, .
     found = sampled(found, False if stack.sorts else told)
     if not stack.inductor:
         found = replace(found, times_kernels=False, sampler=8, masks_with_triton=False, flashinfer_samples=False)
-    return replace(found, graphs_inside=found.graphs_inside and version >= stack.estimates)
+    unsplit = found.unsplit if stack is STACKS["cuda"] else None
+    return replace(found, unsplit=unsplit, graphs_inside=found.graphs_inside and version >= stack.estimates)
 
 
 _USUAL_BLOCK, _ASCEND_BLOCK = 16, 128

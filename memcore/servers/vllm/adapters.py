@@ -1,0 +1,83 @@
+"""LoRA in vLLM: pairs of low-rank matrices for as many adapters as the GPU holds, whether they are used or not.
+
+Source: vllm 0.11.0, 0.11.1, 0.12.0, 0.17.1 and 0.27.1, lora/layers, lora/model_manager.py (`_create_lora_modules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memcore.memory.ledger import Entry
+from memcore.servers.vllm.options import Options
+from memcore.serving.entries import tensor
+from memcore.serving.formats import BYTES
+from memcore.serving.job import ServingJob
+from memcore.serving.slots import Slot, layer_slots
+from memcore.serving.stages import Stage
+
+ADAPTERS = "adapters"
+_DENSE = ("attention", "feed-forward", "shared-expert")
+_EXPERTS, _WITHOUT_MORE_WORDS = (0, 11, 1), (0, 12)
+_MORE_WORDS = 256
+"""`lora_extra_vocab_size`, which adapters could add to the vocabulary before 0.12."""
+_VOCABULARIES = frozenset((
+    *("apertus", "exaone", "exaone4", "exaone_moe", "falcon_h1", "granite", "granitemoe", "granitemoehybrid"),
+    *("granitemoeshared", "jais2", "jamba", "lfm2", "lfm2_moe", "llama", "minicpm", "mixtral", "nemotron"),
+    *("nemotron_h", "phimoe", "qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe", "solar"),
+))  # fmt: skip
+"""Networks whose classes name embeddings and head (`embedding_modules`)."""
+_TOGETHER = frozenset({"gpt_oss", "qwen3_5_moe", "qwen3_vl_moe", "interns1_pro"})
+"""Those whose experts' gate and up projections have one A (`is_3d_moe_weight`)."""
+
+
+def adapters(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
+    """Yield slots for all adapters that can be on the GPU at the same time."""
+    if not chosen.loras:
+        return
+    sizes = {**job.basics.sizes, "slots": chosen.loras, "rank": chosen.lora_rank}
+    for layer, numbers in stage.kinds.items():
+        for slot in layer_slots(layer):
+            if slot.is_matrix and not slot.leading and slot.kind in _DENSE:
+                yield from _dense(job, slot, sizes, len(numbers))
+            elif slot.is_matrix and slot.leading and chosen.facts.since >= _EXPERTS:
+                yield from _experts(job, slot, sizes, len(numbers))
+    if job.model.network.family in _VOCABULARIES:
+        yield from _vocabulary(job, chosen, stage, sizes)
+
+
+def _dense(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -> Iterator[Entry]:
+    """Column-parallel layers keep A whole and shard B, row-parallel ones A."""
+    source, each = "vllm, lora/layers/base_linear.py", BYTES[job.basics.dtype]
+    fields = {"module": slot.name, "copies": layers * len(slot.rows)}
+    yield tensor("A", ADAPTERS, ("slots", "rank", *slot.columns), each, sizes, source, **fields)
+    for row in slot.rows:
+        own = {"module": slot.name, "copies": layers}
+        yield tensor("B", ADAPTERS, ("slots", *row, "rank"), each, sizes, source, **own)
+
+
+def _experts(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -> Iterator[Entry]:
+    """A pair for each expert of the rank; gate and up projections have one each."""
+    source, each = "vllm, lora/layers/fused_moe.py", BYTES[job.basics.dtype]
+    merged = slot.name.endswith("gate_up_proj") and job.model.network.family not in _TOGETHER
+    fields = {"module": slot.name, "copies": layers * (2 if merged else 1)}
+    yield tensor("A", ADAPTERS, ("slots", *slot.leading, "rank", *slot.columns), each, sizes, source, **fields)
+    for row in slot.rows:
+        own = {"module": slot.name, "copies": layers}
+        yield tensor("B", ADAPTERS, ("slots", *slot.leading, *row, "rank"), each, sizes, source, **own)
+
+
+def _vocabulary(job: ServingJob, chosen: Options, stage: Stage, sizes: Mapping[str, int]) -> Iterator[Entry]:
+    """Rows for every word, of every rank; where the head is the embedding, it gets an embedding's, too."""
+    parts, each = job.model.network.embedding_and_head, BYTES[job.basics.dtype]
+    more = 0 if chosen.facts.since >= _WITHOUT_MORE_WORDS else _MORE_WORDS
+    sizes = {**sizes, "words": sizes["V"] + more}
+    if stage.embeds or (stage.samples and parts.tied):
+        source = "vllm, lora/layers/vocal_parallel_embedding.py"
+        fields = {"module": "embedding", "copies": 1 + (stage.embeds and stage.samples and parts.tied)}
+        yield tensor("A", ADAPTERS, ("slots", "words", "rank"), each, sizes, source, **fields)
+    if stage.embeds:
+        yield tensor("B", ADAPTERS, ("slots", "h", "rank"), each, sizes, source, module="embedding")
+    if stage.samples:
+        source = "vllm, lora/layers/logits_processor.py"
+        yield tensor("A", ADAPTERS, ("slots", "rank", "h"), each, sizes, source, module="output head")
+        yield tensor("B", ADAPTERS, ("slots", "words", "rank"), each, sizes, source, module="output head")
