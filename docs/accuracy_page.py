@@ -91,7 +91,8 @@ NOTES = {
         "not predicted; batches are padded to their longest sample, which is not known.",
     ),
     "automodel-gb200-dsv3-te-gmm-lbs4-oom": "The source gives 99.5 GB for one sequence and 27.6 GB more for each further "
-    "one, which is 182 GB; 143 GiB reserved are predicted. Automodel's own layers are taken for torchtitan's.",
+    "one, which is 182 GB; 129 GiB reserved are predicted, without the buffers that HybridEP allocates itself. The runs that "
+    "state their memory (one and two sequences) are within 1 %.",
     **dict.fromkeys(
         (
             "bridge-nemotron3-super-64h100-pretrain",

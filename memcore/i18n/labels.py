@@ -115,6 +115,7 @@ _REASONS: Mapping[str, str] = {
     "Megatron-DeepSpeed's default": "Megatron-DeepSpeed 的默认值",
     "torchtitan's default": "torchtitan 的默认值",
     "DeepSpeed's default capacity, an even distribution": "DeepSpeed 的默认容量，即均匀分布",
+    "NeMo Automodel's default with expert parallelism": "NeMo Automodel 在专家并行时的默认值",
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",
     "the engine's mixed-precision policy": "引擎的混合精度策略",
     "PEFT's default": "PEFT 的默认值",

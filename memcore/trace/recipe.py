@@ -147,6 +147,8 @@ class Sharding:
     """There is more than one rank to gather from."""
     gathers_experts: bool = True
     """More than one rank has the same routed experts."""
+    leaves_experts: bool = False
+    """Routed experts that no other rank has are ordinary parameters, which no unit copies or reduces."""
     prefetches: bool = False
     """Units gather the next one's parameters ahead of time by themselves, as torchtitan does with routed experts."""
     original_parameters: bool = False

@@ -573,6 +573,9 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
     piped, parallel = pipelined(read), sizes.get("ep", 1) > 1
     keeps = piped and code.default_wrap == "torchtitan"
     path, reason = TorchSettings.reshard_after_forward, "torchtitan's default in a pipeline" if keeps else None
+    shares = parallel and framework_of(read).shares_experts
+    if shares:
+        keeps, reason = True, "NeMo Automodel's default with expert parallelism"
     reshards = read.take(path, not keeps, reason)
     if piped and parallel and reshards is not False:
         read.refuse(
@@ -594,6 +597,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
         limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
         gathers_experts=sizes.get("ze", 1) > 1,
+        leaves_experts=shares and sizes.get("ze", 1) == 1,
         prefetches=parallel,
         delays_experts=delays_experts(read, parallel=parallel),
         bucket_views=read.take(TorchSettings.gradient_as_bucket_view, False),
