@@ -307,6 +307,8 @@ class Recipe:
     """Rotary frequencies are held once: the original ones are the same tensor."""
     frequencies_each: bool = False
     """The attention of each layer holds rotary frequencies too, next to the model's."""
+    before_ampere: bool = False
+    """The GPU is of a compute capability below 8, for which PyTorch has fewer attention kernels."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 
