@@ -9,6 +9,9 @@ ten, 6 % at most, and within 0.1 % where segments expand. It does not know where
 equal blocks the lowest address is taken. Doubts are taken to be independent: the root of the sum of their squares is a
 reading's range.
 
+Where a release is named it decides which attention kernel runs: of 61 readings of the device on an H100 that do not name
+the kernel 93 % lie within without that doubt, and 90 % of 49 of other sources.
+
 A loop that pads to the longest sequence of a batch rarely sees one as long as the limit: of ten runs of PEFT's method
 comparison nine take at most 12 % less, and of eleven others that were written down later ten do.
 
@@ -79,6 +82,12 @@ def _of_any_release(rank: Rank) -> bool:
     return named is not None and release is None
 
 
+def _picks_kernel(rank: Rank) -> bool:
+    """Nothing says which attention kernel runs: neither the config nor the release, which has one by default."""
+    release = rank.job.config[EngineSettings.framework_version]
+    return release is None and _open(rank, Training.attention)
+
+
 def _expands(rank: Rank) -> bool:
     return bool(rank.job.config[EngineSettings.expandable_segments])
 
@@ -114,7 +123,7 @@ DOUBTS = (
     ),
     Doubt(
         title="the attention kernel",
-        applies=lambda rank: _open(rank, Training.attention),
+        applies=_picks_kernel,
         tensors=(0.02, 0.05),
         settled_by=Training.attention,
     ),
