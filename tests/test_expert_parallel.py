@@ -326,3 +326,24 @@ def test_readings_reach_to_experts_chosen_as_unevenly_as_in_measured_runs():
         assert part.settled_by == "engine.moe_load_imbalance"
     assert skewed.skewed_routing is None
     assert job(experts=1).skewed_routing is None
+
+
+@pytest.mark.parametrize(("ranks", "experts"), [(4, 0), (2, 4 * 3 * 8 * 256 * 128 * 2)])
+def test_automodel_keeps_gathered_parameters_and_leaves_experts(ranks, experts):
+    """Its own networks: nothing is resharded after the forward pass, and experts of one rank alone are no FSDP unit."""
+    found = estimate(
+        {
+            "model": QWEN,
+            "training": {"sequence_length": 512, "precision": "bf16", "reduce_dtype": "fp32"},
+            "parallelism": {"expert_parallel_size": ranks},
+            "engine": {"type": "fsdp", "framework": "nemo-automodel"},
+            "hardware": {"num_gpus": 4},
+        }
+    )
+    end = max((each for each in found.rank.moments if each.phase == "loss"), key=lambda each: each.peak)
+    gathered = [each for each in found.rank.ledger(end).entries if each.rule == "unsharded_parameter"]
+    of_experts = sum(each.bytes for each in gathered if ".experts" in each.module)
+    assert of_experts == experts
+    norms = 2 * 512  # of queries and keys: blocks are at least 512 B
+    dense = 4 * ((2 * 256 * 256 + 2 * 128 * 256 + 16 * 256 + 2 * 256) * 2 + norms)
+    assert sum(each.bytes for each in gathered if ".experts" not in each.module and ".layers." in each.module) == dense
