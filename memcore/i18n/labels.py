@@ -100,6 +100,7 @@ _REASONS: Mapping[str, str] = {
     ),
     "experts evenly loaded": "专家负载均匀",
     "TransformerEngine's usual choice": "TransformerEngine 通常的选择",
+    "Unsloth runs xformers on GPUs without flash attention": "Unsloth 在没有 flash attention 的 GPU 上使用 xformers",
     "TransformerEngine's choice on Hopper and later": "TransformerEngine 在 Hopper 及之后架构上的选择",
     "Megatron's usual choice": "Megatron 通常的选择",
     "the framework's choice": "框架的默认选择",

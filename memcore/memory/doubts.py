@@ -9,8 +9,8 @@ ten, 6 % at most, and within 0.1 % where segments expand. It does not know where
 equal blocks the lowest address is taken. Doubts are taken to be independent: the root of the sum of their squares is a
 reading's range.
 
-Where a release is named it decides which attention kernel runs: of 61 readings of the device on an H100 that do not name
-the kernel 93 % lie within without that doubt, and 90 % of 49 of other sources.
+Where a release is named it decides which attention kernel runs: without that doubt 93 % of 61 readings of the device
+on an H100 lie within, and 90 % of 49 of other sources.
 
 A loop that pads to the longest sequence of a batch rarely sees one as long as the limit: of ten runs of PEFT's method
 comparison nine take at most 12 % less, and of eleven others that were written down later ten do.

@@ -280,7 +280,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     if supported and code.title == "torchtitan" and _prefers_cudnn(read, precision):
         usual, reason = "cudnn", Message("TransformerEngine's choice on Hopper and later")
     elif supported and code.title == "Unsloth" and _is_before_ampere(read):
-        usual, reason = "efficient", "Unsloth runs xformers on GPUs without flash attention"
+        usual, reason = "efficient", Message("Unsloth runs xformers on GPUs without flash attention")
     kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
     if kernel not in offered:
@@ -306,7 +306,7 @@ _AMPERE, _HOPPER = 8, 9
 
 
 def _is_before_ampere(read: Defaults) -> bool:
-    """Return whether the GPU has no flash attention in PyTorch (sdp_utils.cpp, `check_flash_attention_hardware_support`)."""
+    """Return whether the GPU has no flash attention (sdp_utils.cpp, `check_flash_attention_hardware_support`)."""
     given = read.given(Hardware.accelerator)
     major = None if given is None else find_accelerator(given).major
     return major is not None and major < _AMPERE
@@ -442,10 +442,9 @@ def recipe_of(
         heads_as=heads_as(read) if code.title == "transformers" else AS_THEY_ARE,
         frequencies_once=code.title == "transformers" and before(read, COPIES_FREQUENCIES),
         frequencies_each=code.title == "transformers" and frequencies_each(read, model.network.family),
-        before_ampere=_is_before_ampere(read),
         fake=fake,
     )
-    return with_budget(read, recipe, sizes)
+    return with_budget(read, replace(recipe, before_ampere=_is_before_ampere(read)), sizes)
 
 
 def _offloads_activations(read: Defaults) -> bool:
