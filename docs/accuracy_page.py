@@ -87,8 +87,8 @@ NOTES = {
             "unsloth-nb-functiongemma-270m",
             "unsloth-nb-functiongemma-270m-mobile-actions",
         ),
-        "A T4 has no bfloat16, so Unsloth runs these families in fp32 (unsloth, models/loader.py: `FORCE_FLOAT32`), which is "
-        "not predicted; batches are padded to their longest sample, which is not known.",
+        "A T4 has no bfloat16, so Unsloth computes these families in fp32 (unsloth, models/loader.py: `FORCE_FLOAT32`), which "
+        "the range covers and the prediction does not; batches are padded to their longest sample, which is not known.",
     ),
     "automodel-gb200-dsv3-te-gmm-lbs4-oom": "The source gives 99.5 GB for one sequence and 27.6 GB more for each further "
     "one, which is 182 GB; 129 GiB reserved are predicted, without the buffers that HybridEP allocates itself. The runs that "

@@ -218,6 +218,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "the framework's release": "框架的版本",
     "the training loop": "训练循环",
     "the attention kernel": "注意力 kernel",
+    "kernels that compute in fp32": "以 fp32 计算的 kernel",
     "compiled kernels": "编译生成的 kernel",
     "how long the longest padded sequence is": "批次中填充后最长的序列有多长",
     "batches of different lengths": "各批次的序列长度不同",

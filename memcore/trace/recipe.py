@@ -309,6 +309,8 @@ class Recipe:
     """The attention of each layer holds rotary frequencies too, next to the model's."""
     before_ampere: bool = False
     """The GPU is of a compute capability below 8, for which PyTorch has fewer attention kernels."""
+    upcasts: bool = False
+    """Its kernels compute in fp32 what is counted in 16 bits."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

@@ -55,7 +55,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     frequencies_each,
     heads_as,
 )
-from memcore.trainers.pytorch.unsloth_releases import loss_of
+from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -312,6 +312,19 @@ def _is_before_ampere(read: Defaults) -> bool:
     return major is not None and major < _AMPERE
 
 
+def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
+    """The recipe on a GPU older than Ampere, which has neither flash attention nor bf16."""
+    early = _is_before_ampere(read)
+    upcast = early and recipe.implementation == "unsloth" and computes_in_fp32(family)
+    if upcast:
+        why = Message(
+            "Unsloth computes {} in fp32 on GPUs without bf16, which is not counted: memory is higher", family
+        )
+        given = str(read.given(Training.precision) or recipe.precision.compute)
+        read.assumptions.append(Assumption(Training.precision, given, why, notable=True))
+    return replace(recipe, before_ampere=early, upcasts=upcast)
+
+
 def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
     """Return whether TransformerEngine runs attention, on a GPU and in a dtype for which it prefers cuDNN's kernel."""
     given = read.given(Hardware.accelerator)
@@ -444,7 +457,7 @@ def recipe_of(
         frequencies_each=code.title == "transformers" and frequencies_each(read, model.network.family),
         fake=fake,
     )
-    return with_budget(read, replace(recipe, before_ampere=_is_before_ampere(read)), sizes)
+    return with_budget(read, _on_its_gpu(read, recipe, model.network.family), sizes)
 
 
 def _offloads_activations(read: Defaults) -> bool:
