@@ -185,7 +185,7 @@ predicted activations under LoRA; full fine-tunes of masked language models, who
 
 
 UPCAST = 16.0
-"""As many times more than what 16 bits take of activations, where kernels compute in fp32: six notebooks of Unsloth on a
+"""As many times more than 16 bits take of activations, where kernels compute in fp32: six notebooks of Unsloth on a
 T4, with Gemma 3 and 4, have 0.9 to 15.4 times more, with sequences whose length is not known."""
 
 
