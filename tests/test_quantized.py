@@ -359,15 +359,20 @@ def test_stacked_experts_that_are_quantized_when_they_are_loaded():
         // 2
     )
     assert frozen(plain) - frozen(few) == pytest.approx(2 * elements - elements // 2 - elements // 16, rel=0.01)
-    for change in ({"quantization": "int8"}, {"quantization": None}):
-        with pytest.raises(ConfigError, match="quantize_moe_experts"):
-            memcore.estimate(
-                {
-                    "model": ROUTED,
-                    "training": {**training, **change},
-                    "engine": {"type": "none", "quantize_moe_experts": True},
-                }
-            )
+    with pytest.raises(ConfigError, match="quantize_moe_experts"):
+        memcore.estimate(
+            {
+                "model": ROUTED,
+                "training": {**training, "quantization": None},
+                "engine": {"type": "none", "quantize_moe_experts": True},
+            }
+        )
+    job = {"model": ROUTED, "training": {**training, "quantization": "int8"}}
+    eight = memcore.estimate({**job, "engine": {"type": "none", "quantize_moe_experts": True}})
+    matrices = [
+        entry for entry in eight.ranks[0].initial.entries if entry.module.endswith(("gate_up_proj", "down_proj"))
+    ]
+    assert sum(each.each * each.copies for each in matrices if each.dtype == "int8") == elements
 
 
 def test_adapters_next_to_stacked_experts_that_are_quantized():

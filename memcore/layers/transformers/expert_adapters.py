@@ -2,7 +2,7 @@
 
 The product of both factors is added to a copy of the matrices of all experts in every forward pass, which the grouped
 product keeps for the backward pass. Registering the parametrization calls it once before. Matrices that are quantized
-when they are loaded have a parametrization before it, which makes them whole each time (axolotl, monkeypatch/moe_quant.py).
+when they are loaded have another parametrization, which makes them whole each time (axolotl, monkeypatch/moe_quant.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import in_order, permute, to, view
 from memcore.tensors.contractions import baddbmm
 from memcore.tensors.operations import add, matmul, scale
-from memcore.tensors.quantized import dequantized
+from memcore.tensors.quantized import whole
 from memcore.tensors.tensor import Parameter, Tensor
 
 
@@ -48,7 +48,7 @@ class Folded:
     def __call__(self) -> Tensor:
         """The matrices with what the adapter adds; autocast is off."""
         with self._matrices.tape.autocasting(None):
-            matrices = dequantized(self._matrices, self._dtype) or self._matrices
+            matrices = whole(self._matrices, self._dtype)
             return baddbmm(matrices, self._left, self._right, self._groups, scaled=True)
 
 
