@@ -289,8 +289,8 @@ NOTES = {
         ("bridge-lightning-16h100-pretrain", "bridge-lightning-16h100-pretrain-reserved"),
         "Real data with natural routing: an even one is taken, and the range covers others.",
     ),
-    "axolotl-qwen3-next-qlora": "PEFT takes up_proj and down_proj for those of the stacked experts as well since 0.18.1; the source, "
-    "which does not name its release, counts none.",
+    "axolotl-qwen3-next-qlora": "PEFT takes up_proj and down_proj for those of the stacked experts as well since 0.19 (April 2026); "
+    "the source is of March.",
     "peft-late-lora-rank32-mica": PADDED,
     "ds-qwen3-14b-eager-2048-oom": "Predicted to leave 3 % of the GPU; attention's kernel and the loop are not stated.",
     "ds-qwen3-14b-cpuadam-2400-oom": "Predicted to leave 7 % of the GPU; attention's kernel and the loop are not stated.",
