@@ -6,7 +6,7 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
-from memcore.memory.communicators import deep_ep
+from memcore.memory.communicators import deep_ep, hybrid_ep
 from memcore.memory.rank import outside_allocator
 
 QWEN = {
@@ -141,6 +141,17 @@ def test_deepep_buffers_are_outside_the_allocator():
     assert parts["DeepEP buffers"] == 2**21
     returned = (14336 + 64) * ((8 * 4 + 4) * 4096 + 4 * (4096 + 1280))  # of four nodes, which take more than they send
     assert deep_ep(4096, 7168, 8, 32, 8) == 2**21 * ceil(returned / 2**21)
+
+
+def test_hybridep_buffers_are_outside_the_allocator():
+    """Four ranks' 256 tokens, each of 512 B, probabilities of experts and two scales; or that both ways."""
+    found = job(engine={"moe_token_dispatcher": "hybridep"})
+    parts = {each.name: each.overhead for each in outside_allocator(found.rank)}
+    experts = found.rank.job.sizes["E"]
+    assert parts["HybridEP buffers"].expected == 4 * 256 * (512 + 4 * experts + 8)
+    assert parts["HybridEP buffers"].high == 4 * 256 * (2 * (512 + 4 * experts) + 8)
+    own = 2 * 7168 + 4 * 32
+    assert hybrid_ep(4096, 7168, 4, 16, 8, shared=True) == 4096 * (16 * (own + 224) + 3 * own + 224)
 
 
 def test_selective_checkpoints_keep_what_deepep_sent():

@@ -134,6 +134,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "CUDA context and kernels": "CUDA 上下文与 kernel",
     "NCCL buffers": "NCCL 缓冲区",
     "DeepEP buffers": "DeepEP 缓冲区",
+    "HybridEP buffers": "HybridEP 缓冲区",
     "paged optimizer states": "分页的优化器状态",
     "this rank's part of the weights": "本 rank 保存的权重",
     "weight gradients, from the backward pass to the optimizer step": "权重的梯度，从反向传播到优化器更新",
