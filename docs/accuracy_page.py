@@ -87,11 +87,12 @@ NOTES = {
             "unsloth-nb-functiongemma-270m",
             "unsloth-nb-functiongemma-270m-mobile-actions",
         ),
-        "A T4 has no bfloat16, so Unsloth runs these families in fp32 (unsloth, models/loader.py: `FORCE_FLOAT32`), which is "
-        "not predicted; batches are padded to their longest sample, which is not known.",
+        "A T4 has no bfloat16, so Unsloth computes these families in fp32 (unsloth, models/loader.py: `FORCE_FLOAT32`), which "
+        "the range covers and the prediction does not; batches are padded to their longest sample, which is not known.",
     ),
     "automodel-gb200-dsv3-te-gmm-lbs4-oom": "The source gives 99.5 GB for one sequence and 27.6 GB more for each further "
-    "one, which is 182 GB; 143 GiB reserved are predicted. Automodel's own layers are taken for torchtitan's.",
+    "one, which is 182 GB; 129 GiB reserved are predicted, without the buffers that HybridEP allocates itself. The runs that "
+    "state their memory (one and two sequences) are within 1 %.",
     **dict.fromkeys(
         (
             "bridge-nemotron3-super-64h100-pretrain",
@@ -268,10 +269,31 @@ NOTES = {
             "alst-h100-sp64-70b-tiled-10m",
             "alst-h100-sp32-70b-tiled-4m",
         ),
-        "Unexplained: 5 to 11 GiB more with Ulysses over four and eight nodes; runs of the same recipes on one GPU are within 3.5%. "
+        "Unexplained: 5 to 11 GiB more with Ulysses over four and eight nodes, which is two tensors of a rank's queries with 64 "
+        "ranks and about three with 32; runs of the same recipes on one GPU are within 3.5%. "
         "ZeRO-3 frees gathered parameters and copied gradients that other streams still read, and the host, which these sequences "
         "leave far ahead, finds their blocks taken.",
     ),
+    **dict.fromkeys(
+        (
+            "swift-doc-qwen25-7b-megatron-lora",
+            "swift-doc-qwen25-7b-megatron-full",
+            "swift-doc-qwen35-4b-lora-zero2",
+            "ds-muon-blog-qwen25-3b-adamw",
+            "automodel-qwen25-3b-synthtraces",
+            "automodel-gemma4-31b-cord",
+        ),
+        "How long sequences are is not stated: the limit, or a guess, is taken.",
+    ),
+    **dict.fromkeys(
+        ("bridge-lightning-16h100-pretrain", "bridge-lightning-16h100-pretrain-reserved"),
+        "Real data with natural routing: an even one is taken, and the range covers others.",
+    ),
+    "axolotl-qwen3-next-qlora": "PEFT takes up_proj and down_proj for those of the stacked experts as well since 0.19 (April 2026); "
+    "the source is of March.",
+    "peft-late-lora-rank32-mica": PADDED,
+    "ds-qwen3-14b-eager-2048-oom": "Predicted to leave 3 % of the GPU; attention's kernel and the loop are not stated.",
+    "ds-qwen3-14b-cpuadam-2400-oom": "Predicted to leave 7 % of the GPU; attention's kernel and the loop are not stated.",
     "compile-full-llama-1b@max_reserved": "Allocated memory is exact; what the allocator reserves for compiled checkpoints is more than "
     "its replay says.",
     "compile-full-llama-1b@device_used": "Allocated memory is exact; what the allocator reserves for compiled checkpoints is more than "

@@ -36,7 +36,7 @@ NARROW_SHARES: Mapping[str, float] = {"9.0": 0.709, "10.0": 0.763, "10.3": 0.745
 """Share of twice the peak that the best shape of a product in 8 bits reaches (stas00/ml-engineering, table of MAMF)."""
 VECTOR_TFLOPS: Mapping[str, float] = {
     **dict.fromkeys(("v100-sxm2-16gb", "v100-sxm2-32gb"), 15.7),
-    **dict.fromkeys(("a100-sxm-40gb", "a100-pcie-40gb", "a100-sxm-80gb", "a100-pcie-80gb"), 19.5),
+    **dict.fromkeys(("a100-sxm-40gb", "a100-pcie-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "a800-sxm-80gb"), 19.5),
     **dict.fromkeys(("h100-sxm-80gb", "h800", "h200-sxm-141gb", "gh200-96gb"), 67),
     "t4": 8.1,
     "a10": 31.2,
@@ -302,6 +302,15 @@ ACCELERATORS: Sequence[Accelerator] = (
         "8.0",
         _BANNER,
         Speed(312, 2039, 8, 600, _ML, _DLCALC, matmul=0.869),
+    ),
+    Accelerator(
+        "a800-sxm-80gb",
+        "NVIDIA A800-SXM4-80GB",
+        80,
+        (79.151, 79.33),
+        "8.0",
+        _RECALLED,
+        Speed(312, 2039, 8, 400, _UNCONFIRMED, _UNCONFIRMED, matmul=0.869),
     ),
     Accelerator(
         "a100-pcie-80gb",

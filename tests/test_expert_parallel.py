@@ -6,7 +6,7 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
-from memcore.memory.communicators import deep_ep
+from memcore.memory.communicators import deep_ep, hybrid_ep
 from memcore.memory.rank import outside_allocator
 
 QWEN = {
@@ -141,6 +141,17 @@ def test_deepep_buffers_are_outside_the_allocator():
     assert parts["DeepEP buffers"] == 2**21
     returned = (14336 + 64) * ((8 * 4 + 4) * 4096 + 4 * (4096 + 1280))  # of four nodes, which take more than they send
     assert deep_ep(4096, 7168, 8, 32, 8) == 2**21 * ceil(returned / 2**21)
+
+
+def test_hybridep_buffers_are_outside_the_allocator():
+    """Four ranks' 256 tokens, each of 512 B, probabilities of experts and two scales; or that both ways."""
+    found = job(engine={"moe_token_dispatcher": "hybridep"})
+    parts = {each.name: each.overhead for each in outside_allocator(found.rank)}
+    experts = found.rank.job.sizes["E"]
+    assert parts["HybridEP buffers"].expected == 4 * 256 * (512 + 4 * experts + 8)
+    assert parts["HybridEP buffers"].high == 4 * 256 * (2 * (512 + 4 * experts) + 8)
+    own = 2 * 7168 + 4 * 32
+    assert hybrid_ep(4096, 7168, 4, 16, 8, shared=True) == 4096 * (16 * (own + 224) + 3 * own + 224)
 
 
 def test_selective_checkpoints_keep_what_deepep_sent():
@@ -326,3 +337,24 @@ def test_readings_reach_to_experts_chosen_as_unevenly_as_in_measured_runs():
         assert part.settled_by == "engine.moe_load_imbalance"
     assert skewed.skewed_routing is None
     assert job(experts=1).skewed_routing is None
+
+
+@pytest.mark.parametrize(("ranks", "experts"), [(4, 0), (2, 4 * 3 * 8 * 256 * 128 * 2)])
+def test_automodel_keeps_gathered_parameters_and_leaves_experts(ranks, experts):
+    """Its own networks: nothing is resharded after the forward pass, and experts of one rank alone are no FSDP unit."""
+    found = estimate(
+        {
+            "model": QWEN,
+            "training": {"sequence_length": 512, "precision": "bf16", "reduce_dtype": "fp32"},
+            "parallelism": {"expert_parallel_size": ranks},
+            "engine": {"type": "fsdp", "framework": "nemo-automodel"},
+            "hardware": {"num_gpus": 4},
+        }
+    )
+    end = max((each for each in found.rank.moments if each.phase == "loss"), key=lambda each: each.peak)
+    gathered = [each for each in found.rank.ledger(end).entries if each.rule == "unsharded_parameter"]
+    of_experts = sum(each.bytes for each in gathered if ".experts" in each.module)
+    assert of_experts == experts
+    norms = 2 * 512  # of queries and keys: blocks are at least 512 B
+    dense = 4 * ((2 * 256 * 256 + 2 * 128 * 256 + 16 * 256 + 2 * 256) * 2 + norms)
+    assert sum(each.bytes for each in gathered if ".experts" not in each.module and ".layers." in each.module) == dense

@@ -359,12 +359,37 @@ def test_stacked_experts_that_are_quantized_when_they_are_loaded():
         // 2
     )
     assert frozen(plain) - frozen(few) == pytest.approx(2 * elements - elements // 2 - elements // 16, rel=0.01)
-    for change in ({"quantization": "int8"}, {"quantization": None}):
-        with pytest.raises(ConfigError, match="quantize_moe_experts"):
-            memcore.estimate(
-                {
-                    "model": ROUTED,
-                    "training": {**training, **change},
-                    "engine": {"type": "none", "quantize_moe_experts": True},
-                }
-            )
+    with pytest.raises(ConfigError, match="quantize_moe_experts"):
+        memcore.estimate(
+            {
+                "model": ROUTED,
+                "training": {**training, "quantization": None},
+                "engine": {"type": "none", "quantize_moe_experts": True},
+            }
+        )
+    job = {"model": ROUTED, "training": {**training, "quantization": "int8"}}
+    eight = memcore.estimate({**job, "engine": {"type": "none", "quantize_moe_experts": True}})
+    matrices = [
+        entry for entry in eight.ranks[0].initial.entries if entry.module.endswith(("gate_up_proj", "down_proj"))
+    ]
+    assert sum(each.each * each.copies for each in matrices if each.dtype == "int8") == elements
+
+
+def test_adapters_next_to_stacked_experts_that_are_quantized():
+    """Each forward pass makes the matrices whole, and a sum of them and the adapter's product (PEFT, `ParamWrapper`)."""
+    training = {
+        "sequence_length": 64,
+        "precision": "bf16",
+        "quantization": "nf4",
+        "adapter": {"type": "lora", "rank": 8, "target_modules": ["q_proj"]},
+    }
+    adapter = {**training["adapter"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}
+    without, found = (
+        memcore.estimate({"model": ROUTED, "training": each, "engine": {"type": "none", "quantize_moe_experts": True}})
+        for each in (training, {**training, "adapter": adapter})
+    )
+    sizes = found.rank.job.sizes
+    matrices = sizes["E"] * 3 * sizes["h"] * sizes["m"] * 2
+    kept = [entry for entry in found.ledger.entries if ".experts" in entry.module and entry.rule == "bmm"]
+    assert sum(entry.bytes for entry in kept) == found.rank.job.model.num_layers * matrices
+    assert not [entry for entry in without.ledger.entries if entry.rule == "bmm"]

@@ -419,6 +419,15 @@ model:
   config: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}
 """
 """NeMo Automodel, examples/llm_benchmark/qwen/qwen3_moe_30b_te_fp8.yaml, without FP8."""
+EXPERTS = """\
+step_scheduler: {local_batch_size: 2}
+distributed: {strategy: fsdp2, ep_size: 64, activation_checkpointing: true, moe: {reshard_after_forward: true}}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config
+  config: {pretrained_model_name_or_path: deepseek-ai/DeepSeek-V3}
+  backend: {attn: sdpa, dispatcher: hybridep}
+"""
+"""NeMo Automodel, examples/llm_benchmark/deepseek/deepseek_v3_sdpa_compile_gb200.yaml, with resharding."""
 SECOND = {
     SIMPO: {"training.method.name": "simpo"},
     ALPACA: {
@@ -445,6 +454,7 @@ SECOND = {
     HYBRID: {"hardware.num_gpus": 16},
     BENCH: {"engine.type": "tensorrt-llm", "engine.free_gpu_memory_fraction": 0.9},
     EARLIER: {"training.activation_checkpointing.policy": "full"},
+    EXPERTS: {"engine.reshard_after_forward": True, "engine.moe_token_dispatcher": "hybridep"},
 }
 
 

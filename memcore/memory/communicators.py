@@ -90,6 +90,24 @@ def deep_ep(tokens: int, hidden: int, chosen: int, ranks: int, near: int) -> int
     return _aligned(size, _PAGE)
 
 
+def hybrid_ep(tokens: int, hidden: int, experts: int, ranks: int, near: int, shared: bool) -> int:
+    """Bytes of the buffers through which HybridEP sends tokens of bf16 and brings them back; `experts` are a rank's.
+
+    Source: DeepEP's branch hybrid-ep, csrc/hybrid_ep/buffer/intranode.cu and internode.cu (`allocate_dispatch_buffers`,
+    `allocate_combine_buffers`): room for the tokens of all ranks, each with 4-byte probabilities of the experts that a
+    domain of NVLink holds and with scales, which both ways may share; between domains a rank's own tokens for each
+    other one, twice on the way back.
+
+    >>> hybrid_ep(4096, 7168, 4, 64, 64, shared=True)  # 64 ranks × 4096 tokens × (14336 B + 1024 B + 224 B)
+    4085252096
+    """
+    far, near = -(-ranks // near), min(ranks, near)
+    token, scales = 2 * hidden + 4 * experts * near, 4 * (hidden // _SCALED)
+    return tokens * (ranks * (token * (1 if shared else 2) + scales) + (far - 1) * (3 * token + scales))
+
+
+_SCALED = 128
+"""Values of a hidden state with one scale."""
 _LINE = 32
 """Bytes that parts of a token are aligned to."""
 _PAGE = 2 * MiB

@@ -9,6 +9,9 @@ ten, 6 % at most, and within 0.1 % where segments expand. It does not know where
 equal blocks the lowest address is taken. Doubts are taken to be independent: the root of the sum of their squares is a
 reading's range.
 
+Where a release is named it decides which attention kernel runs: without that doubt 93 % of 61 readings of the device
+on an H100 lie within, and 90 % of 49 of other sources.
+
 A loop that pads to the longest sequence of a batch rarely sees one as long as the limit: of ten runs of PEFT's method
 comparison nine take at most 12 % less, and of eleven others that were written down later ten do.
 
@@ -79,6 +82,12 @@ def _of_any_release(rank: Rank) -> bool:
     return named is not None and release is None
 
 
+def _picks_kernel(rank: Rank) -> bool:
+    """Nothing says which attention kernel runs: neither the config nor the release, which has one by default."""
+    release = rank.job.config[EngineSettings.framework_version]
+    return release is None and _open(rank, Training.attention)
+
+
 def _expands(rank: Rank) -> bool:
     return bool(rank.job.config[EngineSettings.expandable_segments])
 
@@ -114,7 +123,7 @@ DOUBTS = (
     ),
     Doubt(
         title="the attention kernel",
-        applies=lambda rank: _open(rank, Training.attention),
+        applies=_picks_kernel,
         tensors=(0.02, 0.05),
         settled_by=Training.attention,
     ),
@@ -175,6 +184,11 @@ predicted activations under LoRA; full fine-tunes of masked language models, who
 (tests/truth/nearest.json)."""
 
 
+UPCAST = 16.0
+"""As many times more than 16 bits take of activations, where kernels compute in fp32: six notebooks of Unsloth on a
+T4, with Gemma 3 and 4, have 0.9 to 15.4 times more, with sequences whose length is not known."""
+
+
 def _rests(layer: Layer) -> bool:
     """Return whether matrices stand for a part of a layer, or its cache shows that its attention is another one."""
     extra = layer.extra
@@ -197,6 +211,9 @@ def parts(rank: Rank, expected: int, *, held: bool) -> Iterator[Part]:
             low=int(least * activations),
             high=int(most * activations),
         )
+    if rank.job.recipe.upcasts:
+        beyond = int(UPCAST * max(expected - rank.persistent.before_step, 0))
+        yield Part(title="kernels that compute in fp32", low=0, high=beyond)
     if rank.job.recipe.fake:
         if held:
             yield _ordered(rank, expected)

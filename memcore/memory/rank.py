@@ -19,7 +19,7 @@ from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import pipeline_replay
 from memcore.memory.allocator import BlocksAroundStep, DeviceMemory, Knobs, reserved
-from memcore.memory.communicators import deep_ep, node
+from memcore.memory.communicators import deep_ep, hybrid_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
 from memcore.memory.persistent import persistent
@@ -361,6 +361,8 @@ def outside_allocator(rank: Rank) -> tuple[OutsideAllocator, ...]:
         found.append(OutsideAllocator("NCCL buffers", job.nccl))
     if job.recipe.dispatcher == "deepep":
         found.append(OutsideAllocator("DeepEP buffers", _deep_ep(job)))
+    if job.recipe.dispatcher == "hybridep":
+        found.append(OutsideAllocator("HybridEP buffers", _hybrid_ep(job)))
     share = job.config[Training.method.rollout_share]
     if share and job.capacity is not None:
         size = round(share * job.capacity)
@@ -381,6 +383,17 @@ def _deep_ep(job: Job) -> Overhead:
     near = node(job.accelerator, job.config[Hardware.gpus_per_node])
     size = deep_ep(sizes["b"] * sizes["s"], sizes["h"], sizes["e"], sizes["ep"], near)
     return Overhead(0, size, size, "DeepEP 2, csrc/elastic/buffer.hpp: calculate_buffer_size")
+
+
+def _hybrid_ep(job: Job) -> Overhead:
+    """Return what HybridEP sends through; releases differ in whether it serves both ways."""
+    sizes = job.sizes
+    near = node(job.accelerator, job.config[Hardware.gpus_per_node])
+    experts = sizes["E"] // sizes["ep"]
+    once, twice = (
+        hybrid_ep(sizes["b"] * sizes["s"], sizes["h"], experts, sizes["ep"], near, shared) for shared in (True, False)
+    )
+    return Overhead(once, once, twice, "DeepEP, csrc/hybrid_ep/buffer/intranode.cu: allocate_combine_buffers")
 
 
 def ranks_of(job: Job) -> tuple[Rank, ...]:

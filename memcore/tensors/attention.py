@@ -75,16 +75,19 @@ def choose_kernel(query: Tensor, value: Tensor, heads: Heads, *, masked: bool) -
 
     Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes half precision without a mask, and values
     as wide as keys; the memory-efficient kernel takes as many key heads as query heads, and in half precision widths
-    that are a multiple of 8.
+    that are a multiple of 8. Before compute capability 8 there is no flash kernel, and no other one for bf16.
     """
-    return kernel_for(_dtype(query), heads, masked=masked, even=value.shape[3] == query.shape[3])
+    even, early = value.shape[3] == query.shape[3], query.tape.before_ampere
+    return kernel_for(_dtype(query), heads, masked=masked, even=even, early=early)
 
 
-def kernel_for(dtype: str, heads: Heads, *, masked: bool, even: bool) -> str:
-    """The same from a dtype; `even`: values are as wide as keys."""
+def kernel_for(dtype: str, heads: Heads, *, masked: bool, even: bool, early: bool = False) -> str:
+    """The same from a dtype; `even`: values are as wide as keys; `early`: the GPU is older than Ampere."""
     half = dtype in _HALF
-    if half and not (masked or heads.wide) and even:
+    if half and not (masked or heads.wide or early) and even:
         return "flash"
+    if early and dtype == "bf16":
+        return "math"
     return "math" if heads.shared or (half and heads.padded != heads.width) else "efficient"
 
 

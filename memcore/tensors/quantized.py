@@ -89,6 +89,13 @@ def dequantized(weight: Parameter, dtype: str) -> Tensor | None:
     return found
 
 
+def whole(weight: Parameter, dtype: str) -> Tensor:
+    """The matrices of all experts as a product takes them: eight bits as `restored`, others at once."""
+    if weight.quantization is not None and weight.quantization.bits == 8:
+        return restored(weight, dtype)
+    return dequantized(weight, dtype) or weight
+
+
 def restored(weight: Parameter, dtype: str) -> Tensor:
     """The whole matrix in a dtype, as PEFT asks for it (`dequantize_module_weight`, then `to`).
 

@@ -193,6 +193,8 @@ class Tape(Recording):
     """Adapters run; a preference trainer's reference is the model without them (`disable_adapter`)."""
     fuses_lora = False
     """Linear layers with LoRA are Unsloth's functions."""
+    before_ampere = False
+    """The GPU has no flash attention."""
 
     def __init__(
         self, *, units: frozenset[Axis] = frozenset(), fake: bool = False, parallel: TensorParallel | None = None

@@ -351,6 +351,7 @@ AXOLOTL = Tool(
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="lora_target_modules", but="all-linear"),
+        Key(path=Training.adapter.target_parameters, name="lora_target_parameters"),
         Key(path=Parallelism.tensor_parallel_size, name="tensor_parallel_size"),
         Key(path=Parallelism.context_parallel_size, name="context_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),

@@ -147,6 +147,8 @@ class Sharding:
     """There is more than one rank to gather from."""
     gathers_experts: bool = True
     """More than one rank has the same routed experts."""
+    leaves_experts: bool = False
+    """Routed experts that no other rank has are ordinary parameters, which no unit copies or reduces."""
     prefetches: bool = False
     """Units gather the next one's parameters ahead of time by themselves, as torchtitan does with routed experts."""
     original_parameters: bool = False
@@ -305,6 +307,10 @@ class Recipe:
     """Rotary frequencies are held once: the original ones are the same tensor."""
     frequencies_each: bool = False
     """The attention of each layer holds rotary frequencies too, next to the model's."""
+    before_ampere: bool = False
+    """The GPU is of a compute capability below 8, for which PyTorch has fewer attention kernels."""
+    upcasts: bool = False
+    """Its kernels compute in fp32 what is counted in 16 bits."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

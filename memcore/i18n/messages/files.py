@@ -34,6 +34,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "per layer: counted as whole layers, which keep one": (
         "注意力、归一化与前馈层分别做激活检查点，每层最多保留四个输入：按整层计算，只保留一个"
     ),
+    "model.backend.dispatcher is {}: counted as all-to-all with one row per token and expert": (
+        "model.backend.dispatcher 为 {}：按每个 token 与专家各占一行的 all-to-all 计算"
+    ),
     "supported: true, false, 'full' and 'selective'": "支持 true、false、'full' 与 'selective'",
     "{name} keeps {share} of the GPU during the update": "更新期间 {name} 占用 GPU 的 {share}",
     "verl: only the actor's update is estimated": "verl：只估算 actor 的更新",

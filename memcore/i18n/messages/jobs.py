@@ -117,7 +117,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "FSDP cannot shard bitsandbytes' 8-bit matrices": "FSDP 不能切分 bitsandbytes 的 8 位矩阵",
     "not supported yet for {model}'s experts with transformers 4": "暂不支持 transformers 4 中 {model} 的专家",
     "8 bits are not supported yet for routed experts with transformers 4": "transformers 4 的路由专家暂不支持 8 位",
-    "not supported yet for experts that have biases or adapters": "暂不支持带偏置或适配器的专家",
+    "not supported yet for experts that have biases": "暂不支持带偏置的专家",
     "'gptq' is supported only with engine.type none or ddp and transformers' layers": (
         "'gptq' 仅支持 engine.type none、ddp 与 transformers 的层"
     ),

@@ -123,6 +123,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "found 'cut-cross-entropy' with hidden states in {dtype}": "值为 'cut-cross-entropy'，而隐藏状态为 {dtype}",
     "it supports bf16 and fp16": "支持 bf16 和 fp16",
     "training.loss {loss} has its own kernels": "training.loss {loss} 有自己的 kernel",
+    "Unsloth computes {family:s} in fp32 on GPUs without bf16, which is not counted: memory is higher": (
+        "在没有 bf16 的 GPU 上 Unsloth 以 fp32 计算 {family:s}，此处未计入：实际显存更高"
+    ),
     "{layers} has no SDPA for {family}": "{layers} 对 {family} 没有 SDPA",
     "{layers} has no {kernel} for this family": "{layers} 对该系列没有 {kernel}",
     "{reason}: its soft cap needs flash attention": "{reason}：其 soft cap 需要 flash attention",

@@ -1,7 +1,8 @@
 """LoRA next to the stacked matrices of experts, as PEFT computes it (peft/tuners/lora/layer.py, `ParamWrapper`).
 
 The product of both factors is added to a copy of the matrices of all experts in every forward pass, which the grouped
-product keeps for the backward pass. Registering the parametrization calls it once before.
+product keeps for the backward pass. Registering the parametrization calls it once before. Matrices that are quantized
+when they are loaded have another parametrization, which makes them whole each time (axolotl, monkeypatch/moe_quant.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import in_order, permute, to, view
 from memcore.tensors.contractions import baddbmm
 from memcore.tensors.operations import add, matmul, scale
+from memcore.tensors.quantized import whole
 from memcore.tensors.tensor import Parameter, Tensor
 
 
@@ -38,13 +40,16 @@ class Folded:
             right = permute(second, *range(many), *range(many + wide, many + wide + rank), *range(many, many + wide))
             groups[1], groups[3] = groups[3], groups[1]
         self._matrices = matrices
-        self._left, self._right = (to(each, matrices.dtype) for each in (left, right))
+        how = matrices.quantization
+        self._dtype = matrices.dtype if how is None else how.stored
+        self._left, self._right = (to(each, self._dtype) for each in (left, right))
         self._groups: Sequence[Shape] = groups
 
     def __call__(self) -> Tensor:
         """The matrices with what the adapter adds; autocast is off."""
         with self._matrices.tape.autocasting(None):
-            return baddbmm(self._matrices, self._left, self._right, self._groups, scaled=True)
+            matrices = whole(self._matrices, self._dtype)
+            return baddbmm(matrices, self._left, self._right, self._groups, scaled=True)
 
 
 def folding(weights: Mapping[str, Parameter], part: Experts) -> Callable[[Weight], Tensor]:

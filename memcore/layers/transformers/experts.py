@@ -23,7 +23,7 @@ from memcore.tensors.basics import identity, like, new, only, split, to, unmerge
 from memcore.tensors.grouped import grouped_mm
 from memcore.tensors.indexing import sort, take
 from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, mul, scale
-from memcore.tensors.quantized import dequantized, quantized_experts
+from memcore.tensors.quantized import quantized_experts, whole
 from memcore.tensors.running import clamp
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Parameter, Tensor
@@ -73,7 +73,7 @@ def _grouped_linear(x: Tensor, matrices: Tensor, weight: Weight, offsets: Tensor
     if isinstance(matrices, Parameter) and matrices.quantization is not None:
         if not matrices.quantization.whole:
             return quantized_experts(x, matrices, matrices.quantization, outer)
-        matrices = dequantized(matrices, x.dtype) or matrices
+        matrices = whole(matrices, x.dtype)
     out = grouped_mm(x, matrices, offsets, outer)
     return out if bias is None else add_in_place(out, bias)
 

@@ -24,6 +24,7 @@ _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _REDUCED, _LOSS, _SHIFT = "*precision", "*reduced", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
 _OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
+_DISPATCHER, _RESHARDS = "*dispatcher", "*reshards"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
 _DTYPES: Mapping[str, str] = {
     "auto": "bf16", "bf16": "bf16", "bfloat16": "bf16", "fp32": "fp32", "float32": "fp32", "fp16": "fp16",
@@ -39,6 +40,9 @@ _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
 _LOSSES: Mapping[str, str] = {
     "MaskedCrossEntropy": "cross-entropy-fp32", "FusedLinearCrossEntropy": "cut-cross-entropy",
 }  # fmt: skip
+_DISPATCHERS: Mapping[str, str] = {"deepep": "deepep", "uccl_ep": "deepep", "hybridep": "hybridep"}
+"""How tokens reach experts that ranks share (components/models/common/utils.py, `BackendConfig.dispatcher`). UCCL-EP
+has DeepEP's interface."""
 _RANKS_EACH = "distributed.tp_size"
 _OFF = (None, False, "none", "None", "null", 0)
 _LENGTHS = (
@@ -137,6 +141,7 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
             "none",
             None,
         )  # a world of one is not sharded (fsdp2.py, `parallelize`)
+    _experts(normalized, notes)
     copies = normalized.pop(f"{start}dp_replicate_size", 1)
     ranks = normalized.get(f"{start}dp_size")
     if copies != 1 and isinstance(ranks, int) and isinstance(copies, int) and ranks % copies == 0:
@@ -144,6 +149,28 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
     elif copies != 1:
         notes.append(Message("distributed.dp_replicate_size is {}: set the number of sharding ranks with --dp-shard",
                              copies))  # fmt: skip
+
+
+def _experts(normalized: dict[str, Any], notes: list[str]) -> None:
+    """Where ranks share experts: the dispatcher, and whether parameters stay gathered after the forward pass.
+
+    Source: components/models/common/utils.py (`BackendConfig`: DeepEP where it is installed), _transformers/
+    infrastructure.py (what `distributed` says of resharding goes before `distributed.moe`).
+    """
+    own = normalized.pop("distributed.moe.reshard_after_forward", None)
+    normalized[_RESHARDS] = normalized.pop("distributed.reshard_after_forward", None)
+    given = normalized.pop("model.backend.dispatcher", None)
+    if "distributed.ep_size" not in normalized:
+        return
+    normalized[_RESHARDS] = own if normalized[_RESHARDS] is None else normalized[_RESHARDS]
+    normalized[_DISPATCHER] = _DISPATCHERS.get(str(given or "deepep"))
+    if normalized[_DISPATCHER] is None:
+        notes.append(
+            Message(
+                "model.backend.dispatcher is {}: counted as all-to-all with one row per token and expert",
+                given,
+            )
+        )
 
 
 def _loss(normalized: dict[str, Any]) -> None:
@@ -276,7 +303,8 @@ AUTOMODEL = Tool(
         Key(path=Parallelism.data_parallel_shard_size, name=_SHARDS),
         Key(path=Parallelism.pipeline_schedule, name="distributed.pipeline.pp_schedule",
             values={"1f1b": "1f1b", "gpipe": "gpipe", "interleaved-1f1b": "interleaved1f1b", "zbv": "ZBVZeroBubble"}),
-        Key(path=TorchSettings.reshard_after_forward, name="distributed.reshard_after_forward"),
+        Key(path=TorchSettings.reshard_after_forward, name=_RESHARDS),
+        Key(path=TorchSettings.moe_token_dispatcher, name=_DISPATCHER),
         Key(path=TorchSettings.enable_async_tensor_parallel, name="distributed.enable_async_tensor_parallel"),
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=EngineSettings.type, name=_ENGINE),
@@ -304,8 +332,9 @@ AUTOMODEL = Tool(
     ),
     normalized=_normalized,
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
-             "parallelizer.activation_checkpointing", "loss_fn*", "optimizer*", "peft*", "quantization*",
-             "packed_sequence*", "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS),
+             "distributed.reshard_after_forward", "distributed.moe.*", "parallelizer.activation_checkpointing",
+             "loss_fn*", "optimizer*", "peft*", "quantization*", "packed_sequence*",
+             "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS),
     batch="step_scheduler.global_batch_size",
     defaults={Training.micro_batch_size: 1},
     vocabulary=("nemo-automodel",),

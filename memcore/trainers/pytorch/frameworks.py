@@ -73,6 +73,10 @@ class Framework:
     hosts_checkpoints: bool = False
     """What it offloads of activations is the input of each checkpoint of the old form (ArcticTraining with transformers
     4: model/hf_factory.py, `gradient_checkpointing_enable`; monkey_patches.py, `CheckpointFunctionWithCPUOffload`)."""
+    shares_experts: bool = False
+    """Its own networks run where ranks share routed experts: gathered parameters stay until the backward pass, and
+    experts that no other rank has are no FSDP unit (NeMo Automodel 0.5, components/distributed/config.py,
+    `MoEParallelizerConfig`; components/moe/parallelizer.py, `apply_fsdp`: `ignored_params`)."""
     wraps_layers: bool = False
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
@@ -99,7 +103,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
-    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach"),
+    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach", shares_experts=True),
     "pith-train": Framework(
         implementation="torchtitan",
         exempts_embeddings=False,

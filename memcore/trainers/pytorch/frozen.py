@@ -96,10 +96,10 @@ def _refuse_experts(read: Defaults, found: list[Experts]) -> None:
     Source: axolotl, monkeypatch/moe_quant.py (`patch_moe_quantization_on_load`).
     """
     path, row = TorchSettings.quantize_moe_experts, STORAGES[str(read.given(Training.quantization))]
-    if row.bits != 4 or row.grouped or row.floating:
+    if row.grouped or row.floating:
         read.refuse(path, "found {!r}; needs {}", True, "training.quantization 'nf4'")
-    if any(len(ffn.experts) != 2 or ffn.adapters for ffn in found):
-        raise UnsupportedError(path, "not supported yet for experts that have biases or adapters")
+    if any(len(ffn.experts) != 2 for ffn in found):
+        raise UnsupportedError(path, "not supported yet for experts that have biases")
 
 
 def _with_mixers(model: Model) -> Model:

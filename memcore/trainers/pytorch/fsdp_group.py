@@ -75,6 +75,8 @@ class Group:
         self._weights = tuple(weights)
         self._ranks = weights[0].ranks
         self._gathers = self._sharding.gathers if self._ranks == "z" else self._sharding.gathers_experts
+        self._alone = self._ranks != "z" and self._sharding.leaves_experts
+        """No other rank has its parameters, and the engine is told to ignore them."""
         self._delayed = self._sharding.delays_experts and self._ranks != "z"
         """Its gradients come after the hooks that would cast them: they add up in the compute dtype."""
         self._shards = Total(f"S({name})", tuple(shard(weight) for weight in weights))
@@ -157,7 +159,7 @@ class Group:
 
     def wait(self) -> Storage | None:
         """Copy the all-gather's output out into the parameters, and return it (`wait_for_unshard`)."""
-        if self._unsharded or (self._gathered is None and self._gathers):
+        if self._alone or self._unsharded or (self._gathered is None and self._gathers):
             return None
         dtypes = ["fp8" if w.name in self._in_float8 else self._computed(w) for w in self._weights]
         self._unsharded = [
@@ -176,6 +178,8 @@ class Group:
 
     def reshard_after_forward(self) -> None:
         """Free the parameters, or keep them, or keep the part of a smaller group of ranks."""
+        if self._alone:
+            return
         if self._reshard is not False and self._reshard is not True:
             for index, weight in enumerate(self._weights):
                 shape = self._part((self._ranks, *shard(weight)))
@@ -209,6 +213,8 @@ class Group:
     def post_backward(self) -> None:
         """Free the parameters; reduce the gradients, or keep them unsharded until the last micro-batch."""
         self.finished = True
+        if self._alone:
+            return
         if not self._context.syncs:
             if self._context.ends_step:
                 self._unsharded = []
@@ -253,6 +259,8 @@ class Group:
 
     def accumulate(self) -> None:
         """Keep each gradient in the reduce dtype (`to_accumulated_grad_if_needed`)."""
+        if self._alone:
+            return
         self._add_up()
         if self._delayed:
             return

@@ -55,7 +55,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     frequencies_each,
     heads_as,
 )
-from memcore.trainers.pytorch.unsloth_releases import loss_of
+from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -279,6 +279,8 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     usual = "sdpa" if supported else "math"
     if supported and code.name == "torchtitan" and _prefers_cudnn(read, precision):
         usual, reason = "cudnn", Message("TransformerEngine's choice on Hopper and later")
+    elif supported and code.title == "Unsloth" and _is_before_ampere(read):
+        usual, reason = "efficient", Message("Unsloth runs xformers on GPUs without flash attention")
     kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
     if kernel not in offered:
@@ -300,7 +302,27 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     return kernel
 
 
-_HOPPER = 9
+_AMPERE, _HOPPER = 8, 9
+
+
+def _is_before_ampere(read: Defaults) -> bool:
+    """Return whether the GPU has no flash attention (sdp_utils.cpp, `check_flash_attention_hardware_support`)."""
+    given = read.given(Hardware.accelerator)
+    major = None if given is None else find_accelerator(given).major
+    return major is not None and major < _AMPERE
+
+
+def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
+    """The recipe on a GPU older than Ampere, which has neither flash attention nor bf16."""
+    early = _is_before_ampere(read)
+    upcast = early and recipe.implementation == "unsloth" and computes_in_fp32(family)
+    if upcast:
+        why = Message(
+            "Unsloth computes {} in fp32 on GPUs without bf16, which is not counted: memory is higher", family
+        )
+        given = str(read.given(Training.precision) or recipe.precision.compute)
+        read.assumptions.append(Assumption(Training.precision, given, why, notable=True))
+    return replace(recipe, before_ampere=early, upcasts=upcast)
 
 
 def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
@@ -435,7 +457,7 @@ def recipe_of(
         frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
         fake=fake,
     )
-    return with_budget(read, recipe, sizes)
+    return with_budget(read, _on_its_gpu(read, recipe, model.network.family), sizes)
 
 
 def _offloads_activations(read: Defaults) -> bool:
@@ -573,6 +595,9 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
     piped, parallel = pipelined(read), sizes.get("ep", 1) > 1
     keeps = piped and code.default_wrap == "torchtitan"
     path, reason = TorchSettings.reshard_after_forward, "torchtitan's default in a pipeline" if keeps else None
+    shares = parallel and framework_of(read).shares_experts
+    if shares:
+        keeps, reason = True, "NeMo Automodel's default with expert parallelism"
     reshards = read.take(path, not keeps, reason)
     if piped and parallel and reshards is not False:
         read.refuse(
@@ -594,6 +619,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
         limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
         gathers_experts=sizes.get("ze", 1) > 1,
+        leaves_experts=shares and sizes.get("ze", 1) == 1,
         prefetches=parallel,
         delays_experts=delays_experts(read, parallel=parallel),
         bucket_views=read.take(TorchSettings.gradient_as_bucket_view, False),

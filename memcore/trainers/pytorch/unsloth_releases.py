@@ -26,10 +26,19 @@ _FAST = frozenset(("llama", "mistral", "gemma", "gemma2", "qwen2", "qwen3", "qwe
 Mistral's and Llama's (models/mapper.py). The others are compiled (unsloth_zoo, compiler.py), with Cut Cross-Entropy
 until that was turned off for PyTorch 2.8 and later, which is taken to run since 2025.9.1 (`UNSLOTH_ENABLE_CCE`).
 """
+_IN_FP32 = re.compile("gemma3|gemma4|glm4_moe|gpt_oss|qwen3_5|qwen3_moe")
+"""Families that Unsloth computes in fp32 on GPUs without bf16, since their numbers overflow in fp16: norms, gated
+activations, rotations and attention, between matrices in fp16 (unsloth, models/loader.py: `FORCE_FLOAT32`;
+unsloth_zoo, model_lists.py and temporary_patches/). Of August 2026; the first were Gemma 3, in March 2025."""
 _CUTS, _FUSES, _MEASURES, _CAPS = (2024, 11, 8), (2025, 8, 5), (2025, 9, 1), (2026, 7, 1)
 _FEW = 1024
 _CAP = 4 * GiB
 _RELEASE = re.compile(r"v?(\d{4})\.(\d+)(?:\.(\d+))?")
+
+
+def computes_in_fp32(family: str) -> bool:
+    """Return whether Unsloth computes a family in fp32 on a GPU without bf16."""
+    return _IN_FP32.match(family) is not None
 
 
 def _release(read: Defaults) -> tuple[int, int, int]:
