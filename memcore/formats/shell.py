@@ -39,6 +39,8 @@ _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
 """How a document within a script begins."""
 _PRINTED = re.compile(r"(?:^|[;{(&])[ \t]*cat[ \t]*$")
 """A command that prints the document behind it, as a script's usage."""
+_HANDED = re.compile(r"\b(?:kubectl|oc)\b.*(?<!\S)(?:-f|--filename)[ =]?(?:-|/dev/stdin)(?!\S)|\bcompose\b.*-f[ ]?-")
+"""A command that takes a file from its standard input."""
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
@@ -203,7 +205,9 @@ class _Script:
         target = _WRITTEN.search(line)
         name = "" if target is None else self._filled_in(target[1]).removeprefix("./")
         ends = re.compile(rf"^[ \t]*{begins[3]}[ \t]*$", re.MULTILINE).search(self.text, begins.end())
-        if ends is not None and target is None and _PRINTED.search(line[: line.rfind("<<")]):
+        if ends is not None and target is None and _HANDED.search(line):
+            name = f"{len(self.files)}{_CONFIGS[0]}"
+        elif ends is not None and target is None and _PRINTED.search(line[: line.rfind("<<")]):
             self.command = []
             self.at = ends.end()
             return True
@@ -320,7 +324,7 @@ class _Script:
 
     def _word(self) -> None:
         """One word; what a variable without quotes stands for may be several."""
-        whole, quoted = "", False
+        whole, quoted, given = "", False, False
         while self.at < len(self.text):
             sign = self.text[self.at]
             placeholder = _PLACEHOLDER.match(self.text, self.at) if sign == "<" else None
@@ -334,6 +338,7 @@ class _Script:
             if words_of_array:
                 self.at = words_of_array.end()
             elif sign in "\"'":
+                given |= whole.endswith("=")
                 whole += self._quoted(sign)
                 quoted = True
             elif sign == "\\":
@@ -343,7 +348,7 @@ class _Script:
                 whole += self._value()
             else:
                 whole += self._run(_LETTERS)
-        if _FLAG.match(whole) or not (quoted or _NAME.match(whole)):
+        if (_FLAG.match(whole) and not given) or not (quoted or _NAME.match(whole)):
             # Scripts put a flag and its value between one pair of quotes.
             self.command += whole.split()
         else:
