@@ -165,7 +165,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "describe the job with flags: --model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism": (
         "请用参数描述任务：--model llama-4-scout-17b-16e、--engine fsdp，不用张量并行"
     ),
-    "with model.converters, only float32 weights are supported": "使用 model.converters 时仅支持 float32 权重",
     "pass the config_registry.py that has it, or one of {names}": (
         "请提供含有它的 config_registry.py，或使用 {names} 之一"
     ),
