@@ -1317,3 +1317,182 @@ def test_keys_that_a_recipe_does_not_read_are_said():
     """zhangjun/torchtune-example, config/llama31_qat_int8_config.yaml (be4c39a)."""
     quantizer = "quantizer: {_component_: torchtune.training.quantization.Int8DynActInt4WeightQATQuantizer}\n"
     assert any(note.startswith("quantizer._component_: not read by") for note in imported(CODE_LLAMA + quantizer).notes)
+
+
+AXOLOTL_FILE = "base_model: Qwen/Qwen3-8B\nadapter: lora\nlora_r: 16\nsequence_len: 2048\nmicro_batch_size: 2\n"
+IN_A_SCRIPT = f"cat > cfg.yml <<EOF\n{AXOLOTL_FILE}EOF\naxolotl train cfg.yml\n"
+IN_A_SHELL = f'submit --gpus 8 bash -c "\n{IN_A_SCRIPT}"\n'
+IN_A_TASK = "type: task\ncommands:\n  - pip install axolotl\n  - |\n" + "".join(
+    f"    {line}\n" for line in IN_A_SCRIPT.splitlines()
+)
+WRAPPED = (
+    "sbatch --nodes=2 --wrap=\"srun bash -c 'torchrun --nnodes 2 --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer "
+    "model.partial_pretrain=Qwen/Qwen2.5-7B data.max_length=4096 data.micro_batch_size_per_gpu=1'\"\n"
+)
+APPLIED = """\
+kubectl apply -f - <<EOF
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  containers:
+  - image: vllm/vllm-openai:v0.6.3.post1
+    command: ["bash", "-c", "vllm serve Qwen/Qwen3-8B --max-model-len 4096"]
+EOF
+"""
+"""In the way of vLLM's docs/deployment/k8s.md."""
+LAUNCHED_WITH = """\
+cat > acc.yaml <<EOF
+distributed_type: FSDP
+num_processes: 4
+fsdp_config: {fsdp_version: 2}
+EOF
+accelerate launch --config_file acc.yaml sft.py --model_name_or_path Qwen/Qwen3-8B --per_device_train_batch_size 2 \
+    --max_length 4096 --bf16
+"""
+WRITTEN = {
+    IN_A_SCRIPT: {"training.adapter.rank": 16, "training.micro_batch_size": 2},
+    IN_A_SHELL: {"training.adapter.rank": 16, "training.sequence_length": 2048},
+    IN_A_TASK: {"training.adapter.rank": 16, "training.sequence_length": 2048},
+    WRAPPED: {"hardware.num_gpus": 16, "training.sequence_length": 4096},
+    APPLIED: {"inference.max_model_len": 4096},
+    LAUNCHED_WITH: {"engine.type": "fsdp", "engine.version": 2, "hardware.num_gpus": 4, "training.micro_batch_size": 2},
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN, ids=range(len(WRITTEN)))
+def test_files_that_scripts_write(text):
+    """Those that a command names, within whatever hands it to a shell, a queue or a cluster."""
+    config, notes = read_sources([Source("run.sh", text)])
+    said = flat(config)
+    assert {path: said.get(path) for path in WRITTEN[text]} == WRITTEN[text]
+    assert not any("separate file" in note for note in notes)
+
+
+TITAN_FILE = LAMBDA.replace("converters = []", 'converters = ["float8"]').replace(
+    '_reduce = "bfloat16"', '_reduce = "float32"'
+)
+
+
+def test_a_command_of_torchtitan_with_its_file():
+    """torchtitan, run_train.sh: `CONFIG_FILE` names the file, whose keys flags override."""
+    script = Source("run.sh", "NGPU=4 CONFIG_FILE=./a/x.toml ./run_train.sh --training.seq_len 4096\n")
+    both = [Source("x.toml", TITAN_FILE), script]
+    for sources in (both, both[::-1]):
+        said = flat(read_sources(sources)[0])
+        assert (said["hardware.num_gpus"], said["training.sequence_length"]) == (4, 4096)
+        assert (said["training.precision"], said["training.parameter_dtype"]) == ("fp8-mixed", "bf16")
+        assert said["training.reduce_dtype"] == "fp32"
+
+
+SFM = """\
+accelerate launch --config_file accelerate_config_6gpu.yaml train_dpo.py --model_name Qwen/Qwen3-8B \
+    --deepspeed ds_config.json --beta 5.0 --per_device_train_batch_size 4 --gradient_accumulation_steps 5 \
+    --max_length 2048 --max_prompt_length 2048 --bf16 true --gradient_checkpointing true
+"""
+"""MeridianResearch/sfm-post-training, scripts/dpo_mcqa_aligned_full.sh, with another model, and its two files."""
+
+
+def test_several_files_keep_what_each_says():
+    """What a section's short form holds (the method, checkpoints, the adapter) is not lost between them."""
+    sources = [
+        Source("accelerate_config_6gpu.yaml", "distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 6\n"),
+        Source("ds_config.json", '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}'),
+        Source("dpo.sh", SFM),
+    ]
+    said = flat(read_sources(sources)[0])
+    assert (said["training.method.name"], said["training.activation_checkpointing.policy"]) == ("dpo", "full")
+    assert (said["engine.type"], said["engine.zero_stage"], said["hardware.num_gpus"]) == ("deepspeed", 2, 6)
+    fsdp = Source("accelerate.yaml", "distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n")
+    both = read_sources([fsdp, sources[1]])[0]
+    assert flat(both)["engine.type"] == "deepspeed"
+    assert "engine.cpu_offload" not in flat(both)
+
+
+AXOLOTL_405B = """\
+base_model: meta-llama/Meta-Llama-3.1-405B
+load_in_4bit: true
+adapter: qlora
+sequence_len: 4096
+lora_r: 16
+lora_target_linear: true
+micro_batch_size: 1
+optimizer: adamw_torch
+save_safetensors: true
+"""
+"""axolotl-ai-cloud/axolotl-cookbook, lambda/configs/llama-3_1-405b-qlora.yaml."""
+TUNE_KD = TORCHTUNE_DPO.replace("torchtune.rlhf.loss.DPOLoss", "torchtune.modules.loss.LinearCrossEntropyLoss")
+TUNE_HEADER = """\
+#   tune run --nnodes 1 --nproc_per_node 2 lora_finetune_distributed --config qwen2/1.5B_lora
+#   tune run --nnodes 1 --nproc_per_node 2 knowledge_distillation_distributed --config a
+#   tune run --nnodes 1 --nproc_per_node 2 knowledge_distillation_distributed --config a b=c
+"""
+"""torchtune, recipes/configs/qwen2/1.5_to_0.5B_KD_lora_distributed.yaml."""
+TUNE_EVERY = TUNE_KD.replace("checkpointing: True", "checkpointing: False\nac_mode: 'selective'\nac_option: 2")
+"""torchtune, recipes/configs/dev/8B_full_experimental.yaml."""
+UNSLOTH_BOTH = """\
+from unsloth import FastLanguageModel
+from trl import SFTTrainer, SFTConfig
+model, tokenizer = FastLanguageModel.from_pretrained(model_name="unsloth/Llama-3.3-70B-Instruct", max_seq_length=8192)
+model = FastLanguageModel.get_peft_model(model, r=128, lora_alpha=16)
+trainer = SFTTrainer(model=model, args=SFTConfig(per_device_train_batch_size=2, max_length=8192))
+model = FastLanguageModel.get_peft_model(model)
+model.load_adapter("lora_model")
+"""
+"""maikyonn/agentic-narratives, unsloth.ipynb: what it does behind the training is inference."""
+APERTUS = """\
+model_name_or_path: swiss-ai/Apertus-8B-Instruct-2509
+attn_implementation: flash-attention-3
+per_device_train_batch_size: 4
+use_peft: true
+lora_r: 8
+lora_target_modules: all-linear
+max_length: 4096
+"""
+"""swiss-ai/apertus-finetuning-recipes, configs/sft_lora.yaml."""
+QUEUED = (
+    "python mason.py --gpus 1 -- source setup.sh \\&\\& python open_instruct/finetune.py "
+    "--model_name_or_path Qwen/Qwen3-1.7B --max_seq_length 1024 --per_device_train_batch_size 1\n"
+)
+"""allenai/open-instruct, scripts/train/debug/, as its queue is handed commands."""
+SEVENTH = {
+    AXOLOTL_405B: {"training.quantization": "nf4-double", "training.optimizer.name": "adamw"},
+    TUNE_EVERY: {
+        "training.activation_checkpointing.policy": "selective",
+        "training.activation_checkpointing.every": 2,
+    },
+    UNSLOTH_BOTH: {"training.adapter.rank": 128, "training.micro_batch_size": 2},
+    APERTUS: {"training.attention": "flash"},
+    QUEUED: {"model": "Qwen/Qwen3-1.7B", "training.sequence_length": 1024},
+    "FROM denisavetisyan/yandexgpt5_8b_lite_q8_0\nPARAMETER num_ctx 8192\n": {"inference.quantization": "q8_0"},
+}
+
+
+@pytest.mark.parametrize("text", SEVENTH, ids=range(len(SEVENTH)))
+def test_seventh(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in SEVENTH[text]} == SEVENTH[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            TUNE_HEADER + TUNE_KD + "teacher_model: {_component_: torchtune.models.qwen2.qwen2_1_5b}\n",
+            "teacher's weights",
+        ),
+        (
+            'import nemo_run as run\nNAME = "gpt3_5b"\n@run.cli.factory(name=NAME)\ndef model():\n    ...\n',
+            "--factory gpt3_5b",
+        ),
+        (TITAN.replace(" --training", ' "$@" --training').replace("14b", "1b"), "CONFIG: found 'qwen3_1b'"),
+    ],
+)
+def test_seventh_refused(text, words):
+    with pytest.raises(MemcoreError, match=re.escape(words)):
+        imported(text, 8)
+
+
+def test_checkpoints_on_the_way_to_a_model():
+    name = "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T"
+    assert find_model(name).parameters == find_model("TinyLlama/TinyLlama-1.1B-Chat-v1.0").parameters

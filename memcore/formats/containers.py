@@ -97,7 +97,7 @@ RELEASE = "SERVER_RELEASE"
 """The variable that says which release of a server a container's image has."""
 _RELEASES = re.compile(
     r"(?:^|/)(?:vllm-openai|sglang|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
-    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?![\d.])|\bb(\d{3,6})\b)"
+    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?![\d.])|\bb(\d{3,6})\b)"
 )
 
 

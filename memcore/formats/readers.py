@@ -61,12 +61,18 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     if described is not None:
         return "modelfile", described
     if _PYTHON.search(text) and not (_SHEBANG.match(text) or of_shell(text)) and not _fenced(text):
+        factory = _FACTORY.search(text)
+        if factory is not None:
+            message = "is a recipe of NeMo in Python, which is not run; pass `nemo llm pretrain --factory {}`"
+            raise ConfigError.at("the file", message, factory[1])
         raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
     text = _of_unit(text)
     scripts = [text] if _SHELL.match(text) or of_shell(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
 
+_FACTORY = re.compile(r"^NAME = \"(\w{1,80})\"\s*$(?=[\s\S]{0,8000}?@run\.cli\.factory)", re.MULTILINE)
+"""The name of a recipe that a module of NeMo has (nemo/collections/llm/recipes/)."""
 _MODELFILE_HERE = re.compile(r"[Mm]odelfile\S{0,40}[ \t]{0,8}<<-?[ \t]{0,8}[\"']?(\w{1,40})[\"']?[ \t]*\n")
 
 
@@ -528,10 +534,33 @@ def _parted(found: list[str]) -> list[list[str]]:
         if word == END:
             command, environment = contained(commands[-1]) or (commands[-1], {})
             script = within(command) or _of_manifest(command)
-            commands[-1:] = [command] if script is None else _parted(words(script))[:-1]
+            commands[-1:] = _submitted_in(command) if script is None else _parted(words(script))[:-1]
             commands += [[f"{ENVIRONMENT}{name}={value}", END] for name, value in environment.items()]
             commands.append([])
     return commands
+
+
+_STARTS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|source|(?:ba)?sh|uv)$")
+"""Programs that a queue is told to start."""
+
+
+def _submitted_in(command: list[str]) -> list[list[str]]:
+    """The commands that a queue is handed behind two dashes, `submit --gpus 1 -- source setup.sh && python train.py`.
+
+    >>> _submitted_in(["python", "submit.py", "--gpus", "1", "--", "python", "train.py", "--lr", "1", ";"])
+    [['python', 'train.py', '--lr', '1', ';']]
+    """
+    at = command.index("--") if "--" in command else 0
+    if at < 1 or not _STARTS.match(command[at + 1]):
+        return [command]
+    found: list[list[str]] = [[]]
+    for word in command[at + 1 :]:
+        if word in ("&&", END):
+            found[-1].append(END)
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found[:-1]
 
 
 def _of_manifest(command: Sequence[str]) -> str | None:

@@ -39,7 +39,7 @@ _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
 """How a document within a script begins."""
 _PRINTED = re.compile(r"(?:^|[;{(&])[ \t]*cat[ \t]*$")
 """A command that prints the document behind it, as a script's usage."""
-_HANDED = re.compile(r"\b(?:kubectl|oc)\b.*(?<!\S)(?:-f|--filename)[ =]?(?:-|/dev/stdin)(?!\S)|\bcompose\b.*-f[ ]?-")
+_HANDED = re.compile(r"\b(?:kubectl|oc|compose)\b[^\n]{0,80}(?<!\S)(?:-f|--filename)[ =]?(?:-|/dev/stdin)(?!\S)")
 """A command that takes a file from its standard input."""
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
@@ -55,8 +55,8 @@ _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
 """What stands for itself within quotes."""
 _BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
-_ARRAY = re.compile(r'"\$\{\w{1,200}\[[@*]\]\}"')
-"""All words of an array, which count where it is assigned: no word at all if it is empty."""
+_ARRAY = re.compile(r'"\$(?:\{\w{1,200}\[[@*]\]\}|@|\{@(?::\d{1,2})?\})"')
+"""All words of an array, which count where it is assigned, or of what a script is given: no word at all if none."""
 _VALUE = re.compile(r"""[^"'$]+""")
 _NEXT_LINE = re.compile(r"[`^]\n")
 """How a line goes on in PowerShell and in batch files."""

@@ -32,7 +32,7 @@ _NAMES = re.compile(
     r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)"
     r"|\b(?:llamafactory-cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
     r"|\bCONFIG_FILE=[\"']?(?:\$\{CONFIG_FILE:?-)?[\"']?([\w./-]+\.toml)|--job[.]config_file[= ]([\w./-]+\.toml)"
-    r"|\bautomodel\b.*\s-c\s+([\w./-]+\.ya?ml)"
+    r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)"
 )
 """How a command names the file whose keys it overrides."""
 _IN_A_FILE = re.compile(

@@ -300,7 +300,10 @@ _NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines)[ =]([
 
 def _started(tool: Tool, text: str) -> dict[str, Any]:
     """The GPUs and nodes of the command that a file names as its own."""
-    line = next((each for each in text.splitlines() if each.startswith(_RUN) or _TUNED.search(each)), "")
+    lines = [each for each in text.splitlines() if each.startswith(_RUN) or _TUNED.search(each)]
+    recipes = [found[1] for found in map(_TUNED.search, lines) if found]  # that of another run may stand there as well
+    usual = max(reversed(recipes), key=recipes.count, default="")
+    line = next((each for each in lines if usual in each), "")
     tuned = _TUNED.search(line)
     said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
     nodes = said.get("nnodes") or said.get("num_machines") or 1

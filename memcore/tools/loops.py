@@ -179,7 +179,7 @@ def _split(pattern: str) -> list[str]:
 def _attention(normalized: dict[str, Any], key: str) -> None:
     """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
     said = str(normalized.get(key, ""))
-    if re.search(r"flash[_-]?attn|flash_attention", said):
+    if re.search(r"flash[_-]?attn|flash[_-]attention", said):
         normalized[key] = "flash_attention_2"
 
 

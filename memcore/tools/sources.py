@@ -149,6 +149,8 @@ def _together(
         for path, value in part.said.items():
             if path in said and said[path] != value:
                 notes.append(_differ(path, spoken[path], said[path], part.name, value))
+                if path == EngineSettings.type:  # what was said of the other engine is of no account
+                    said = {name: each for name, each in said.items() if not name.startswith(_OF_ENGINE)}
             said[path], spoken[path] = value, part.name
     config = nested({**assumed, **said})
     kept = [each for each in told if not _overruled(each[1], said)]
@@ -207,8 +209,7 @@ def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
     config, other, notes = read_part(source, gpus, given)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
-    plain = flat({path: value for path, value in Config.from_dict({"model": "any", **rest}).to_dict().items()
-                  if path != "model"})  # fmt: skip
+    plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
     if other is None:
         return _Part(source.name, model, plain, {}, notes)
     stated = {path for _, path in other.read}

@@ -123,6 +123,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "脚本中只支持 LoraConfig：请用 {path} 描述适配器"
     ),
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
+    "is a recipe of NeMo in Python, which is not run": "是 NeMo 的 Python 配方，不会执行",
+    "pass `nemo llm pretrain --factory {name}`": "请改为提供 `nemo llm pretrain --factory {name}`",
+    "is a recipe whose model stands elsewhere": "是配方，但其模型写在别处",
+    "pass `nemo llm pretrain --factory NAME` with overrides": (
+        "请改为提供 `nemo llm pretrain --factory NAME` 及要覆盖的键"
+    ),
+    "{name:s} does not say its format: Q4_K_M is assumed": "{name:s} 未注明格式：假定为 Q4_K_M",
+    "set it with --quantization": "请用 --quantization 指定",
+    "supported: a whole number N, for every N-th layer": "支持：整数 N，即每 N 层一次",
     "pass the config that it generates": "请给出它生成的配置",
     "{keys}: auto, which the Trainer derives from the hidden size": "{keys}：auto，由 Trainer 按隐藏维度换算",
     "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",

@@ -225,7 +225,7 @@ MEGATRON_SWIFT = Tool(
     title="Megatron-SWIFT",
     syntax="yaml",
     engines=("megatron", "megatron-fsdp"),
-    tells=("mcore_model", "save_safetensors"),
+    tells=("mcore_model", "load_safetensors", "no_save_optim"),
     prefixes=tuple(
         f"{start}{each}"
         for start in ("megatron ", "swift/cli/_megatron/")
@@ -252,7 +252,7 @@ MEGATRON_SWIFT = Tool(
         *(Key(path=path, name=f"*{path}") for path in _OFF.values()),
     ),
     launch="NNODES={nodes} NPROC_PER_NODE={each} megatron sft --config {file}",
-    always={"save_safetensors": True},
+    always={"save_safetensors": True, "no_save_optim": False},
     meanings=(
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "fp16-mixed"}, keys={"torch_dtype": "float16"}),
