@@ -473,11 +473,13 @@ _OVERRIDING = ("verl.trainer.", "recipe.dapo.main_dapo", "training/run_recipe.py
 """Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
 
 
+_OF_VERL = "actor_rollout_ref.model.path="
+"""What programs that are built upon verl override as well."""
 _OF_NEMO_RL = re.compile(r"examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py")
 
 
 def _overriding_in(text: str) -> bool:
-    named = any(each in text for each in _OVERRIDING) or _OF_NEMO_RL.search(text) is not None
+    named = any(each in text for each in (*_OVERRIDING, _OF_VERL)) or _OF_NEMO_RL.search(text) is not None
     return named or _FACTORIES.search(text) is not None
 
 

@@ -166,6 +166,8 @@ class _Script:
     """Defaults of variables around this text."""
     exported: dict[str, None] = field(default_factory=dict)
     """Variables that commands find in their environment, in order."""
+    arguments: list[str] = field(default_factory=list)
+    """Words that the script itself gives itself, `set -- …`."""
     files: dict[str, str] = field(default_factory=dict)
     """Files of settings that the script writes, by path."""
 
@@ -337,6 +339,7 @@ class _Script:
             words_of_array = _ARRAY.match(self.text, self.at) if sign == '"' and not whole else None
             if words_of_array:
                 self.at = words_of_array.end()
+                self.command += self.arguments if "@" in words_of_array[0][:4] else ()
             elif sign in "\"'":
                 given |= whole.endswith("=")
                 whole += self._quoted(sign)
@@ -514,6 +517,8 @@ class _Script:
                 self._assign(name, value, more=more)
             self.exported |= dict.fromkeys(assigned if exports and self._taken else ())
             assigned = {}
+        if command[:2] == ["set", "--"] and self._taken:
+            self.arguments = command[2:]
         if not command or command[0] not in _SILENT:
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
             self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])

@@ -32,6 +32,7 @@ from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
+from memcore.tools.launchers import surroundings
 from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
@@ -198,6 +199,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes, keys = tuple(said), found
     if gpus and any(key.name == GPUS for key in tool.keys):
         found = {**found, GPUS: gpus} if isinstance(found.get(GPUS), str) else {GPUS: gpus, **found}
+    named = {key.name for key in tool.keys}
+    found = {**{name: value for name, value in surroundings().items() if name in named}, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
     found = _switched(tool, found)

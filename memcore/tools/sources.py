@@ -13,6 +13,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.formats.normalized import ENGINE, VERSION
 from memcore.formats.python import code_of
 from memcore.formats.readers import flat, parsed, written
 from memcore.formats.shell import OUTSIDE, variables_given
@@ -21,6 +22,7 @@ from memcore.messages import Message, joined
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
+from memcore.tools.launchers import launched_with
 from memcore.tools.sharding import SEVERAL
 from memcore.untrusted import MARK
 
@@ -131,6 +133,7 @@ def _together(
     counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
     if gpus is None and isinstance(counted, int):
         parts = [_part(each, counted, given) for each in sources]
+    parts = _launched(sources, parts, counted if gpus is None and isinstance(counted, int) else gpus, given)
     said: dict[str, object] = {}
     assumed: dict[str, object] = {}
     told: list[tuple[str, str]] = []
@@ -158,6 +161,21 @@ def _together(
     return ({"model": model, **config} if model is not None else config), tuple(notes)
 
 
+def _launched(sources: Sequence[Source], parts: list[_Part], gpus: int | None, given: Collection[str]) -> list[_Part]:
+    """The parts, of which those that name no engine are read as what one of the others launches."""
+    sure = [EngineSettings.type in each.said and SEVERAL not in each.notes for each in parts]
+    if sum(sure) != 1 or len(parts) < _PAIR:
+        return parts
+    said = parts[sure.index(True)].said
+    engine = {ENGINE: said[EngineSettings.type], VERSION: said.get(EngineSettings.version)}
+    with launched_with({name: value for name, value in engine.items() if value is not None}):
+        return [
+            part if known else _part(source, gpus, given)
+            for source, part, known in zip(sources, parts, sure, strict=True)
+        ]
+
+
+_PAIR = 2
 _ASSUMED = "{} is {!r}: the default of {}"
 _NAMES_A_FILE = ("deepspeed:", "config_file:")
 """Keys whose value is another file, as notes on them begin."""
