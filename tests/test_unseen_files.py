@@ -1496,3 +1496,81 @@ def test_seventh_refused(text, words):
 def test_checkpoints_on_the_way_to_a_model():
     name = "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T"
     assert find_model(name).parameters == find_model("TinyLlama/TinyLlama-1.1B-Chat-v1.0").parameters
+
+
+GPT_OSS = """\
+model_name_or_path: openai/gpt-oss-20b
+attn_implementation: eager
+torch_dtype: bfloat16
+dataset_name: HuggingFaceH4/Multilingual-Thinking
+do_train: true
+per_device_train_batch_size: 4
+use_peft: true
+lora_r: 8
+lora_target_modules: all-linear
+max_length: 4096
+logging_steps: 1
+logging_steps: 5
+"""
+"""huggingface/gpt-oss-recipes, configs/sft_lora.yaml; the last keys are those of Girjoaba/apertus-finetuning-pipeline."""
+
+
+def test_what_launches_a_loop_decides_its_precision():
+    """DeepSpeed casts the weights that TRL loads in bf16; parameters are moved at stage 3 alone."""
+    zero = "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 8\ndeepspeed_config:\n  zero_stage: {}\n"
+    zero += "  offload_optimizer_device: cpu\n  offload_param_device: cpu\n"
+    for stage, moved in ((2, None), (3, "cpu")):
+        said, notes = read_sources([Source("zero.yaml", zero.format(stage)), Source("sft.yaml", GPT_OSS)])
+        found = flat(said)
+        assert (found["training.precision"], found["engine.zero_stage"]) == ("bf16-mixed", stage)
+        assert (found["engine.offload_optimizer"], found.get("engine.offload_param")) == ("cpu", moved)
+        assert any("logging_steps appears twice with different values: the latter is used" in note for note in notes)
+
+
+QLORA = """\
+python qlora.py --model_name_or_path huggyllama/llama-7b --lora_r 64 --lora_modules all --double_quant --quant_type nf4 \\
+    --bf16 --bits 4 --source_max_len 16 --target_max_len 512 --per_device_train_batch_size 1
+"""
+"""kallewoof/qlora, scripts/finetune_guanaco_7b.sh."""
+BUILT_UPON = """\
+python3 -m agent_r1.src.main_agent algorithm.adv_estimator=grpo data.max_prompt_length=3072 \\
+    data.max_response_length=5120 actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=8 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 \\
+    trainer.n_gpus_per_node=8 trainer.nnodes=1
+"""
+"""LHY-24/AwareCompiler, train_rl.sh."""
+PLAYGROUND = """\
+if [ $# -eq 0 ]; then
+  set -- "--model" "${DEFAULT_MODEL:-Qwen/Qwen3-8B}" "--gpu-memory-utilization" "0.90"
+fi
+python -m vllm.entrypoints.openai.api_server "$@"
+"""
+"""CannonCoPilot/model-foundry, scripts/start_vllm.sh."""
+BY_LAYER = json.dumps({
+    "peft_type": "LORA", "r": 64, "base_model_name_or_path": "Qwen/Qwen3-0.6B", "modules_to_save": [],
+    "target_modules": [f"model.layers.{layer}.self_attn.{name}" for layer in range(28) for name in ("q_proj", "v_proj")],
+})  # fmt: skip
+"""FanGShiYuu/CoReVLA, checkpoint/adapter_config.json, with another model."""
+EIGHTH = {
+    QLORA: {
+        "training.quantization": "nf4-double",
+        "training.adapter.target_modules": "all-linear",
+        "training.sequence_length": 528,
+    },
+    BUILT_UPON: {"training.method.name": "grpo", "training.sequence_length": 8192, "hardware.num_gpus": 8},
+    PLAYGROUND: {"model": "Qwen/Qwen3-8B", "engine.gpu_memory_utilization": 0.9},
+    BY_LAYER: {"training.adapter.target_modules": ["q_proj", "v_proj"], "training.adapter.modules_to_save": None},
+    "llama-server -m Qwen3-8B-Q4_K_M.gguf -c 4096 -fa 1 -ngl 99\n": {"engine.flash_attn": True},
+}
+
+
+@pytest.mark.parametrize("text", EIGHTH, ids=range(len(EIGHTH)))
+def test_eighth(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in EIGHTH[text]} == EIGHTH[text]
+
+
+def test_adapters_of_some_layers_are_refused():
+    with pytest.raises(MemcoreError, match="adapters on only some layers"):
+        imported(BY_LAYER.replace("model.layers.27.self_attn.v_proj", "model.layers.26.mlp.up_proj"))

@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.training import Training
+from memcore.errors import MemcoreError
 from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
+from memcore.networks.catalog import find_model
+from memcore.networks.usual_targets import targets_of_peft
 from memcore.tools.loops import targets
 
 _TYPES: Mapping[str, str] = {
@@ -59,7 +63,23 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault("r", _RANKS[kind])
     if kind == "TRAINABLE_TOKENS" and isinstance(normalized.get("token_indices"), list):
         normalized["*tokens"] = len(normalized.pop("token_indices"))
-    return normalized, ()
+    if kind != "LORA" or normalized.get("target_modules") or normalized.get("target_parameters"):
+        return normalized, ()
+    return _by_default(normalized)
+
+
+def _by_default(normalized: dict[str, Any]) -> Normalized:
+    """The matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
+    try:
+        family = find_model(str(normalized.get("base_model_name_or_path"))).network.family
+    except MemcoreError:
+        note = "target_modules: not given; PEFT's defaults depend on the model; name them with --adapter-targets"
+        return normalized, (note,)
+    usual = list(targets_of_peft(family))
+    if not usual:
+        return normalized, ()
+    note = Message("target_modules: not given; PEFT's defaults for {}: {}", family, joined(", ", usual))
+    return {**normalized, "target_modules": usual}, (note,)
 
 
 PEFT = Tool(
