@@ -29,7 +29,7 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
-from memcore.tools.own_keys import of_firefly, of_two_lengths, with_galore
+from memcore.tools.own_keys import of_firefly, of_llava, of_two_lengths, with_galore
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
@@ -662,7 +662,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
+    found = of_llava(of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()}))
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
