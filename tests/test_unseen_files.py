@@ -219,7 +219,6 @@ def test_rewards_of_pictures():
         (SWIFT_EMBEDDING.replace("task_type embedding", "task_type prm"), "supported: causal_lm, seq_cls, embedding"),
         (FACTORY_CP.replace("cp_mode: ulysses", "cp_mode: ring"), "ulysses"),
         (FACTORY_GPTQ + "tensor_model_parallel_size: 1\n", "LLaMA-Factory with Megatron-Core"),
-        ("megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --micro_batch_size 1", "separate reference model"),
     ],
 )
 def test_what_is_refused(text, words):
@@ -669,7 +668,6 @@ def test_third(text):
     ("text", "words"),
     [
         (GENERATES, "which does not train"),
-        (MEGATRON_DPO.replace("tuner_type lora", "tuner_type full"), "with tuner_type lora none is needed"),
         (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type kto"), "other methods are not supported yet"),
         (TOWERS, "vision_lora: found True; adapters on towers are not supported yet"),
     ],
@@ -1574,3 +1572,17 @@ def test_eighth(text):
 def test_adapters_of_some_layers_are_refused():
     with pytest.raises(MemcoreError, match="adapters on only some layers"):
         imported(BY_LAYER.replace("model.layers.27.self_attn.v_proj", "model.layers.26.mlp.up_proj"))
+
+
+def test_a_reference_next_to_what_learns():
+    """ms-swift, examples/megatron/dpo: a copy of what each rank stores, without an adapter to switch off."""
+    whole = MEGATRON_DPO.replace("tuner_type lora", "tuner_type full").replace("30B-A3B-Instruct-2507", "8B")
+    whole = re.sub("--expert_model_parallel_size 4 ", "", whole)
+    found = flat(imported(whole, 8).config)
+    assert found["engine.reference_model"] is True
+    free = whole.replace("rlhf_type dpo", "rlhf_type grpo --beta 0")
+    assert "engine.reference_model" not in flat(imported(free, 8).config)
+    config = Config.from_dict({**imported(whole, 8).config, "model": "Qwen/Qwen3-8B"})
+    both, alone = estimate(config), estimate(config.replaced("engine.reference_model", None))
+    assert both.rank.persistent.buffers - alone.rank.persistent.buffers == alone.rank.persistent.parameters
+    assert both.peak.peak - alone.peak.peak == alone.rank.persistent.parameters

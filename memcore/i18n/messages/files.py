@@ -208,7 +208,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
     ),
-    "a separate reference model is not supported yet": "暂不支持单独的参考模型",
     "read together as one config, in which later files override earlier ones: {names}": (
         "合并为一份配置，后面的文件优先：{names}"
     ),
@@ -226,9 +225,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass that file as well, and those that it names": "请一并给出该文件及它提到的文件",
     "supported: 1": "支持 1",
     "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
-    "with tuner_type lora none is needed": "tuner_type 为 lora 时不需要单独的参考模型",
     "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
-    "with tuner_type lora or beta 0 none is needed": ("tuner_type 为 lora 或 beta 为 0 时不需要单独的参考模型"),
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
