@@ -1586,3 +1586,12 @@ def test_a_reference_next_to_what_learns():
     both, alone = estimate(config), estimate(config.replaced("engine.reference_model", None))
     assert both.rank.persistent.buffers - alone.rank.persistent.buffers == alone.rank.persistent.parameters
     assert both.peak.peak - alone.peak.peak == alone.rank.persistent.parameters
+
+
+def test_a_server_without_graphs():
+    """WindChimeRan/applebench, scripts/serve_sglang.sh: room is left for graphs that nobody captures."""
+    text = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --context-length 8192 --disable-cuda-graph\n"
+    config = Config.from_dict({**imported(text).config, "hardware": {"accelerator": "h100-sxm-80gb"}})
+    without, captured = (estimate(config.replaced("engine.disable_cuda_graph", said)) for said in (True, None))
+    assert without.device.expected < captured.device.expected
+    assert without.pool.tokens == captured.pool.tokens
