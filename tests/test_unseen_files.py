@@ -1595,3 +1595,38 @@ def test_a_server_without_graphs():
     without, captured = (estimate(config.replaced("engine.disable_cuda_graph", said)) for said in (True, None))
     assert without.device.expected < captured.device.expected
     assert without.pool.tokens == captured.pool.tokens
+
+
+LLAVA = """\
+deepspeed --include localhost:0,1,2,3 src/train/train_mem_flash.py --deepspeed scripts/zero3.json --lora_enable True \\
+    --lora_r 128 --model_name_or_path lmsys/vicuna-7b-v1.5 --bf16 True --per_device_train_batch_size 16 \\
+    --model_max_length 2048 --stage finetune
+"""
+"""AlignGPT-VL/AlignGPT, scripts/finetune.sh, with adapters as MILVLG/imp, scripts/finetune_lora.sh has them."""
+PACKED = """\
+recipe: FinetuneRecipeForVLM
+step_scheduler: {global_batch_size: 16, local_batch_size: 1}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForImageTextToText.from_pretrained
+  pretrained_model_name_or_path: Qwen/Qwen3.5-4B
+packed_sequence: {pretokenize: true, max_length: 4096, pack_size: 4096}
+"""
+"""NeMo Automodel, examples/vlm_finetune/qwen3_5/qwen3_5_4b_neat_packing.yaml."""
+NANO = """\
+PRETRAINED_CHECKPOINT=${WORKSPACE:-/workspace}/models/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16
+python scripts/training/run_recipe.py --recipe nemotron_3_nano_pretrain_config model.seq_length=2048 \\
+    checkpoint.pretrained_checkpoint=$PRETRAINED_CHECKPOINT dataset.seq_length=2048
+"""
+"""Megatron Bridge, examples/models/nemotron/nemotron_3/nano/slurm_pretrain.sh."""
+NINTH = {
+    LLAVA: {"training.adapter.target_modules": "all-linear", "training.sequence_length": 2048, "engine.zero_stage": 3},
+    PACKED: {"training.sequence_length": 4096, "training.packed_sequences": True},
+    NANO: {"model": "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "training.sequence_length": 2048},
+}
+
+
+@pytest.mark.parametrize("text", NINTH, ids=range(len(NINTH)))
+def test_ninth(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in NINTH[text]} == NINTH[text]

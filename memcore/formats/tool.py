@@ -92,7 +92,7 @@ class Tool:
     keys: tuple[Key, ...]
     meanings: tuple[Meaning, ...] = ()
     tells: tuple[str, ...]
-    """Keys by any of which its files are known."""
+    """Keys by any of which its files are known, perhaps with the values that they have then: `stage=sft|dpo`."""
     program: str = ""
     """How its command line begins; the model follows where the tool takes it so."""
     launch: str = ""

@@ -360,9 +360,16 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
     """The tool of which a file of this syntax has a key that tells."""
     for tool in TOOLS.values():
         same = tool.syntax == syntax or {tool.syntax, syntax} <= _NESTED
-        if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
+        if same and any(_tells(found, *each.partition("=")[::2]) for each in tool.tells):
             return tool
     return None
+
+
+def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
+    """Whether a key is there, or keys below it; with one of these values, if any are named."""
+    if values:
+        return str(found.get(key)) in values.split("|")
+    return key in found or any(name.startswith(f"{key}.") for name in found)
 
 
 _COMPOSED: Mapping[str, str] = {
