@@ -366,9 +366,10 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
 
 
 def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
-    """Whether a key is there, or keys below it; with one of these values, if any are named."""
-    if values:
-        return str(found.get(key)) in values.split("|")
+    """Whether a key is there, or keys below it; with one of these values, if any are named, or without other keys."""
+    key, *others = key.split("!")
+    if values or any(each in found for each in others):
+        return bool(values) and str(found.get(key)) in values.split("|")
     return key in found or any(name.startswith(f"{key}.") for name in found)
 
 

@@ -229,7 +229,7 @@ MEGATRON_SWIFT = Tool(
     title="Megatron-SWIFT",
     syntax="yaml",
     engines=("megatron", "megatron-fsdp"),
-    tells=("mcore_model", "load_safetensors", "no_save_optim"),
+    tells=("mcore_model", "load_safetensors", "save_safetensors!base_model!model_name_or_path"),
     prefixes=tuple(
         f"{start}{each}"
         for start in ("megatron ", "swift/cli/_megatron/")
@@ -257,7 +257,7 @@ MEGATRON_SWIFT = Tool(
         *(Key(path=path, name=f"*{path}") for path in _OFF.values()),
     ),
     launch="NNODES={nodes} NPROC_PER_NODE={each} megatron sft --config {file}",
-    always={"save_safetensors": True, "no_save_optim": False},
+    always={"save_safetensors": True},
     meanings=(
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "fp16-mixed"}, keys={"torch_dtype": "float16"}),
