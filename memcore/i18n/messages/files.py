@@ -131,6 +131,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "{name:s} does not say its format: Q4_K_M is assumed": "{name:s} 未注明格式：假定为 Q4_K_M",
     "set it with --quantization": "请用 --quantization 指定",
+    "name the model of this folder with --model, or give its config.json": (
+        "请用 --model 给出该文件夹对应的模型，或提供其 config.json"
+    ),
     "supported: a whole number N, for every N-th layer": "支持：整数 N，即每 N 层一次",
     "pass the config that it generates": "请给出它生成的配置",
     "{keys}: auto, which the Trainer derives from the hidden size": "{keys}：auto，由 Trainer 按隐藏维度换算",
