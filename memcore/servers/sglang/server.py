@@ -129,7 +129,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
-        captures=not read.take(SglangSettings.disable_cuda_graph, False),
+        captures=not read.given(SglangSettings.disable_cuda_graph),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
     )
