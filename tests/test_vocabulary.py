@@ -171,7 +171,7 @@ BAD = {
     "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",
     "swift infer --model a/b": "supported for `swift deploy` and `swift infer`",
     "swift export --model a/b": "which does not train",
-    "megatron rlhf --rlhf_type dpo --model a/b": "rlhf_type: found 'dpo'",
+    "megatron rlhf --rlhf_type rm --model a/b": "rlhf_type: found 'rm'",
     "megatron sft --model a/b --task_type embedding": "task_type: found 'embedding'",
     "megatron sft --model a/b --modules_to_save x": "modules_to_save: found",
     "megatron sft --model a/b --tensor_model_parallel_sise 2": "did you mean 'tensor_model_parallel_size'",

@@ -97,7 +97,7 @@ RELEASE = "SERVER_RELEASE"
 """The variable that says which release of a server a container's image has."""
 _RELEASES = re.compile(
     r"(?:^|/)(?:vllm-openai|sglang|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
-    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?![\d.])|\bb(\d{3,6})\b)"
+    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?![\d.])|\bb(\d{3,6})\b)"
 )
 
 
@@ -399,8 +399,19 @@ def _shell(command: Sequence[str]) -> bool:
     return bool(command) and _SHELLS.match(command[0]) is not None
 
 
+_WRAPS = "--wrap"
+"""The option of `sbatch` whose value is a script."""
+
+
 def within(command: Sequence[str]) -> str | None:
-    """The script that a command hands to a shell: `bash -c '…'`; None for another command."""
+    """The script that a command hands to a shell, `bash -c '…'`, or to a queue; None for another command.
+
+    >>> within(["sbatch", "--nodes=2", "--wrap=srun run.sh", ";"])
+    'srun run.sh'
+    """
+    for at, word in enumerate(command[:-1]):
+        if word == _WRAPS or word.startswith(f"{_WRAPS}="):
+            return word.partition("=")[2] or command[at + 1]
     for at, word in enumerate(command[:-2]):
         if _SHELLS.match(word) and command[at + 1] in ("-c", "-lc", "-ec", "-xc"):
             return command[at + 2]

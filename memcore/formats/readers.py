@@ -14,7 +14,7 @@ from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE, interpolated
 from memcore.formats.python import of_shell
-from memcore.formats.shell import END, ENVIRONMENT, OUTSIDE, words
+from memcore.formats.shell import END, ENVIRONMENT, FILE, OUTSIDE, words
 from memcore.formats.values import number
 from memcore.formats.yaml import read_yaml
 from memcore.limits import NESTING, whole
@@ -61,12 +61,18 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     if described is not None:
         return "modelfile", described
     if _PYTHON.search(text) and not (_SHEBANG.match(text) or of_shell(text)) and not _fenced(text):
+        factory = _FACTORY.search(text)
+        if factory is not None:
+            message = "is a recipe of NeMo in Python, which is not run; pass `nemo llm pretrain --factory {}`"
+            raise ConfigError.at("the file", message, factory[1])
         raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
     text = _of_unit(text)
     scripts = [text] if _SHELL.match(text) or of_shell(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
 
+_FACTORY = re.compile(r"^NAME = \"(\w{1,80})\"\s*$(?=[\s\S]{0,8000}?@run\.cli\.factory)", re.MULTILINE)
+"""The name of a recipe that a module of NeMo has (nemo/collections/llm/recipes/)."""
 _MODELFILE_HERE = re.compile(r"[Mm]odelfile\S{0,40}[ \t]{0,8}<<-?[ \t]{0,8}[\"']?(\w{1,40})[\"']?[ \t]*\n")
 
 
@@ -162,9 +168,12 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
 
 def _is_command(text: str, start: int) -> bool:
     """Whether a text is a command or a script, by flags or by a program that may have none."""
-    return (_FLAGS.search(text) is not None and not _KEY.match(text, start)) or _ALONE.search(text) is not None
+    commanded = _FLAGS.search(text) is not None or _WRITES.search(text) is not None
+    return (commanded and not _KEY.match(text, start)) or _ALONE.search(text) is not None
 
 
+_WRITES = re.compile(r"^[ \t]*cat\b[^\n#]{0,200}<<-?[ \t]{0,8}[\"']?\w", re.MULTILINE)
+"""A command that writes a file out of a script."""
 _ALONE = re.compile(
     r"^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){0,20}(?:vllm serve|ollama run|lmdeploy serve api_server|trtllm-serve) \S+"
     r"|^(?:[A-Z_]\w{0,80}=[^\s=]{0,200} ){1,20}(?:(?:ba)?sh )?[\w./-]{1,200}\.sh\s*$",
@@ -464,11 +473,13 @@ _OVERRIDING = ("verl.trainer.", "recipe.dapo.main_dapo", "training/run_recipe.py
 """Programs that take keys of a file as words, `actor.lr=1e-6`, as Hydra reads them."""
 
 
+_OF_VERL = "actor_rollout_ref.model.path="
+"""What programs that are built upon verl override as well."""
 _OF_NEMO_RL = re.compile(r"examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py")
 
 
 def _overriding_in(text: str) -> bool:
-    named = any(each in text for each in _OVERRIDING) or _OF_NEMO_RL.search(text) is not None
+    named = any(each in text for each in (*_OVERRIDING, _OF_VERL)) or _OF_NEMO_RL.search(text) is not None
     return named or _FACTORIES.search(text) is not None
 
 
@@ -524,11 +535,73 @@ def _parted(found: list[str]) -> list[list[str]]:
         commands[-1].append(word)
         if word == END:
             command, environment = contained(commands[-1]) or (commands[-1], {})
-            script = within(command)
-            commands[-1:] = [command] if script is None else _parted(words(script))[:-1]
+            script = within(command) or _of_manifest(command)
+            commands[-1:] = _submitted_in(command) if script is None else _parted(words(script))[:-1]
             commands += [[f"{ENVIRONMENT}{name}={value}", END] for name, value in environment.items()]
             commands.append([])
     return commands
+
+
+_STARTS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|source|(?:ba)?sh|uv)$")
+"""Programs that a queue is told to start."""
+
+
+def _submitted_in(command: list[str]) -> list[list[str]]:
+    """The commands that a queue is handed behind two dashes, `submit --gpus 1 -- source setup.sh && python train.py`.
+
+    >>> _submitted_in(["python", "submit.py", "--gpus", "1", "--", "python", "train.py", "--lr", "1", ";"])
+    [['python', 'train.py', '--lr', '1', ';']]
+    """
+    at = command.index("--") if "--" in command else 0
+    if at < 1 or not _STARTS.match(command[at + 1]):
+        return [command]
+    found: list[list[str]] = [[]]
+    for word in command[at + 1 :]:
+        if word in ("&&", END):
+            found[-1].append(END)
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found[:-1]
+
+
+def _of_manifest(command: Sequence[str]) -> str | None:
+    """The script of the containers that a file describes which a script writes; None for another file or command."""
+    name, _, text = command[0].partition("=")
+    if not name.startswith(FILE) or not name.endswith(_YAML):
+        return None
+    found = _contained_in(text)
+    return found[0] if found else None
+
+
+def script_of(text: str) -> str:
+    """The script that a text holds for a container, or is itself."""
+    return (_contained_in(text) or [text])[0] if _KEY.match(text.lstrip()) else text
+
+
+def spoken_in(text: str) -> str:
+    r"""The words of a script's commands, each command on a line, without the files that it writes.
+
+    >>> spoken_in("C=a.yml; bash -c \"axolotl train $C\" # here")
+    'axolotl train a.yml'
+    """
+    try:
+        found = _parted(words(script_of(text)))
+    except (ValueError, RecursionError):
+        return ""
+    lines = (" ".join(word.removeprefix(ENVIRONMENT) for word in each if word != END) for each in found)
+    return "\n".join(line for line in lines if line and not line.startswith(FILE))
+
+
+def written(text: str) -> dict[str, str]:
+    """The files of settings that a script writes, by name, wherever in it they stand; none for another text."""
+    if "<<" not in text:
+        return {}
+    try:
+        found = [each[0] for each in _parted(words(script_of(text))) if each and each[0].startswith(FILE)]
+    except (ValueError, RecursionError):
+        return {}
+    return {name.removeprefix(FILE): content for name, _, content in (each.partition("=") for each in found)}
 
 
 def _launches(command: list[str]) -> bool:

@@ -39,6 +39,8 @@ _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
 """How a document within a script begins."""
 _PRINTED = re.compile(r"(?:^|[;{(&])[ \t]*cat[ \t]*$")
 """A command that prints the document behind it, as a script's usage."""
+_HANDED = re.compile(r"\b(?:kubectl|oc|compose)\b[^\n]{0,80}(?<!\S)(?:-f|--filename)[ =]?(?:-|/dev/stdin)(?!\S)")
+"""A command that takes a file from its standard input."""
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
@@ -53,8 +55,8 @@ _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
 """What stands for itself within quotes."""
 _BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
-_ARRAY = re.compile(r'"\$\{\w{1,200}\[[@*]\]\}"')
-"""All words of an array, which count where it is assigned: no word at all if it is empty."""
+_ARRAY = re.compile(r'"\$(?:\{\w{1,200}\[[@*]\]\}|@|\{@(?::\d{1,2})?\})"')
+"""All words of an array, which count where it is assigned, or of what a script is given: no word at all if none."""
 _VALUE = re.compile(r"""[^"'$]+""")
 _NEXT_LINE = re.compile(r"[`^]\n")
 """How a line goes on in PowerShell and in batch files."""
@@ -164,6 +166,8 @@ class _Script:
     """Defaults of variables around this text."""
     exported: dict[str, None] = field(default_factory=dict)
     """Variables that commands find in their environment, in order."""
+    arguments: list[str] = field(default_factory=list)
+    """Words that the script itself gives itself, `set -- …`."""
     files: dict[str, str] = field(default_factory=dict)
     """Files of settings that the script writes, by path."""
 
@@ -203,7 +207,9 @@ class _Script:
         target = _WRITTEN.search(line)
         name = "" if target is None else self._filled_in(target[1]).removeprefix("./")
         ends = re.compile(rf"^[ \t]*{begins[3]}[ \t]*$", re.MULTILINE).search(self.text, begins.end())
-        if ends is not None and target is None and _PRINTED.search(line[: line.rfind("<<")]):
+        if ends is not None and target is None and _HANDED.search(line):
+            name = f"{len(self.files)}{_CONFIGS[0]}"
+        elif ends is not None and target is None and _PRINTED.search(line[: line.rfind("<<")]):
             self.command = []
             self.at = ends.end()
             return True
@@ -320,7 +326,7 @@ class _Script:
 
     def _word(self) -> None:
         """One word; what a variable without quotes stands for may be several."""
-        whole, quoted = "", False
+        whole, quoted, given = "", False, False
         while self.at < len(self.text):
             sign = self.text[self.at]
             placeholder = _PLACEHOLDER.match(self.text, self.at) if sign == "<" else None
@@ -333,7 +339,9 @@ class _Script:
             words_of_array = _ARRAY.match(self.text, self.at) if sign == '"' and not whole else None
             if words_of_array:
                 self.at = words_of_array.end()
+                self.command += self.arguments if "@" in words_of_array[0][:4] else ()
             elif sign in "\"'":
+                given |= whole.endswith("=")
                 whole += self._quoted(sign)
                 quoted = True
             elif sign == "\\":
@@ -343,7 +351,7 @@ class _Script:
                 whole += self._value()
             else:
                 whole += self._run(_LETTERS)
-        if _FLAG.match(whole) or not (quoted or _NAME.match(whole)):
+        if (_FLAG.match(whole) and not given) or not (quoted or _NAME.match(whole)):
             # Scripts put a flag and its value between one pair of quotes.
             self.command += whole.split()
         else:
@@ -509,6 +517,8 @@ class _Script:
                 self._assign(name, value, more=more)
             self.exported |= dict.fromkeys(assigned if exports and self._taken else ())
             assigned = {}
+        if command[:2] == ["set", "--"] and self._taken:
+            self.arguments = command[2:]
         if not command or command[0] not in _SILENT:
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
             self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])

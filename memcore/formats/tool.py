@@ -92,7 +92,10 @@ class Tool:
     keys: tuple[Key, ...]
     meanings: tuple[Meaning, ...] = ()
     tells: tuple[str, ...]
-    """Keys by any of which its files are known."""
+    """Keys by any of which its files are known, perhaps with certain values, or where other keys are not there.
+
+    `stage=sft|dpo`, and `save_safetensors!base_model`.
+    """
     program: str = ""
     """How its command line begins; the model follows where the tool takes it so."""
     launch: str = ""

@@ -67,7 +67,7 @@ def read_yaml(text: str, notes: list[str] | None = None) -> Any:
     Raises ConfigError with the line of what is not understood.
     """
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    return _Reader(plain, notes=[] if notes is None else notes).document()
+    return _Reader(plain, notes=[] if notes is None else notes, strict=notes is None).document()
 
 
 @dataclass
@@ -75,6 +75,8 @@ class _Reader(Cursor):
     """Collections, anchors and tags."""
 
     notes: list[str] = field(default_factory=list)
+    strict: bool = True
+    """Refuse a key that says two things, of which YAML's readers take the latter: nobody is there to be told."""
     deep: int = 0
     aliased: int = 0
     """Values that aliases have given."""
@@ -207,8 +209,11 @@ class _Reader(Cursor):
             pairs.own[key] = value  # of an empty key and another one, that has a value
         elif pairs.own[key] == value:
             self.notes.append(Message("{} appears twice with the same value", key))
-        else:
+        elif self.strict:
             self.refuse("appears twice with different values", at)
+        else:
+            self.notes.append(Message("{} appears twice with different values: the latter is used", key))
+            pairs.own[key] = value
 
     # Anchors, aliases and tags
 

@@ -229,7 +229,14 @@ def identified(name: str) -> Named:
     several = meaning(name, map(nickname, catalog()))
     told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
     message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)
+    if _FOLDER.match(name):
+        asked = Message("{}; name the model of this folder with --model, or give its config.json", message)
+        raise ConfigError([Problem("model", asked)])
     raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
+
+
+_FOLDER = re.compile(r"[~./]|(?:[^/]{1,200}/){2}")
+"""How a folder begins, which no hub id does."""
 
 
 def _as_text(model: Mapping[str, object]) -> str:

@@ -63,6 +63,10 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
     (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
     (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
+    (
+        re.compile(r"^TinyLlama-1\.1B-intermediate-step-\d{1,5}k-(?:[\d.]{1,4}[BT]|token-[\d.]{1,4}T)$", re.IGNORECASE),
+        "TinyLlama-1.1B-Chat-v1.0",
+    ),
     (re.compile(r"^(pythia-[\d.]{1,4}[bm])-deduped(?![\w.])", re.IGNORECASE), r"\1"),
 )
 """Series of the same shapes as another one, trained further on it.
@@ -70,7 +74,7 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
 of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
-same sizes).
+same sizes); TinyLlama's README.md (chat models are fine-tuned from its intermediate checkpoints).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""

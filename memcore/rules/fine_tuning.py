@@ -20,7 +20,9 @@ FINE_TUNING: Mapping[str, Rule] = {
         "parameters",
     ),
     "reference_parameter": Rule(
-        "parameter of the frozen reference model", "trl, trainer/dpo_trainer.py: create_model_from_path", "parameters"
+        "parameter of the frozen reference model",
+        "trl, trainer/dpo_trainer.py: create_model_from_path; ms-swift, megatron/trainers/rlhf_mixin.py",
+        "parameters",
     ),
     "nested_scales": Rule("second-level scales, one per 256 quantized maxima", _BNB, "parameters"),
     "quantization_code": Rule("code book of a quantized tensor", _BNB, "parameters"),

@@ -14,11 +14,15 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.containers import commands
 from memcore.formats.normalized import interpolated
-from memcore.formats.readers import flat, of_command, read_command
+from memcore.formats.readers import flat, of_command, read_command, read_file, script_of, spoken_in, started
+from memcore.formats.shell import FILE
+from memcore.formats.writing import nested
 from memcore.formats.yaml import read_yaml
 from memcore.messages import joined
 from memcore.records import dataclass
+from memcore.registry import launches
 
 _DEFAULTS, _SELF = "defaults", "_self_"
 _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extras", "debug", "hparams_search"})
@@ -26,9 +30,19 @@ _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extr
 _GLOBAL = re.compile(r"^#\s*@package\s+_global_\s*$", re.MULTILINE)
 _NAMES = re.compile(
     r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)"
-    r"|\b(?:llamafactory-cli train|axolotl train|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
+    r"|\b(?:llamafactory-cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
+    r"|\bCONFIG_FILE=[\"']?(?:\$\{CONFIG_FILE:?-)?[\"']?([\w./-]+\.toml)|--job[.]config_file[= ]([\w./-]+\.toml)"
+    r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)"
 )
 """How a command names the file whose keys it overrides."""
+_IN_A_FILE = re.compile(
+    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\bautomodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
+)
+"""Programs that have all of their settings in a file."""
+_KEY = re.compile(r"^[\w*\"'-]+\s*:", re.MULTILINE)
+_TABLE = re.compile(r"^\[\w[\w.]*\]\s*$", re.MULTILINE)
+_LAUNCHES = "distributed_type"
+"""A key of accelerate's files, which stand for themselves."""
 _DEEPEST = 16
 
 
@@ -176,38 +190,62 @@ def _chosen(contents: Sequence[Mapping[str, Any] | None]) -> dict[str, object]:
 
 
 def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str, Any] | None]) -> Iterator[Composed]:
-    """Commands with the file whose keys they override."""
+    """Commands with the file whose keys they override, or that they only name."""
     for at, (_, text) in enumerate(texts):
-        named = _NAMES.search(re.sub(r"\\\n", " ", text)) if contents[at] is None else None
-        if named is None:
+        if contents[at] is not None:
             continue
         composition = _Composition(texts, contents)
-        base = composition.find(re.sub(r"\.ya?ml$", "", named[1] or named[2]), at)
+        spoken = spoken_in(text)
+        known = (composition.find(name, at) for name in _named_in(spoken))
+        base = next((each for each in known if each is not None and _LAUNCHES not in (contents[each] or {})), None)
         if base is None:
             continue
         try:
-            syntax, keys = of_command(read_command(text))
+            found = read_command(script_of(text))
         except ConfigError:
             continue
-        if syntax != "yaml":
-            continue
+        syntax, keys = of_command(found)
         whole = flat(composition.whole(base))
         composition.check(base)
+        if syntax != "yaml":
+            if not _IN_A_FILE.search(spoken):
+                continue
+            keys = _of_file(found, texts[base])
         both = {key: value for key, value in {**whole, **keys}.items() if value is not None}
-        for said in ("config", "--config", "config-name"):
+        for said in ("config", "--config", "config-name", ""):
             both.pop(said, None)  # the file is here
         yield Composed((*composition.members, at), interpolated(both))
 
 
+def _named_in(spoken: str) -> Iterator[str]:
+    """Files that a command names, without their endings."""
+    for named in _NAMES.findall(spoken):
+        yield re.sub(r"\.(?:ya?ml|toml|json)$", "", next(filter(None, named)))
+
+
+def _of_file(found: Mapping[str, Any], base: tuple[str, str]) -> Mapping[str, Any]:
+    """What a command says of a file that holds its settings: the keys that its flags override, and its GPUs."""
+    name, text = base
+    given = {**found, f"{FILE}{PurePosixPath(name).name}": text}
+    read: Iterator[Mapping[str, Any] | None] = (read(given) for read in launches())
+    launched = next((keys for keys in read if keys is not None), None)
+    if launched is not None:
+        return launched
+    dotted = {key.removeprefix("--"): value for key, value in found.items() if "." in key and key.startswith("--")}
+    return {**dotted, **started(found)}
+
+
 def _content(text: str) -> Mapping[str, Any] | None:
     """The keys of a file of YAML; None for another text."""
-    if not re.search(r"^[\w*\"'-]+\s*:", text, re.MULTILINE):
-        return None
     try:
-        found = read_yaml(text)
+        if _TABLE.search(text):
+            return nested(read_file(text)[1])
+        found = read_yaml(text) if _KEY.search(text) else None
     except ConfigError:
         return None
-    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or commands(found) is not None:
+        return None
+    return {str(key): value for key, value in found.items()}
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
+from memcore.tools.launchers import surroundings
 from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
@@ -198,6 +199,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes, keys = tuple(said), found
     if gpus and any(key.name == GPUS for key in tool.keys):
         found = {**found, GPUS: gpus} if isinstance(found.get(GPUS), str) else {GPUS: gpus, **found}
+    named = {key.name for key in tool.keys}
+    found = {**{name: value for name, value in surroundings().items() if name in named}, **found}
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
     found = _switched(tool, found)
@@ -300,7 +303,10 @@ _NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines)[ =]([
 
 def _started(tool: Tool, text: str) -> dict[str, Any]:
     """The GPUs and nodes of the command that a file names as its own."""
-    line = next((each for each in text.splitlines() if each.startswith(_RUN) or _TUNED.search(each)), "")
+    lines = [each for each in text.splitlines() if each.startswith(_RUN) or _TUNED.search(each)]
+    recipes = [found[1] for found in map(_TUNED.search, lines) if found]  # that of another run may stand there as well
+    usual = max(reversed(recipes), key=recipes.count, default="")
+    line = next((each for each in lines if usual in each), "")
     tuned = _TUNED.search(line)
     said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
     nodes = said.get("nnodes") or said.get("num_machines") or 1
@@ -354,9 +360,17 @@ def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
     """The tool of which a file of this syntax has a key that tells."""
     for tool in TOOLS.values():
         same = tool.syntax == syntax or {tool.syntax, syntax} <= _NESTED
-        if same and any(name == each or name.startswith(f"{each}.") for name in found for each in tool.tells):
+        if same and any(_tells(found, *each.partition("=")[::2]) for each in tool.tells):
             return tool
     return None
+
+
+def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
+    """Whether a key is there, or keys below it; with one of these values, if any are named, or without other keys."""
+    key, *others = key.split("!")
+    if values or any(each in found for each in others):
+        return bool(values) and str(found.get(key)) in values.split("|")
+    return key in found or any(name.startswith(f"{key}.") for name in found)
 
 
 _COMPOSED: Mapping[str, str] = {

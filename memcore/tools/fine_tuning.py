@@ -255,7 +255,7 @@ LLAMA_FACTORY = Tool(
     syntax="yaml",
     engines=SCRIPT,
     implementations=("transformers", "liger"),
-    tells=("finetuning_type", "cutoff_len", "stage", "infer_backend", "export_dir", "template"),
+    tells=("finetuning_type", "cutoff_len", "stage=sft|pt|rm|ppo|dpo|kto", "infer_backend", "export_dir", "template"),
     always={"stage": "sft", "do_train": True},
     model="model_name_or_path",
     launch="FORCE_TORCHRUN=1 NNODES={nodes} NPROC_PER_NODE={each} llamafactory-cli train {file}",

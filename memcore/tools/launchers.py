@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.messages import Message
+
+_AROUND: ContextVar[Mapping[str, object]] = ContextVar("launched_with", default=MappingProxyType({}))
+
+
+@contextmanager
+def launched_with(keys: Mapping[str, object]) -> Iterator[None]:
+    """While this lasts, training loops are launched with what another file says of the engine."""
+    before = _AROUND.set(keys)
+    try:
+        yield
+    finally:
+        _AROUND.reset(before)
+
+
+def surroundings() -> Mapping[str, object]:
+    """Return what the loop is launched with."""
+    return _AROUND.get()
 
 
 def is_set(value: object) -> bool:

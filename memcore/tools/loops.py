@@ -29,7 +29,7 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
-from memcore.tools.own_keys import of_firefly, of_two_lengths, with_galore
+from memcore.tools.own_keys import of_firefly, of_llava, of_two_lengths, with_galore
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
@@ -179,7 +179,7 @@ def _split(pattern: str) -> list[str]:
 def _attention(normalized: dict[str, Any], key: str) -> None:
     """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
     said = str(normalized.get(key, ""))
-    if re.search(r"flash[_-]?attn|flash_attention", said):
+    if re.search(r"flash[_-]?attn|flash[_-]attention", said):
         normalized[key] = "flash_attention_2"
 
 
@@ -556,9 +556,10 @@ _ALIASES: Mapping[str, str] = {
     "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
     "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant", "load_in_bits": "bits",
-    "target_modules": "lora_target_modules",
+    "double_quant": "use_bnb_nested_quant", **dict.fromkeys(("target_modules", "lora_modules"), "lora_target_modules"),
+    "quant_type": "bnb_4bit_quant_type", "source_max_len": "max_source_length", "target_max_len": "max_target_length",
 }  # fmt: skip
-"""Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct, finetune.py)."""
+"""Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct; qlora)."""
 
 
 _NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples")
@@ -661,7 +662,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
+    found = of_llava(of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()}))
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
@@ -673,7 +674,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
     _attention(normalized, "attn_implementation")
-    if method:
+    if method or "source_max_len" in found:
         notes = (*notes, *of_two_lengths(normalized))
     notes = (*notes, *on_towers(normalized))
     _trainer_liger(normalized, fuses=not method)
@@ -687,7 +688,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     if normalized.get("spectrum_config_path"):
         raise UnsupportedError.of_value("spectrum_config_path", normalized["spectrum_config_path"],
                       "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
-    other = any(name in found for name in _NOT_OF_TRL)
+    other = "use_peft" not in found and any(name in found for name in _NOT_OF_TRL)
     of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)
     _plain_dtype(normalized)

@@ -49,6 +49,16 @@ def of_two_lengths(normalized: dict[str, Any]) -> tuple[str, ...]:
     return (Message("max_source_length and max_target_length: {} tokens together", whole),)
 
 
+def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """LLaVA's arguments, whose script adapts all linear layers of the language model.
+
+    Source: LLaVA, llava/train/train.py (`find_all_linear_names`).
+    """
+    if not is_set(found.get("lora_enable")) or found.get("lora_target_modules"):
+        return found
+    return {**found, "lora_target_modules": "all-linear"}
+
+
 _FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")
 
 

@@ -1,11 +1,16 @@
 """The adapter_config.json that PEFT saves with an adapter: the adapter and its base model, and nothing of the run."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.training import Training
+from memcore.errors import MemcoreError
 from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
+from memcore.networks.catalog import find_model
+from memcore.networks.usual_targets import targets_of_peft
 from memcore.tools.loops import targets
 
 _TYPES: Mapping[str, str] = {
@@ -21,19 +26,60 @@ _RANKS: Mapping[str, int] = {"VERA": 256, "TINYLORA": 2, "MISS": 64}
 """Where it is absent, and not 8 (tuners/*/config.py)."""
 
 
+_PLACE = re.compile(r"(?:\w+\.)*?layers\.(\d{1,4})\.([\w.]{1,80})")
+
+
+def _of_all_layers(found: object) -> object:
+    """Matrices by their names within a layer, where each is listed for every layer from the first on.
+
+    LLaMA-Factory lists them so for models with towers (model/model_utils/visual.py, `patch_target_modules`).
+    """
+    listed = [_PLACE.fullmatch(str(each)) for each in found] if isinstance(found, list) else []
+    if not listed or not all(listed):
+        return found
+    layers: dict[str, set[int]] = {}
+    for each in listed:
+        layers.setdefault(each[2] if each else "", set()).add(int(each[1]) if each else 0)
+    several = list(layers.values())
+    whole = all(each == several[0] == set(range(len(each))) for each in several) and len(several[0]) >= _LAYERS
+    return list(layers) if whole else found
+
+
+_LAYERS = 8
+"""Layers of the smallest model that is listed so; fewer are only the first ones of a model."""
+
+
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """PEFT's keys by their method: layers named by lists or patterns, ranks, and how many tokens learn."""
     normalized = dict(found)
     kind = str(found.get("peft_type", "LORA")).upper()
+    if normalized.get("modules_to_save") == []:
+        del normalized["modules_to_save"]
     if "target_modules" in normalized:
-        normalized["target_modules"] = targets(normalized["target_modules"])
+        normalized["target_modules"] = targets(_of_all_layers(normalized["target_modules"]))
     if kind not in _RANKED or (kind == "OFT" and not normalized.get("r")):
         normalized.pop("r", None)
     elif kind in _RANKS:
         normalized.setdefault("r", _RANKS[kind])
     if kind == "TRAINABLE_TOKENS" and isinstance(normalized.get("token_indices"), list):
         normalized["*tokens"] = len(normalized.pop("token_indices"))
-    return normalized, ()
+    if kind != "LORA" or normalized.get("target_modules") or normalized.get("target_parameters"):
+        return normalized, ()
+    return _by_default(normalized)
+
+
+def _by_default(normalized: dict[str, Any]) -> Normalized:
+    """The matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
+    try:
+        family = find_model(str(normalized.get("base_model_name_or_path"))).network.family
+    except MemcoreError:
+        note = "target_modules: not given; PEFT's defaults depend on the model; name them with --adapter-targets"
+        return normalized, (note,)
+    usual = list(targets_of_peft(family))
+    if not usual:
+        return normalized, ()
+    note = Message("target_modules: not given; PEFT's defaults for {}: {}", family, joined(", ", usual))
+    return {**normalized, "target_modules": usual}, (note,)
 
 
 PEFT = Tool(

@@ -247,7 +247,9 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     if other is not None:
         message = "found in line {}; in scripts, only LoraConfig is supported: describe the adapter with {}"
         raise UnsupportedError(other.name, message, other.line, "training.adapter")
+    trained = next((each.line for each in found if each.name in _TRAINERS), None)
     fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH]
+    fast = [each for each in fast if trained is None or each.line < trained] or fast  # what follows is inference
     plain = [each for each in found if each.name == "LoraConfig"]
     keys: dict[str, Any] = {}
     if plain and not fast:

@@ -113,7 +113,14 @@ def _accelerated_zero(found: Mapping[str, Any]) -> Normalized:
     if isinstance(name, str):
         plain, notes = _zero(name)
         return {**found, **plain}, tuple(notes)
-    return {"deepspeed_config.zero_stage": 2, **found}, ()
+    plain = {"deepspeed_config.zero_stage": 2, **found}
+    if plain["deepspeed_config.zero_stage"] != _WEIGHTS:
+        plain.pop("deepspeed_config.offload_param_device", None)  # deepspeed, runtime/zero/config.py: of stage 3 alone
+    return plain, ()
+
+
+_WEIGHTS = 3
+"""The stage that shards weights."""
 
 
 def _of_fsdp(found: Mapping[str, Any], *prefixes: str) -> dict[str, Any]:

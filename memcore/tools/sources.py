@@ -7,19 +7,23 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.formats.normalized import ENGINE, VERSION
 from memcore.formats.python import code_of
-from memcore.formats.readers import flat, parsed
+from memcore.formats.readers import flat, parsed, written
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
+from memcore.tools.launchers import launched_with
+from memcore.tools.sharding import SEVERAL
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
@@ -84,8 +88,27 @@ def read_sources(
         return _together(whole_files(sources), gpus, given)
 
 
+def _with_written(sources: Sequence[Source]) -> list[Source]:
+    """The texts with the files of settings that scripts among them write for their trainers, in front of each."""
+    found: list[Source] = []
+    for source in sources:
+        files = written(source.text) if source.keys is None and source.job is None else {}
+        found += [Source(name, text) for name, text in files.items() if _of_a_trainer(text)]
+        found.append(source)
+    return found
+
+
+def _of_a_trainer(text: str) -> bool:
+    """Whether a text is a file of a trainer's; servers find theirs themselves."""
+    try:
+        return imported(text).tool.engines[0] not in registry.SERVERS
+    except MemcoreError:
+        return False
+
+
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
+    sources = _with_written(sources)
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
     inner = {number for each in groups for number in each.members} - first.keys()
@@ -110,14 +133,17 @@ def _together(
     counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
     if gpus is None and isinstance(counted, int):
         parts = [_part(each, counted, given) for each in sources]
+    parts = _launched(sources, parts, counted if gpus is None and isinstance(counted, int) else gpus, given)
     said: dict[str, object] = {}
     assumed: dict[str, object] = {}
+    told: list[tuple[str, str]] = []
     notes: list[str] = []
     model: object = None
     spoken: dict[str, str] = {}
-    for part in parts:
-        others = {_file(each.name) for each in sources if each.name != part.name}
-        notes += (Message("{}: {}", _file(part.name), note) for note in part.notes if not _answered(note, others))
+    for each in parts:
+        others = {_file(source.name) for source in sources if source.name != each.name}
+        part = _without_guesses(each, others)
+        told += ((part.name, note) for note in part.notes if not _answered(note, others))
         assumed = {**part.assumed, **assumed}
         if part.model is not None and not (isinstance(model, Mapping) and not isinstance(part.model, Mapping)):
             if isinstance(model, str) and isinstance(part.model, str) and model != part.model:
@@ -126,23 +152,67 @@ def _together(
         for path, value in part.said.items():
             if path in said and said[path] != value:
                 notes.append(_differ(path, spoken[path], said[path], part.name, value))
+                if path == EngineSettings.type:  # what was said of the other engine is of no account
+                    said = {name: each for name, each in said.items() if not name.startswith(_OF_ENGINE)}
             said[path], spoken[path] = value, part.name
     config = nested({**assumed, **said})
+    kept = [each for each in told if not _overruled(each[1], said)]
+    notes = [*(Message("{}: {}", _file(name), note) for name, note in kept), *notes]
     return ({"model": model, **config} if model is not None else config), tuple(notes)
 
 
+def _launched(sources: Sequence[Source], parts: list[_Part], gpus: int | None, given: Collection[str]) -> list[_Part]:
+    """The parts, of which those that name no engine are read as what one of the others launches."""
+    sure = [EngineSettings.type in each.said and SEVERAL not in each.notes for each in parts]
+    if sum(sure) != 1 or len(parts) < _PAIR:
+        return parts
+    said = parts[sure.index(True)].said
+    engine = {ENGINE: said[EngineSettings.type], VERSION: said.get(EngineSettings.version)}
+    with launched_with({name: value for name, value in engine.items() if value is not None}):
+        return [
+            part if known else _part(source, gpus, given)
+            for source, part, known in zip(sources, parts, sure, strict=True)
+        ]
+
+
+_PAIR = 2
+_ASSUMED = "{} is {!r}: the default of {}"
 _NAMES_A_FILE = ("deepspeed:", "config_file:")
 """Keys whose value is another file, as notes on them begin."""
 
 
 def _file(name: str) -> str:
-    return PurePath(name).name or name
+    plain = "".join(name)  # a message may stand for it
+    return PurePath(plain).name or plain
 
 
 def _answered(note: str, others: Collection[str]) -> bool:
     """Return whether a note is on a key that names a file which is among the others."""
     values = note.values if isinstance(note, Message) and note.startswith(_NAMES_A_FILE) else ()
-    return any(_file(str(value)) in others for value in values)
+    return any(_answered(str(value), others) or _file(str(value)) in others for value in values)
+
+
+def _overruled(note: str, said: Mapping[str, object]) -> bool:
+    """Return whether a note is on a default that another file has overridden."""
+    if not isinstance(note, Message) or note.template != _ASSUMED:
+        return False
+    return said.get(str(note.values[0]), note.values[1]) != note.values[1]
+
+
+def _without_guesses(part: _Part, others: Collection[str]) -> _Part:
+    """A part in which what only follows from the name of a file that is there comes after what the files say."""
+    if not any(note == SEVERAL or _answered(note, others) for note in part.notes):
+        return part
+    said = {path: value for path, value in part.said.items() if not path.startswith(_OF_ENGINE)}
+    guessed = {path: value for path, value in part.said.items() if path not in said}
+    return part._replace(
+        said=said,
+        assumed={**part.assumed, **guessed},
+        notes=tuple(note for note in part.notes if note != SEVERAL or not others),
+    )
+
+
+_OF_ENGINE = "engine."
 
 
 def _differ(path: str, first: str, one: object, second: str, other: object) -> Message:
@@ -157,8 +227,7 @@ def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
     config, other, notes = read_part(source, gpus, given)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
-    plain = flat({path: value for path, value in Config.from_dict({"model": "any", **rest}).to_dict().items()
-                  if path != "model"})  # fmt: skip
+    plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
     if other is None:
         return _Part(source.name, model, plain, {}, notes)
     stated = {path for _, path in other.read}

@@ -126,6 +126,18 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "脚本中只支持 LoraConfig：请用 {path} 描述适配器"
     ),
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
+    "is a recipe of NeMo in Python, which is not run": "是 NeMo 的 Python 配方，不会执行",
+    "pass `nemo llm pretrain --factory {name}`": "请改为提供 `nemo llm pretrain --factory {name}`",
+    "is a recipe whose model stands elsewhere": "是配方，但其模型写在别处",
+    "pass `nemo llm pretrain --factory NAME` with overrides": (
+        "请改为提供 `nemo llm pretrain --factory NAME` 及要覆盖的键"
+    ),
+    "{name:s} does not say its format: Q4_K_M is assumed": "{name:s} 未注明格式：假定为 Q4_K_M",
+    "set it with --quantization": "请用 --quantization 指定",
+    "name the model of this folder with --model, or give its config.json": (
+        "请用 --model 给出该文件夹对应的模型，或提供其 config.json"
+    ),
+    "supported: a whole number N, for every N-th layer": "支持：整数 N，即每 N 层一次",
     "pass the config that it generates": "请给出它生成的配置",
     "{keys}: auto, which the Trainer derives from the hidden size": "{keys}：auto，由 Trainer 按隐藏维度换算",
     "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",
@@ -168,7 +180,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "describe the job with flags: --model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism": (
         "请用参数描述任务：--model llama-4-scout-17b-16e、--engine fsdp，不用张量并行"
     ),
-    "with model.converters, only float32 weights are supported": "使用 model.converters 时仅支持 float32 权重",
     "pass the config_registry.py that has it, or one of {names}": (
         "请提供含有它的 config_registry.py，或使用 {names} 之一"
     ),
@@ -203,7 +214,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
     ),
-    "a separate reference model is not supported yet": "暂不支持单独的参考模型",
     "read together as one config, in which later files override earlier ones: {names}": (
         "合并为一份配置，后面的文件优先：{names}"
     ),
@@ -221,9 +231,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass that file as well, and those that it names": "请一并给出该文件及它提到的文件",
     "supported: 1": "支持 1",
     "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
-    "with tuner_type lora none is needed": "tuner_type 为 lora 时不需要单独的参考模型",
     "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
-    "with tuner_type lora or beta 0 none is needed": ("tuner_type 为 lora 或 beta 为 0 时不需要单独的参考模型"),
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
@@ -342,6 +350,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "several processes without FSDP or DeepSpeed: treated as DDP": "多个进程且未用 FSDP 或 DeepSpeed：按 DDP 处理",
     "lora_target_modules: PEFT has no default for {family}": "lora_target_modules：PEFT 对 {family} 没有默认值",
     "treated as all-linear": "按 all-linear 处理",
+    "target_modules: not given": "target_modules：未给出",
+    "PEFT's defaults depend on the model": "PEFT 的默认值取决于模型",
+    "name them with --adapter-targets": "请用 --adapter-targets 给出",
     "lora_target_modules: not given": "lora_target_modules：未给出",
     "PEFT's defaults for {family}: {names}": "PEFT 对 {family} 的默认值：{names}",
     "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",

@@ -14,6 +14,7 @@ OF_READING_IN_CHINESE: Mapping[str, str] = {
     "a \\u escape is half of a surrogate pair": "\\u 转义只有半个代理对",
     # Keys
     "appears twice with different values: {first} and {second}": "出现两次且值不同：{first:s} 和 {second:s}",
+    "{key} appears twice with different values: the latter is used": "{key:s} 出现两次且值不同：采用后者",
     "{key} appears twice with the same value": "{key:s} 出现两次，值相同",
     "{path} is {value} in {first} and {other} in {second}: the latter is used": (
         "{path:s} 在 {first:s} 中是 {value:s}，在 {second:s} 中是 {other:s}：以后者为准"

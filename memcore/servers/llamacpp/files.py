@@ -144,6 +144,9 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized = {**said, **normalized}
     if "-hf" in said:
         del normalized["-m"]  # it was read
+    for name in _FLASH:
+        if name in normalized:
+            normalized[name] = _SWITCHED.get(str(normalized[name]).lower(), normalized[name])
     normalized = {name: value for name, value in normalized.items() if value not in _USUAL.get(name, ())}
     normalized = _proposing(_drafted(normalized, notes))
     kept = next((normalized.pop(name) for name in _PROMPTS if name in normalized), 0)
@@ -162,6 +165,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return normalized, tuple(notes)
 
 
+_FLASH = ("-fa", "--flash-attn")
+_SWITCHED: Mapping[str, str] = {
+    **dict.fromkeys(("1", "true", "enabled"), "on"), **dict.fromkeys(("0", "false", "disabled"), "off"),
+}  # fmt: skip
+"""What stands for yes and no (common/arg.cpp, `is_truthy`, `is_falsey`)."""
 _OVERRIDES, _EVERY_EXPERT = ("-ot", "--override-tensor"), ("-cmoe", "--cpu-moe")
 _MOVES = (*_OVERRIDES, *_EVERY_EXPERT, "-ncmoe")
 _LAYERS = 1000

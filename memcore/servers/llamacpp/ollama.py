@@ -70,7 +70,7 @@ _FIRST = frozenset({"codellama", "gemma2", "llama2", "llama3", "mixtral", "phi3"
 """Families whose tags without a format are Q4_0."""
 _NATIVE: Mapping[str, str] = {"gpt-oss": "mxfp4"}
 _SIZE = re.compile(r"(?:e?\d+(?:\.\d+)?[bm]|\d+x\d+b|mini|medium)(?=-|$)")
-_ENDS = re.compile(r"(?:^|-)(q\d\w*|iq\d\w*|fp16|f16|bf16|fp32|mxfp4)$")
+_ENDS = re.compile(r"(?:^|[-_])(q\d\w*|iq\d\w*|fp16|f16|bf16|fp32|mxfp4)$")
 _HUB = ("hf.co/", "huggingface.co/")
 _VARIABLES: Mapping[str, str] = {"CONTEXT_LENGTH": "num_ctx", "NUM_PARALLEL": "*parallel", "KV_CACHE_TYPE": "*cache",
                                  "FLASH_ATTENTION": "*flash"}  # fmt: skip
@@ -112,8 +112,10 @@ def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
     found = _SIZE.match(tag)
     usual, hub = _LIBRARY.get(family, ("", ""))
     size = found[0] if found else usual
-    ends = _ENDS.search(tag)
+    ends = _ENDS.search(tag) or _ENDS.search(family)  # who uploads one format alone may say it in the name
     notes = []
+    if ends is None and "/" in name:
+        notes.append(Message("{} does not say its format: Q4_K_M is assumed; set it with --quantization", name))
     plain = _NATIVE.get(family, "q4_0" if family in _FIRST else "q4_k_m")
     weights = weights_of(ends[1] if ends else plain, notes)
     wanted = _SIZES.get(f"{family}:{size}", hub.format(size.upper()))

@@ -101,6 +101,8 @@ class Options:
     state_ratio: float
     prefill_graphs: bool
     """Graphs of prompts are captured, too."""
+    captures: bool = True
+    """Graphs are captured at all; room for them is left in either case (srt/server_args.py)."""
     deepep: str | None = None
     """The mode of DeepEP, where it sends tokens to experts."""
     slots: bool = False
@@ -142,6 +144,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
+        captures=not read.given(SglangSettings.disable_cuda_graph),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
     )
@@ -405,7 +408,8 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    return [*expert_workspace(step, stage), *peak, _captured(job, chosen, stage, step), *_exchanged(job, chosen)]
+    captured = [_captured(job, chosen, stage, step)] if chosen.captures else []
+    return [*expert_workspace(step, stage), *peak, *captured, *_exchanged(job, chosen)]
 
 
 def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Entry:

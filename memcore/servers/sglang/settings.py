@@ -41,6 +41,14 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="by GPU memory",
         advanced=True,
     )
+    disable_cuda_graph = setting(
+        Flag(),
+        "No CUDA Graphs",
+        "Capture nothing; the memory left for CUDA Graphs stays free.",
+        flag="disable-cuda-graph",
+        default="false",
+        advanced=True,
+    )
     swa_full_tokens_ratio = setting(
         Number(0.01, 1),
         "Window pool",
@@ -104,6 +112,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "按显存为 2048、4096、8192 或 16384",
     ),
     SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
+    SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；为其留出的显存空闲。", "不用 CUDA Graph"),
     SglangSettings.swa_full_tokens_ratio: ("滑动窗口池与全注意力池的 token 数之比。", "滑动窗口 KV 池"),
     SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
     SglangSettings.enable_dp_attention: (

@@ -43,7 +43,8 @@ def automatic(found: Mapping[str, Any]) -> Normalized:
         if normalized.get(name) is not None and normalized.pop(name) is True:
             normalized.setdefault(today, value)
     if normalized.get(f"{_SECTION}.stage") in (0, 1, 2):
-        normalized.pop(f"{_SECTION}.sub_group_size", None)  # of stage 3 alone (runtime/zero/config.py)
+        for name in ("sub_group_size", "offload_param.device"):  # of stage 3 alone (runtime/zero/config.py)
+            normalized.pop(f"{_SECTION}.{name}", None)
     left = [name for name in WIDTHS if found.get(f"{_SECTION}.{name}") == "auto"]
     if left:
         normalized[BY_WIDTH] = True

@@ -149,8 +149,11 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
     plain[_LENGTH] = plain.pop("dataset.seq_length", plain.pop("dataset.sequence_length", None))
     _adapter(plain)
     plain.setdefault(MODEL, plain.pop("model.hf_model_id", None))
-    if not plain[MODEL] and "hidden_size" not in plain and isinstance(found.get(_PRETRAINED), str):
-        plain[MODEL] = found[_PRETRAINED]
+    trained, named = found.get(_PRETRAINED), plain[MODEL]
+    short = notes and isinstance(named, str) and not _is_known(named)  # a recipe's name may leave out the size
+    if isinstance(trained, str) and "hidden_size" not in plain:
+        folder = trained.rstrip("/").rpartition("/")[2]
+        plain[MODEL] = trained if not named or (short and _is_known(folder)) else named
     if plain[MODEL]:
         plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
     kept = {name: value for name, value in plain.items() if value is not None and value != "none"}

@@ -329,6 +329,11 @@ def _model(keys: Mapping[str, Any]) -> Any:
     """The hub's id of the network: its config's class decides, and else the recipe."""
     made = next((keys[name] for name in ("model.config.()", "model.()") if name in keys), None)
     known = _of_class().get(str(made))
+    if made is None and keys.get(MODEL) is None:
+        raise ConfigError.at(
+            "the file",
+            "is a recipe whose model stands elsewhere; pass `nemo llm pretrain --factory NAME` with overrides",
+        )
     if known is None and keys.get(MODEL) is None:
         raise UnsupportedError("model.config", "found {!r}; known classes: {}", made, joined(", ", _of_class()))
     return known or keys[MODEL]

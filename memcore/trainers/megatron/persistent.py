@@ -198,9 +198,16 @@ class MegatronPersistent(Workspaces):
         code = code_of(self.job.recipe.implementation) if written else None
         for buffer in code.buffers(self.job.recipe.network) if code is not None else ():
             yield self.entry(buffer.rule, buffer.module, buffer.shape, buffer.dtype, 1, _ALWAYS)
+        yield from self._reference()
         for ffn, count, chunks in self.content.routed:
             if ffn.correction is not None:
                 yield from [self.entry("expert_counts", "mlp.router", ("E",), "fp32", 2 * count, _ALWAYS)] * chunks
+
+    def _reference(self) -> Iterator[Entry]:
+        """The frozen copy of what this rank stores, which is in no buffer (`get_model(..., wrap_with_ddp=False)`)."""
+        for each in self.stored if self.job.config.get(MegatronSettings.reference_model) else ():
+            shape, dtype = each.weight.shape, self.job.states.parameter
+            yield self.entry("reference_parameter", each.path, shape, dtype, each.count, _ALWAYS)
 
     def _padding(self, rows: Sequence[tuple[Stored, int]], ranks: str) -> Iterator[Entry]:
         """Flat buffers of the distributed optimizer align parameters and ends."""

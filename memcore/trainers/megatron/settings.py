@@ -132,6 +132,11 @@ class MegatronSettings(Section, path="engine", engines=MEGATRON):
         "Use deterministic kernels; requires CUBLAS_WORKSPACE_CONFIG=:4096:8 (32 MiB workspaces).",
         "deterministic",
     )
+    reference_model = _flag(
+        "Frozen reference",
+        "Keep a frozen copy of the model that answers are compared with (ms-swift's DPO, and GRPO with beta above 0).",
+        "keep-reference",
+    )
     account_for_embedding_in_pipeline_split = _flag(
         "Account for embedding in split",
         "Give the first stage one layer fewer, to make up for the embedding.",
@@ -344,6 +349,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     MegatronSettings.deterministic_mode: (
         "使用确定性 kernel；需要 CUBLAS_WORKSPACE_CONFIG=:4096:8（32 MiB 工作区）。",
         "确定性模式",
+    ),
+    MegatronSettings.reference_model: (
+        "保留一份冻结的模型副本，用于与回答对比（ms-swift 的 DPO，以及 beta 大于 0 的 GRPO）。",
+        "冻结的参考模型",
     ),
     MegatronSettings.account_for_embedding_in_pipeline_split: (
         "第一级少放一层，以平衡嵌入层。",

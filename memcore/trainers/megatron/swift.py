@@ -25,6 +25,7 @@ from memcore.trainers.megatron.settings import MegatronSettings
 
 _ADAPTER = "*adapter"
 _FRAMEWORK, _PRECISION, _PACKED, _TRAINABLE = "*framework", "*precision", "*packed", "*trainable"
+_REFERENCE = "*reference"
 _OFF: Mapping[str, str] = {
     "masked_softmax_fusion": MegatronSettings.no_masked_softmax_fusion,
     "bias_activation_fusion": MegatronSettings.no_bias_swiglu_fusion,
@@ -72,13 +73,6 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     method = _method(found)
     if method not in (None, "grpo", "dpo"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
-    if method is not None and _kind(found) == "full" and (method == "dpo" or found.get("beta", _BETA) != 0):
-        message = (
-            "a separate reference model is not supported yet; with tuner_type lora none is needed"
-            if method == "dpo"
-            else "a separate reference model is not supported yet; with tuner_type lora or beta 0 none is needed"
-        )
-        raise UnsupportedError.of_value("rlhf_type", method, message)
     task = found.get("task_type", "causal_lm")
     if task != "causal_lm":
         raise UnsupportedError.of_value(
@@ -91,6 +85,16 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
 def _method(found: Mapping[str, Any]) -> object:
     """What the job learns by, where that is not supervised."""
     return found.get("rlhf_type", "dpo" if "rlhf" in str(found.get("", "")) else None)
+
+
+def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A frozen copy of the model to compare with, where there is no adapter to switch off for that.
+
+    Source: ms-swift 4.5, swift/megatron/trainers/rlhf_mixin.py (`setup_model_and_optimizer`).
+    """
+    method = _method(found)
+    refers = method == "dpo" or (method == "grpo" and found.get("beta", _BETA) != 0)
+    return {_REFERENCE: True} if refers and _kind(found) == "full" else {}
 
 
 def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         notes.append("max_length is not given: the model's longest sequence")
     if _method(found) == "dpo":
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
-    normalized |= _paired(found)
+    normalized |= {**_paired(found), **_compared(found)}
     normalized |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
     for name, path in _OFF.items():
         if found.get(name) is not None:
@@ -225,7 +229,7 @@ MEGATRON_SWIFT = Tool(
     title="Megatron-SWIFT",
     syntax="yaml",
     engines=("megatron", "megatron-fsdp"),
-    tells=("mcore_model", "save_safetensors"),
+    tells=("mcore_model", "load_safetensors", "save_safetensors!base_model!model_name_or_path"),
     prefixes=tuple(
         f"{start}{each}"
         for start in ("megatron ", "swift/cli/_megatron/")
@@ -241,6 +245,7 @@ MEGATRON_SWIFT = Tool(
         Key(path=Training.precision, name=_PRECISION),
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.trainable, name=_TRAINABLE),
+        Key(path=MegatronSettings.reference_model, name=_REFERENCE),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name="lora_rank"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),

@@ -52,6 +52,7 @@ _LENGTHS = (
     "dataset.block_size",
     "dataloader.collate_fn.max_length",
 )
+_PACKS = ("packed_sequence.packed_sequence_size", "packed_sequence.pack_size")
 _CLASS = re.compile(r"\bmodels\.(\w+)\.\w+\.\w+Config$")
 """`transformers.models.qwen3_moe.configuration_qwen3_moe.Qwen3MoeConfig`, with its model_type."""
 
@@ -248,7 +249,9 @@ def _targets(found: object) -> object:
 
 def _lengths(normalized: dict[str, Any], notes: list[str]) -> None:
     """Tokens of a sequence, where packing or the data set says it."""
-    packed = normalized.pop("packed_sequence.packed_sequence_size", 0)
+    packed = next(
+        (normalized.pop(name) for name in _PACKS if normalized.get(name) not in _OFF), 0
+    )  # components/datasets/llm/neat_packing.py
     if packed not in _OFF:
         normalized |= {_LENGTH: packed, _PACKED: True}
         return

@@ -33,7 +33,7 @@ _COMPILED = tuple(
 )  # fmt: skip
 """`compile.enable` is of all that `compile.components` lists; without that, both, where the version has it."""
 
-_IMPLEMENTATION = "*implementation"
+_IMPLEMENTATION, _WEIGHTS = "*implementation", "*weights"
 MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
 FLAVORS: Mapping[str, Mapping[str, str]] = {
     full: {"model.name": name, "model.flavor": size}
@@ -81,12 +81,11 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
     listed = converters.split(",") if isinstance(converters, str) else converters
     if listed in ([], ["float8"]):
         normalized["model.converters"] = ["quantize.linear.float8"] if listed else ""
-    if found.get("training.dtype", "float32") != "float32" and listed not in (None, []):
-        raise UnsupportedError(
-            "training.dtype",
-            "found {!r}; with model.converters, only float32 weights are supported; leave one of them out",
-            found["training.dtype"],
-        )
+    if found.get("training.dtype") == "bfloat16":
+        normalized.setdefault("training.mixed_precision_reduce", "float32")  # config/job_config.py: Training
+        if listed not in (None, []):
+            normalized[_WEIGHTS] = "bf16"
+            del normalized["training.dtype"]
     _of_mode(normalized)
     return normalized, ()
 
@@ -172,6 +171,7 @@ TORCHTITAN = Tool(
             name="quantize.linear.float8.enable_fsdp_float8_all_gather",
             also=("float8.enable_fsdp_float8_all_gather",),
         ),
+        Key(path=Training.parameter_dtype, name=_WEIGHTS),
         Key(path=Training.loss, name=LOSS),
         Key(path=Training.implementation, name=_IMPLEMENTATION),
         Key(

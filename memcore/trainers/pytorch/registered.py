@@ -16,8 +16,8 @@ from typing import Any
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.builders import FUNCTION, built
 from memcore.formats.normalized import GPUS, PER_NODE
-from memcore.formats.readers import flat, started
-from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.readers import flat, read_file, started
+from memcore.formats.shell import ENVIRONMENT, FILE
 from memcore.messages import Message, joined
 
 TELLS = "Trainer.Config("
@@ -123,7 +123,7 @@ REGISTRY: Mapping[str, Mapping[str, Any]] = {
                              **_INTERLEAVED),
 }  # fmt: skip
 """Functions of models/{llama3,qwen3,deepseek_v3}/config_registry.py by their names, whose models are supported."""
-_PROGRAM = "torchtitan.train"
+_PROGRAM, _FILE_KEY = "torchtitan.train", "job.config_file"
 _SCRIPT = "run_train.sh"
 _OF_ALL = 8
 """Processes of a node where nothing is said (run_train.sh, `NGPU`)."""
@@ -141,6 +141,10 @@ def of_launch(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
     by_file = found.get("--job.config_file", found.get(f"{ENVIRONMENT}CONFIG_FILE"))
     if _PROGRAM not in program and (_SCRIPT not in program or (named, by_file) == (None, None)):
         return None
+    text = found.get(f"{FILE}{str(by_file).rpartition('/')[2]}")
+    if isinstance(text, str):
+        keys = read_file(text)[1]
+        return {**keys, **_overridden(found, keys), **_processes(found), "": _PROGRAM}
     if by_file is not None:
         message = "its settings are in another file, which it only names: {}; pass that file"
         raise ConfigError.at("the command", message, by_file)
@@ -159,7 +163,8 @@ def _overridden(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, A
     words = str(found.get("", "")).split() + [str(each) for value in found.values() for each in _several(value)]
     chosen = [_AS_SECTIONS[word] for word in words if word in _AS_SECTIONS]
     keys |= {_MODE: chosen[-1]} if chosen else {}
-    return {_LENGTH: row[_SEQUENCE], **keys} if _TOKENS in keys and _LENGTH not in keys else keys
+    own = {name: value for name, value in keys.items() if name != _FILE_KEY}
+    return {_LENGTH: row.get(_SEQUENCE), **own} if _TOKENS in own and _LENGTH not in own else own
 
 
 def _plain(value: Any) -> Any:

@@ -27,7 +27,7 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
     "*loss",
     "*framework",
 )
-_CLIPS, _METHOD = "*clips", "*method"
+_CLIPS, _METHOD, _POLICY, _EVERY = "*clips", "*method", "*policy", "*every"
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
     "code_llama2": ("codellama/CodeLlama-{}-hf", "7b 13b 34b"),
@@ -129,6 +129,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
     normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
+    _selective(normalized)
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
     if several or found.get(GPUS, 1) != 1:
         normalized |= {ENGINE: "fsdp", _NAME: 2}
@@ -141,6 +142,23 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
             "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
         )
     return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
+
+
+def _selective(normalized: dict[str, Any]) -> None:
+    """Checkpoints of some layers, which the recipe for full fine-tuning on several GPUs makes where not all have them.
+
+    Source: torchtune 0.6.1, recipes/full_finetune_distributed.py (`ac_mode`, `ac_option`),
+    training/activations.py (`apply_selective_activation_checkpointing`: every N-th layer).
+    """
+    mode, option = normalized.pop("ac_mode", None), normalized.pop("ac_option", None)
+    if mode is None or normalized.get("enable_activation_checkpointing") is True:
+        return
+    if mode == "full":
+        normalized["enable_activation_checkpointing"] = True
+        return
+    if mode != "selective" or not isinstance(option, int):
+        raise UnsupportedError.of_value("ac_option", option, "supported: a whole number N, for every N-th layer")
+    normalized |= {_POLICY: "selective", _EVERY: option}
 
 
 def _of_sizes(normalized: dict[str, Any]) -> dict[str, Any]:
@@ -222,6 +240,8 @@ TORCHTUNE = Tool(
         Key(path=Training.optimizer.implementation, name=_HOW),
         Key(path=Training.loss, name=_LOSS),
         Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=Training.activation_checkpointing.policy, name=_POLICY),
+        Key(path=Training.activation_checkpointing.every, name=_EVERY),
         Key(path=Training.method.name, name=_METHOD),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer_in_bwd"),
         Key(path=TorchSettings.cpu_offload, name="fsdp_cpu_offload"),
@@ -244,7 +264,7 @@ TORCHTUNE = Tool(
     ),
     normalized=_normalized,
     settles=("model._component_", "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
-             "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm",
+             "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm", "ac_mode", "ac_option",
              "teacher_model.*", "ref_policy*", "quantizer.*", "kd_loss*"),
     vocabulary=("torchtune",),
     ignored=("checkpointer.*", "ref_checkpointer.*", "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*",
