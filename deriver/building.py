@@ -67,6 +67,14 @@ def base_name(model_type: str) -> str | None:
     return found if found is None or isinstance(found, str) else found[0]
 
 
+def classes(model_type: str) -> list[str]:
+    """Every class that an auto class has for a type."""
+    tables = [table for name, table in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)]
+    found = [table[model_type] for table in tables if model_type in table]
+    names = {name for each in found for name in ((each,) if isinstance(each, str) else each)}
+    return sorted(name for name in names if type_of(name) == model_type)
+
+
 def causal_name(model_type: str) -> str | None:
     """The class of its AutoModelForCausalLM."""
     found: str | None = _table("CAUSAL_LM").get(model_type)
@@ -129,7 +137,7 @@ def asked(name: str) -> Flat:
             found[key] = ast.literal_eval(default.strip())
         except (ValueError, SyntaxError):
             found[key] = None
-    if "Classification" in name:
+    if re.search("Classification|QuestionAnswering|MultipleChoice|PreTraining", name):
         found["num_labels"] = 2
     for other in ("_attn_implementation", *find(name).config_class.attribute_map):
         found.pop(other, None)

@@ -54,6 +54,17 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "qwen4_exp_text": {**INDEXER, **ROTARY},
 }
 """As keys with dots."""
+CLASSES: Mapping[str, Mapping[str, Any]] = dict.fromkeys(
+    ("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM", "ElectraForCausalLM"),
+    {"is_decoder": True},
+)
+"""Those of a class that another than its type's usual class needs: what attends to an encoder is a decoder."""
+
+
+def start_of(name: str, model_type: str) -> Mapping[str, Any]:
+    """Keys without which a class describes no network, or not all that it can."""
+    return CLASSES.get(name, STARTS.get(model_type, {}))
+
 
 HIDING: Mapping[str, Mapping[str, Any]] = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},

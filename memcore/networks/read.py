@@ -52,6 +52,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
+        model = _of_class(model, config, own=_MARKS.sub("", known).lower() != _without_head(_class_name(config)))
     elif known in FAMILIES:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
         model = _of_class(model, config, own=known in REMOTE)
@@ -92,8 +93,8 @@ def _class_name(config: Mapping[str, object]) -> str:
 
 
 def _without_head(name: str) -> str:
-    """A class's name up to what it is for, in small letters."""
-    return _HEAD.split(name, maxsplit=1)[0].lower()
+    """A class's name up to what it is for, in small letters without marks."""
+    return _MARKS.sub("", _HEAD.split(name, maxsplit=1)[0]).lower()
 
 
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
@@ -155,10 +156,12 @@ def _check_class(config: Mapping[str, object]) -> None:
         )
 
 
-_LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling)$")
+_LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling|QuestionAnswering)$")
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 
 
+_LABELS_OF_ANSWERS = ("gptj",)
+"""Types whose answers to questions have as many scores as labels; others have two, for the first and the last word."""
 _REWARDS = {
     "GPTNeoXRewardModel": (
         Weight("out_proj.weight", ((1,), ("h",)), "head"),
@@ -178,7 +181,8 @@ _REWARDS = {
 def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) -> Model:
     """The network of the class that a file names: of one without words as results, with a score for each label.
 
-    Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`).
+    Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`,
+    `GenericForQuestionAnswering`).
     """
     name = _class_name(config)
     labelled = _LABELLED.search(name)
@@ -192,10 +196,11 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     if not labelled and (own or not _BARE.search(name)):
         return model
     labels, embedding_and_head = config.get("id2label"), model.network.embedding_and_head
-    count = len(labels) if isinstance(labels, Mapping) and labels else 2
-    score: tuple[Weight, ...] = (Weight("score.weight", ((count,), ("h",)), "head"),)
-    if "Token" in name:
-        score += (Weight("score.bias", ((count,),), "head"),)
+    count, asks = len(labels) if isinstance(labels, Mapping) and labels else 2, name.endswith("QuestionAnswering")
+    module, count = ("qa_outputs", count if model.network.family in _LABELS_OF_ANSWERS else 2) if asks else ("score", count)
+    score: tuple[Weight, ...] = (Weight(f"{module}.weight", ((count,), ("h",)), "head"),)
+    if asks or "Token" in name:
+        score += (Weight(f"{module}.bias", ((count,),), "head"),)
     embedding_and_head = replace(
         embedding_and_head, predicts=False, others=(*embedding_and_head.others, *(score if labelled else ()))
     )
