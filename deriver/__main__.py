@@ -295,7 +295,9 @@ def write_file(rows: dict[str, dict[str, Any]], further: dict[str, dict[str, Any
     known = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {}
     proved = {name: row for name, row in rows.items() if "failed" not in row}
     others = {**known.get("heads", {}), **(further or {})}
-    classes = dict(sorted({**known.get("classes", {}), **{name: _written(row) for name, row in proved.items()}}.items()))
+    classes = dict(
+        sorted({**known.get("classes", {}), **{name: _written(row) for name, row in proved.items()}}.items())
+    )
     types: dict[str, dict[str, str]] = {}
     for name, row in classes.items():
         kind = types.setdefault(row["type"], {})
@@ -399,7 +401,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--again", action="store_true", help="also what is cached")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each class")
     parser.add_argument("--base", action="store_true", help="the classes of AutoModel too")
-    parser.add_argument("--heads", action="store_true", help="only classes that differ from derived ones in their heads")
+    parser.add_argument(
+        "--heads", action="store_true", help="only classes that differ from derived ones in their heads"
+    )
     parser.add_argument("--write", action="store_true", help="write memcore/data/derived.json")
     wanted = parser.parse_args(arguments)
     wanted.cache.mkdir(parents=True, exist_ok=True)

@@ -126,8 +126,10 @@ def by_class(only: str, cache: Path, show: str, kept: Path | None) -> int:
     for model_type in building.types():
         exact: dict[str, int] = {}
         for case in _classes(model_type, cache) if model_type.startswith(only) else ():
-            found, text = ("transformers fails", case["failed"]) if "failed" in case else outcome(
-                case["config"], case["parameters"]
+            found, text = (
+                ("transformers fails", case["failed"])
+                if "failed" in case
+                else outcome(case["config"], case["parameters"])
             )
             counts[found] += 1
             if show and show in found:

@@ -54,10 +54,11 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "qwen4_exp_text": {**INDEXER, **ROTARY},
 }
 """As keys with dots."""
-CLASSES: Mapping[str, Mapping[str, Any]] = dict.fromkeys(
-    ("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM", "ElectraForCausalLM"),
-    {"is_decoder": True},
+_DECODERS = (
+    *("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM"),
+    *("ElectraForCausalLM",),
 )
+CLASSES: Mapping[str, Mapping[str, Any]] = {name: {"is_decoder": True} for name in _DECODERS}
 """Those of a class that another than its type's usual class needs: what attends to an encoder is a decoder."""
 
 

@@ -197,7 +197,9 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
         return model
     labels, embedding_and_head = config.get("id2label"), model.network.embedding_and_head
     count, asks = len(labels) if isinstance(labels, Mapping) and labels else 2, name.endswith("QuestionAnswering")
-    module, count = ("qa_outputs", count if model.network.family in _LABELS_OF_ANSWERS else 2) if asks else ("score", count)
+    module, count = (
+        ("qa_outputs", count if model.network.family in _LABELS_OF_ANSWERS else 2) if asks else ("score", count)
+    )
     score: tuple[Weight, ...] = (Weight(f"{module}.weight", ((count,), ("h",)), "head"),)
     if asks or "Token" in name:
         score += (Weight(f"{module}.bias", ((count,),), "head"),)
