@@ -85,6 +85,7 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
     },
+    "chinese_clip_text_model": {r"pooler\..*": "False"},
     "deberta": {
         r".*\.pos_proj\..*": "(relative_attention) and ('c2p' in pos_att_type)",
         r".*\.pos_q_proj\..*": "(relative_attention) and ('p2c' in pos_att_type)",
@@ -93,5 +94,6 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 """Tensors whose presence depends on keys that no class declares, or on words that only some values of others allow.
 
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
-modeling_deberta.py (`DisentangledSelfAttention.__init__`).
+modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
+makes its text model without a pooler).
 """
