@@ -34,7 +34,6 @@ SIZES = re.compile(
     r"|vocab_size|tie_word_embeddings)"
 )
 """Keys in which published checkpoints of a family differ most."""
-MANY = 3
 FLAG = re.compile(r"(.*\.)?((use|is|has|with|add|tie|do|enable)_\w+|\w+_bias|bias)")
 
 
@@ -108,8 +107,7 @@ def _lists(name: str, key: str, default: list[Any], rng: random.Random) -> list[
         found += [[each * 2 for each in default], default[:-1], [*default, default[-1]], default[::-1]]
         found += [[max(each + rng.choice((-1, 0, 1, 2)), 1) for each in default] for _ in range(2)]
     elif default and all(isinstance(each, str) for each in default):
-        # A list of several words mostly has all that there are.
-        choices = sorted({*default} if len({*default}) > MANY else {*default, *words(name, key)})
+        choices = sorted({*default, *words(name, key)})
         for _ in range(4):
             found.append([rng.choice(choices) for _ in default])
     elif not default:

@@ -58,11 +58,8 @@ _DECODERS = (
     *("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM"),
     *("ElectraForCausalLM",),
 )
-_BLOCKS = {"layers_block_type": ["linear_attention", "moe", "full_attention", "mlp"]}
 CLASSES: Mapping[str, Mapping[str, Any]] = {
     **{name: {"is_decoder": True} for name in _DECODERS},
-    "NemotronHModel": _BLOCKS,
-    "NemotronHForCausalLM": _BLOCKS,
     "RadioModel": {"video_temporal_patch_size": 2},
 }
 """Those of a class that another than its type's usual class needs: what attends to an encoder is a decoder."""
