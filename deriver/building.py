@@ -37,6 +37,8 @@ CHECKPOINTS = {
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
 }
 """Types whose checkpoints have another class than the tables say: theirs is the decoder's."""
+OF_BACKBONES = re.compile(r"_?out_(indices|features)|stage_names")
+"""Keys of towers that say which layers' results are wanted; they follow from the number of layers."""
 Config = dict[str, Any]
 Flat = dict[str, Any]
 """Keys with dots, as in `text_config.hidden_size`."""
@@ -257,8 +259,8 @@ def fields(config: Any) -> Flat:
         "tie_word_embeddings",
     }
     names = {each.name for each in dataclasses.fields(config)} - common
-    names |= {"tie_word_embeddings"}
-    extra = {key for key in vars(config) if not key.startswith("_") and key not in common}
+    names = {each for each in names if not OF_BACKBONES.fullmatch(each)} | {"tie_word_embeddings"}
+    extra = {key for key in vars(config) if not (key.startswith("_") or key in common or OF_BACKBONES.fullmatch(key))}
     found: Flat = {}
     for name in sorted(names | extra):
         value = vars(config).get(name, getattr(type(config), name, None))
