@@ -23,7 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import CONDITIONS, STARTS, start_of
+from deriver.starts import CLASSES, CONDITIONS, STARTS, start_of
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
@@ -252,8 +252,8 @@ SHOWN = (
 """Keys that memcore reads besides those in formulas."""
 
 
-def _written(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with what an absent key means that memcore also shows."""
+def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what an absent key means that memcore also shows; a class's start is not what its files leave out."""
     given = STARTS.get(row["type"], {})
     values = building.fields(building.make_config(row["type"], given))
     shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
@@ -270,7 +270,9 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
         for known in (CONDITIONS.get(row["type"], {}),)
         for name, when, *axes in row["tensors"]
     ]
-    return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
+    absent = {**shown, **row["absent"]}
+    absent |= {key: values.get(key) for key in CLASSES.get(name, {}) if key in absent}
+    return {**kept, "auto": auto, "absent": absent}
 
 
 def _of_layers(row: dict[str, Any], values: building.Flat) -> building.Flat:
@@ -296,7 +298,7 @@ def write_file(rows: dict[str, dict[str, Any]], further: dict[str, dict[str, Any
     proved = {name: row for name, row in rows.items() if "failed" not in row}
     others = {**known.get("heads", {}), **(further or {})}
     classes = dict(
-        sorted({**known.get("classes", {}), **{name: _written(row) for name, row in proved.items()}}.items())
+        sorted({**known.get("classes", {}), **{name: _written(name, row) for name, row in proved.items()}}.items())
     )
     types: dict[str, dict[str, str]] = {}
     for name, row in classes.items():

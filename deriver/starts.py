@@ -88,6 +88,7 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
     },
+    "radio": {r"embeddings\.video_patch_projection\..*": "not (video_temporal_patch_size is None)"},
     "chinese_clip_text_model": {r"pooler\..*": "False"},
     "deberta": {
         r".*\.pos_proj\..*": "(relative_attention) and ('c2p' in pos_att_type)",
@@ -98,5 +99,5 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
 modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
-makes its text model without a pooler).
+makes its text model without a pooler); modeling_radio.py (`video_patch_projection`).
 """
