@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from typing import Any
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from deriver import building, caches, deriving, sampling
+from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import CONDITIONS, STARTS
+from deriver.starts import CLASSES, CONDITIONS, STARTS, start_of
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, FAMILIES
@@ -154,8 +154,8 @@ def _whole(samples: Samples) -> list[Sample]:
 def _right(row: dict[str, Any], name: str, sample: Sample) -> bool:
     """Whether the row yields a network's tensors, from the file as it is saved and from the keys that were given."""
     plain = {**row, "inner": []}
-    table = {"types": {}, "classes": {name: plain}}
-    derived.derived.cache_clear()
+    table = {"types": {}, "classes": {name: plain}, "heads": {}}
+    derived.row_of.cache_clear()
     before, derived.derived = derived.derived, lambda: table  # type: ignore[assignment]
     try:
         nested = building.nest(sample.given)
@@ -180,6 +180,7 @@ def _right(row: dict[str, Any], name: str, sample: Sample) -> bool:
         return False
     finally:
         derived.derived = before
+        derived.row_of.cache_clear()
     return True
 
 
@@ -198,7 +199,7 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool, seconds: int)
         if again or not file.exists():
             started = time.time()
             try:
-                row = row_of(model_type, name, starts.get(name, STARTS.get(model_type, {})), seconds)
+                row = row_of(model_type, name, starts.get(name, start_of(name, model_type)), seconds)
             except NotProved as error:
                 row = {"type": model_type, "failed": str(error)}
             row["seconds"] = round(time.time() - started, 1)
@@ -207,7 +208,7 @@ def work(todo: list[tuple[str, str]], cache: Path, *, again: bool, seconds: int)
             sys.stdout.flush()
         found[name] = json.loads(file.read_text(encoding="utf-8"))
         for _, _, path, cls in found[name].get("inner", ()):
-            whole = building.make_config(model_type, starts.get(name, STARTS.get(model_type, {})))
+            whole = building.make_config(model_type, starts.get(name, start_of(name, model_type)))
             building.find(name)
             inner = building.type_within(whole, path, cls)
             if inner and (again or not (cache / f"{cls}.json").exists()):
@@ -252,8 +253,8 @@ SHOWN = (
 """Keys that memcore reads besides those in formulas."""
 
 
-def _written(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with what an absent key means that memcore also shows."""
+def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what an absent key means that memcore also shows; a class's start is not what its files leave out."""
     given = STARTS.get(row["type"], {})
     values = building.fields(building.make_config(row["type"], given))
     shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
@@ -261,7 +262,7 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
     kinds = CONFIG_MAPPING[row["type"]].sub_configs
     auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)
     names, others = building.older(row["type"], given)
-    kept["fixed"] = {**dict.fromkeys(others), **kept["fixed"]}
+    kept["fixed"] = {**dict.fromkeys(others), **_of_layers(row, values), **kept["fixed"]}
     kept["names"] = {**names, **kept["names"]}
     if _ties_always(row["type"], given):
         kept["unties"] = True
@@ -270,7 +271,14 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
         for known in (CONDITIONS.get(row["type"], {}),)
         for name, when, *axes in row["tensors"]
     ]
-    return {**kept, "auto": auto, "absent": {**shown, **row["absent"]}}
+    absent = {**shown, **row["absent"]}
+    absent |= {key: values.get(key) for key in CLASSES.get(name, {}) if key in absent}
+    return {**kept, "auto": auto, "absent": absent}
+
+
+def _of_layers(row: dict[str, Any], values: building.Flat) -> building.Flat:
+    """The number of layers, which may be no other where no formula says how long a list is."""
+    return {key: values[key] for key in ("num_hidden_layers",) if key in values and not row["lists"]}
 
 
 def _ties_always(model_type: str, given: building.Flat) -> bool:
@@ -282,11 +290,17 @@ def _ties_always(model_type: str, given: building.Flat) -> bool:
     return bool(config.is_encoder_decoder and config.tie_word_embeddings)
 
 
-def write(rows: dict[str, dict[str, Any]]) -> None:
-    """Write the data that memcore reads: rows that were derived now, and those that the file has of other classes."""
-    before = json.loads(TARGET.read_text(encoding="utf-8"))["classes"] if TARGET.exists() else {}
+def write_file(rows: dict[str, dict[str, Any]], further: dict[str, dict[str, Any]] | None = None) -> None:
+    """Write the data that memcore reads: rows that were derived now, and those that the file has of other classes.
+
+    `further` are those of classes that differ from a derived one in their heads.
+    """
+    known = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {}
     proved = {name: row for name, row in rows.items() if "failed" not in row}
-    classes = dict(sorted({**before, **{name: _written(row) for name, row in proved.items()}}.items()))
+    others = {**known.get("heads", {}), **(further or {})}
+    classes = dict(
+        sorted({**known.get("classes", {}), **{name: _written(name, row) for name, row in proved.items()}}.items())
+    )
     types: dict[str, dict[str, str]] = {}
     for name, row in classes.items():
         kind = types.setdefault(row["type"], {})
@@ -296,24 +310,31 @@ def write(rows: dict[str, dict[str, Any]]) -> None:
             kind["class"] = name
         if name == building.causal_name(row["type"]):
             kind["causal"] = name
-    TARGET.write_text(_text(types, classes), encoding="utf-8")
+    others = {name: row for name, row in sorted(others.items()) if name not in classes}
+    TARGET.write_text(_text(types, classes, others), encoding="utf-8")
     derived.derived.cache_clear()
+    derived.row_of.cache_clear()
     for name, row in classes.items():
         if name in proved and types[row["type"]].get("class") == name:
             row["cache"] = caches.proved(row["type"], name)
-    TARGET.write_text(_text(types, classes), encoding="utf-8")
+    TARGET.write_text(_text(types, classes, others), encoding="utf-8")
 
 
-def _text(types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]]) -> str:
+def _lines(rows: dict[str, dict[str, Any]]) -> str:
+    return ",\n".join(f"{json.dumps(name)}: {json.dumps(row, separators=(',', ':'))}" for name, row in rows.items())
+
+
+def _text(
+    types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]], further: dict[str, dict[str, Any]]
+) -> str:
     """The file, one class a line."""
     others = sorted({*building.types()} - {*types, *FAMILIES, *COMPOSITES, *ALIASES})
     lines = [
         f'"others": {json.dumps(others)},\n"parts": {_parts()},\n"keys": {_keys(classes)},',
         f'"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
-        '"classes": {',
     ]
-    body = ",\n".join(f"{json.dumps(name)}: {json.dumps(row, separators=(',', ':'))}" for name, row in classes.items())
-    return "{\n" + lines[0] + "\n" + lines[1] + ",\n" + lines[2] + "\n" + body + "\n}}\n"
+    tables = (f'"{name}": {{\n{_lines(rows)}\n}}' for name, rows in (("heads", further), ("classes", classes)))
+    return "{\n" + lines[0] + "\n" + ",\n".join((lines[1], *tables)) + "}\n"
 
 
 def _part(config: Any) -> dict[str, Any]:
@@ -359,6 +380,21 @@ def _keys(classes: Mapping[str, Mapping[str, Any]]) -> str:
     return json.dumps(found, separators=(",", ":"))
 
 
+def _heads(types: Sequence[str], *, write: bool) -> int:
+    """Derive the heads of these types' classes, or of all."""
+    table = json.loads(TARGET.read_text(encoding="utf-8"))
+    found = {}
+    for name, row in heads.heads(types or tuple(table["types"]), table):
+        if isinstance(row, str):
+            sys.stdout.write(f"{name}: {row}\n")
+        else:
+            found[name] = row
+    sys.stdout.write(f"{len(found)} classes have a head of their own\n")
+    if write:
+        write_file({}, found)
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Derive and report."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -368,10 +404,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--again", action="store_true", help="also what is cached")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each class")
     parser.add_argument("--base", action="store_true", help="the classes of AutoModel too")
+    parser.add_argument(
+        "--heads", action="store_true", help="only classes that differ from derived ones in their heads"
+    )
     parser.add_argument("--write", action="store_true", help="write memcore/data/derived.json")
     wanted = parser.parse_args(arguments)
     wanted.cache.mkdir(parents=True, exist_ok=True)
     building.quiet()
+    if wanted.heads:
+        return _heads(wanted.types, write=wanted.write)
     known = {*FAMILIES, *COMPOSITES, *ALIASES}
     names = [*wanted.types, *sorted({*building.types()} - {*wanted.types}, key=lambda each: (each in known, each))]
     names = wanted.types if wanted.types and not wanted.rest else names
@@ -382,7 +423,7 @@ def main(arguments: list[str]) -> int:
     failed = [name for name, row in rows.items() if "failed" in row]
     sys.stdout.write(f"{len(rows) - len(failed)} of {len(rows)} classes proved; not: {', '.join(failed)}\n")
     if wanted.write:
-        write(rows)
+        write_file(rows)
     return 0
 
 

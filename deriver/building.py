@@ -37,6 +37,8 @@ CHECKPOINTS = {
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
 }
 """Types whose checkpoints have another class than the tables say: theirs is the decoder's."""
+OF_BACKBONES = re.compile(r"_?out_(indices|features)|stage_names")
+"""Keys of towers that say which layers' results are wanted; they follow from the number of layers."""
 Config = dict[str, Any]
 Flat = dict[str, Any]
 """Keys with dots, as in `text_config.hidden_size`."""
@@ -65,6 +67,14 @@ def base_name(model_type: str) -> str | None:
     """The class of its AutoModel."""
     found = modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
     return found if found is None or isinstance(found, str) else found[0]
+
+
+def classes(model_type: str) -> list[str]:
+    """Every class that an auto class has for a type."""
+    tables = [table for name, table in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)]
+    found = [table[model_type] for table in tables if model_type in table]
+    names = {name for each in found for name in ((each,) if isinstance(each, str) else each)}
+    return sorted(name for name in names if type_of(name) == model_type)
 
 
 def causal_name(model_type: str) -> str | None:
@@ -129,7 +139,7 @@ def asked(name: str) -> Flat:
             found[key] = ast.literal_eval(default.strip())
         except (ValueError, SyntaxError):
             found[key] = None
-    if "Classification" in name:
+    if re.search("Classification|QuestionAnswering|MultipleChoice|PreTraining", name):
         found["num_labels"] = 2
     for other in ("_attn_implementation", *find(name).config_class.attribute_map):
         found.pop(other, None)
@@ -249,8 +259,8 @@ def fields(config: Any) -> Flat:
         "tie_word_embeddings",
     }
     names = {each.name for each in dataclasses.fields(config)} - common
-    names |= {"tie_word_embeddings"}
-    extra = {key for key in vars(config) if not key.startswith("_") and key not in common}
+    names = {each for each in names if not OF_BACKBONES.fullmatch(each)} | {"tie_word_embeddings"}
+    extra = {key for key in vars(config) if not (key.startswith("_") or key in common or OF_BACKBONES.fullmatch(key))}
     found: Flat = {}
     for name in sorted(names | extra):
         value = vars(config).get(name, getattr(type(config), name, None))

@@ -1,9 +1,10 @@
 """How memcore reads every `model_type`, against the real network: exact, warned, silently wrong, refused or crashed.
 
-    .venv-validation/bin/python -m deriver.measure [--cache FOLDER] [--only PREFIX] [--show OUTCOME]
+    .venv-validation/bin/python -m deriver.measure [--cache FOLDER] [--only PREFIX] [--show OUTCOME] [--classes]
 
 For each type it takes the defaults of its class and random variants, each as transformers saves it, and the defaults
-as `{"model_type": …}` alone.
+as `{"model_type": …}` alone. With `--classes` it takes every class that an auto class of transformers has for the type,
+with few layers and three labels.
 """
 
 from __future__ import annotations
@@ -90,6 +91,63 @@ def _one_key(model_type: str, cache: Path) -> dict[str, Any]:
     return {"variants": found}
 
 
+LABELS = {"num_labels": 3}
+
+
+def _classes(model_type: str, cache: Path) -> list[dict[str, Any]]:
+    """The real parameters of every class of a type, with few layers; kept in a file."""
+    file = cache / f"{model_type}.classes.json"
+    if file.exists():
+        return list(json.loads(file.read_text(encoding="utf-8")))
+    start = STARTS.get(model_type, {})
+    found = []
+    for name in building.classes(model_type):
+        try:
+            flat = building.fields(building.make_config(model_type, start))
+            config = building.make_config(model_type, {**start, **sampling.shrunk(flat), **LABELS})
+            found.append({"class": name, **_case(name, config)})
+        except Exception as error:  # transformers raises everything
+            found.append({"class": name, "failed": repr(error)[:200]})
+    file.write_text(json.dumps(found), encoding="utf-8")
+    return found
+
+
+def _written(model_type: str) -> dict[str, Any]:
+    """What a file with few layers and three labels says."""
+    start = STARTS.get(model_type, {})
+    flat = building.fields(building.make_config(model_type, start))
+    labels = {str(number): f"LABEL_{number}" for number in range(LABELS["num_labels"])}
+    return {**building.nest({**start, **sampling.shrunk(flat)}), "model_type": model_type, "id2label": labels}
+
+
+def by_class(only: str, cache: Path, show: str, kept: Path | None) -> int:
+    """Print how every class that a file may name is read; keep cases that are exact."""
+    counts: Counter[str] = Counter()
+    lines = []
+    for model_type in building.types():
+        exact: dict[str, int] = {}
+        for case in _classes(model_type, cache) if model_type.startswith(only) else ():
+            found, text = (
+                ("transformers fails", case["failed"])
+                if "failed" in case
+                else outcome(case["config"], case["parameters"])
+            )
+            counts[found] += 1
+            if show and show in found:
+                sys.stdout.write(f"{model_type} {case['class']}: {found} {text}\n")
+            if kept and found.startswith("exact"):
+                short = {**_written(model_type), "architectures": [case["class"]]}
+                if outcome(short, case["parameters"])[0].startswith("exact"):
+                    exact[case["class"]] = case["parameters"]
+        if exact:
+            row = {"config": {key: value for key, value in _written(model_type).items() if key != "id2label"}}
+            lines.append(json.dumps({**row, "parameters": exact}))
+    if kept:
+        kept.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    sys.stdout.write("classes: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()) + "\n")
+    return 0
+
+
 def _case(name: str, config: Any) -> dict[str, Any]:
     saved = json.loads(config.to_json_string(use_diff=True))
     model = building.build(name, config, 120)
@@ -123,10 +181,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--show", default="")
     parser.add_argument("--keys", action="store_true", help="variants with one key changed at a time")
+    parser.add_argument("--classes", action="store_true", help="every class of a type, by the name that a file gives")
     parser.add_argument("--truth", type=Path, help="where to write cases of derived types that are exact")
     wanted = parser.parse_args(arguments)
     kept: list[str] = []
     building.quiet()
+    if wanted.classes:
+        wanted.cache.mkdir(parents=True, exist_ok=True)
+        return by_class(wanted.only, wanted.cache, wanted.show, wanted.truth)
     by_hand = {*FAMILIES, *COMPOSITES, *ALIASES}
     counts: dict[str, Counter[str]] = {"defaults": Counter(), "alone": Counter(), "variants": Counter()}
     for model_type in building.types():

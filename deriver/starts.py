@@ -54,6 +54,21 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "qwen4_exp_text": {**INDEXER, **ROTARY},
 }
 """As keys with dots."""
+_DECODERS = (
+    *("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM"),
+    *("ElectraForCausalLM",),
+)
+CLASSES: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"is_decoder": True} for name in _DECODERS},
+    "RadioModel": {"video_temporal_patch_size": 2},
+}
+"""Those of a class that another than its type's usual class needs: what attends to an encoder is a decoder."""
+
+
+def start_of(name: str, model_type: str) -> Mapping[str, Any]:
+    """Keys without which a class describes no network, or not all that it can."""
+    return CLASSES.get(name, STARTS.get(model_type, {}))
+
 
 HIDING: Mapping[str, Mapping[str, Any]] = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
@@ -73,6 +88,8 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
     },
+    "radio": {r"embeddings\.video_patch_projection\..*": "not (video_temporal_patch_size is None)"},
+    "chinese_clip_text_model": {r"pooler\..*": "False"},
     "deberta": {
         r".*\.pos_proj\..*": "(relative_attention) and ('c2p' in pos_att_type)",
         r".*\.pos_q_proj\..*": "(relative_attention) and ('p2c' in pos_att_type)",
@@ -81,5 +98,6 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 """Tensors whose presence depends on keys that no class declares, or on words that only some values of others allow.
 
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
-modeling_deberta.py (`DisentangledSelfAttention.__init__`).
+modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
+makes its text model without a pooler); modeling_radio.py (`video_patch_projection`).
 """

@@ -24,6 +24,18 @@ def test_parameters_are_the_real_ones(case):
     assert read_model(case["config"]).parameters == case["parameters"]
 
 
+CLASSES = json.loads((Path(__file__).parent / "truth/classes.json").read_text(encoding="utf-8"))
+"""Every class that an auto class of transformers has for a type, with three labels (`deriver/measure.py --classes`)."""
+
+
+@pytest.mark.parametrize("case", CLASSES, ids=lambda case: case["config"]["model_type"])
+def test_every_class_that_a_file_may_name(case):
+    """Poolers, heads for labels and answers, or none: with a head for words, files of embeddings read as too large."""
+    config = {**case["config"], "id2label": {str(label): "" for label in range(3)}}
+    found = {name: read_model({**config, "architectures": [name]}).parameters for name in case["parameters"]}
+    assert found == case["parameters"]
+
+
 @pytest.mark.parametrize(
     ("model_type", "parameters"),
     [("glm4_moe", 103_481_200_640), ("iquestcoder", 39_794_283_520)],
@@ -242,6 +254,9 @@ def test_both_attentions_of_a_layer_are_cached():
         *(("vllm", each, "vLLM does not support") for each in ("cpmant", "prophetnet", "reformer", "rwkv", "xlnet")),
         *(("sglang", each, "SGLang does not support") for each in ("bloom", "falcon", "mpt", "t5", "xlnet", "zamba2")),
         *(("llama.cpp", each, "no architecture for") for each in ("electra", "opt", "xlnet", "zamba2")),
+        *(("tgi", each, "TGI does not support") for each in ("modernbert", "qwen3_vl", "smollm3", "wav2vec2")),
+        *(("lmdeploy", each, "LMDeploy does not support") for each in ("bert", "falcon", "olmo2", "t5", "zamba2")),
+        *(("tensorrt-llm", each, "TensorRT-LLM does not support") for each in ("olmo2", "modernbert", "rwkv", "xlnet")),
     ],
 )
 def test_what_servers_do_not_have(server, model_type, said):

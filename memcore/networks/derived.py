@@ -40,6 +40,36 @@ def derived() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
+@lru_cache(maxsize=32)
+def row_of(name: object) -> Mapping[str, Any] | None:
+    """The row of a class: its own, or that of one that it is like, without some tensors and with its own."""
+    table = derived()
+    if not isinstance(name, str):
+        return None
+    row, head = table["classes"].get(name), table["heads"].get(name)
+    if row is not None or head is None:
+        return row
+    like, without = table["classes"][head["like"]], tuple(head["without"])
+    kept = [each for each in like["tensors"] if not each[0].startswith(without)]
+    return {
+        **like,
+        "tensors": [*kept, *head["tensors"]],
+        "absent": {**like["absent"], **head["absent"]},
+        "cache": like.get("cache", _usual_cache(head["type"])),
+    }
+
+
+def _usual_cache(model_type: str) -> Any:
+    """What is known of the cache of a type's usual class; its others have the same layers."""
+    table = derived()
+    return table["classes"].get(table["types"].get(model_type, {}).get("class"), {}).get("cache")
+
+
+def cache_of(row: Mapping[str, Any]) -> Any:
+    """What is known of a class's cache."""
+    return row.get("cache", _usual_cache(row["type"]))
+
+
 def completed(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     """A configuration with the parts that it leaves out, as its class in transformers has them, and which those are."""
     model_type = config.get("model_type")
@@ -129,8 +159,8 @@ class Keys(Mapping[str, Any]):
             return None
         table = derived()
         kinds = table["types"].get(config["model_type"], {})
-        row = table["classes"].get(kinds.get("class") or kinds.get("base"))
-        if row is None or row["type"] == table["classes"].get(usual, {}).get("type"):
+        row = row_of(kinds.get("class") or kinds.get("base"))
+        if row is None or row["type"] == (row_of(usual) or {}).get("type"):
             return None
         return Keys(config, row, f"{self.path}.{part}")[row["names"].get(key, key)]
 
@@ -168,7 +198,7 @@ def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: s
 
     Raises ConfigError for what its formulas do not cover.
     """
-    row = derived()["classes"].get(name)
+    row = row_of(name)
     if row is None:
         raise ConfigError.at(path, "found {}, which is not supported in this family yet", name)
     keys = Keys(config, row, path)
@@ -208,7 +238,7 @@ def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
     """The class of a model within another that takes any: that of its `model_type`, which may be another than usual."""
     table, model_type = derived(), config.get("model_type")
     model_type = PUBLISHED.get(model_type, model_type) if isinstance(model_type, str) else model_type
-    row = table["classes"].get(usual)
+    row = row_of(usual)
     if row is not None and model_type in (None, row["type"]):
         return usual
     kinds = table["types"].get(model_type, {}) if isinstance(model_type, str) else {}
@@ -291,4 +321,4 @@ def _integer(text: str, keys: Keys, numbers: Sequence[int]) -> int:
     return found
 
 
-__all__ = ["Tensor", "derived", "tensors"]
+__all__ = ["Tensor", "derived", "row_of", "tensors"]

@@ -11,7 +11,7 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.limits import of_model
 from memcore.messages import Message, joined
-from memcore.networks.derived import PUBLISHED, Keys, Tensor, derived, tensors
+from memcore.networks.derived import PUBLISHED, Keys, Tensor, cache_of, derived, row_of, tensors
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
 from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, plain, recognize
@@ -66,7 +66,7 @@ def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
     named = config.get("architectures")
     for name in named if isinstance(named, list) else ():
         for each in (name, f"{name}@{model_type}") if isinstance(name, str) else ():
-            row = table["classes"].get(each)
+            row = row_of(each)
             if row is not None and row["type"] == model_type:
                 return str(each)
     kinds: Mapping[str, str] = table["types"].get(model_type, {})
@@ -80,14 +80,14 @@ def known_types() -> tuple[str, ...]:
 
 def text_within(config: Mapping[str, Any], model_type: str) -> tuple[str, str, Mapping[str, Any]] | None:
     """The part of a configuration that describes a decoder of its own: where it stands, its type, its keys."""
-    row = derived()["classes"].get(class_of(config, model_type) or "")
+    row = row_of(class_of(config, model_type))
     if row is None:
         return None
     keys = Keys(config, row)
     for _, _, where, name in row["inner"]:
         found = keys.stated(where)
         if f"{where}." in _TEXT and isinstance(found, Mapping):
-            kind = found.get("model_type") or derived()["classes"].get(name, {}).get("type")
+            kind = found.get("model_type") or (row_of(name) or {}).get("type")
             return (where, PUBLISHED.get(kind, kind), found) if isinstance(kind, str) else None
     return None
 
@@ -113,9 +113,9 @@ def derived_model(
     outer: dict[str, tuple[int, ...]] = {}
     for each in tensors(config, name):
         _put(each, stacks, outer)
-    row = derived()["classes"][name]
+    row = row_of(name) or {}
     keys = Keys(config, row)
-    known = row.get("cache", _cache_of(row["type"])) if caches is None else caches
+    known = cache_of(row) if caches is None else caches
     cached = None if known == "none" else bool(known)
     symbol = Symbols(sizes)
     main = _main(stacks)
@@ -151,12 +151,6 @@ def derived_model(
     )
 
 
-def _cache_of(model_type: str) -> Any:
-    """What is known of the cache of a type's usual class; its others have the same layers."""
-    table = derived()
-    return table["classes"].get(table["types"].get(model_type, {}).get("class"), {}).get("cache")
-
-
 def _encoder(
     order: dict[str, list[dict[str, tuple[int, ...]]]],
     main: str,
@@ -183,9 +177,8 @@ def _masks(keys: Keys, count: int) -> list[str] | None:
     """
     kinds = next((found for path in _TEXT if (found := keys[f"{path}layer_types"]) is not None), None)
     if not isinstance(kinds, list):
-        table = derived()
-        types = [keys.row["type"], *(table["classes"].get(cls, {}).get("type") for *_, cls in keys.row["inner"])]
-        chooses = any("layer_types" in table["keys"].get(each, "").split() for each in types)
+        types = [keys.row["type"], *((row_of(cls) or {}).get("type") for *_, cls in keys.row["inner"])]
+        chooses = any("layer_types" in derived()["keys"].get(each, "").split() for each in types)
         return None if chooses else ["sliding"] * count
     named = ["sliding" if str(kind).startswith("sliding") else "full" for kind in kinds]
     return (named + ["full"] * count)[:count]
@@ -216,7 +209,7 @@ _PART = re.compile(r"norm|bias|gate|expert|moe|shared|adapter")
 
 def _unread(config: Mapping[str, Any], name: str, path: str = "") -> Iterator[str]:
     """Keys with sizes, or of parts, that the class of this part of a configuration does not know."""
-    row = derived()["classes"].get(name)
+    row = row_of(name)
     known = derived()["keys"].get(row["type"]) if row is not None else None
     if row is None or known is None:
         return
@@ -322,7 +315,9 @@ def _heads_of(path: str, keys: Keys) -> int | None:
     return None
 
 
-_HEADLESS = re.compile(r"(?<!LMHead)(?<!Decoder)Model$|Encoder$|Classification$|QuestionAnswering$|MultipleChoice$")
+_HEADLESS = re.compile(
+    r"((?<!LMHead)(?<!Decoder)Model|Encoder|Classification|QuestionAnswering(Simple)?|MultipleChoice|SentencePrediction)$"
+)
 """Classes whose results are no words."""
 
 

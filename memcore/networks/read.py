@@ -44,6 +44,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
+        model = _of_class(model, config, own=_plain(known) != _without_head(_class_name(config)))
     elif known in FAMILIES:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
         model = _of_class(model, config, own=known in REMOTE)
@@ -53,6 +54,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _short(config)
     elif isinstance(model_type, str) and class_of(config, model_type) is not None:
         model = _derived(config, model_type)
+        model = _with_head(model, _own_head(config)) if _class_name(config) in _OWN_HEADS else model
     else:
         model = _unknown(config)
     if more:
@@ -84,19 +86,28 @@ def _class_name(config: Mapping[str, object]) -> str:
 
 
 def _without_head(name: str) -> str:
-    """A class's name up to what it is for, in small letters."""
-    return _HEAD.split(name, maxsplit=1)[0].lower()
+    """A class's name up to what it is for, in small letters without marks."""
+    return _MARKS.sub("", _HEAD.split(name, maxsplit=1)[0]).lower()
 
 
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
-    """A file without a type has that of the class that it names, which is said."""
-    name = _class_name(config)
-    if not name or config.get("model_type") is not None:
+    """A file without a type has that of the class that it names, which is said; marks in a type may be others."""
+    name, kind = _class_name(config), config.get("model_type")
+    if isinstance(kind, str) and _MARKS.search(kind) and renamed(config) is config:
+        families = known_families()
+        alike = kind if kind in families else next((each for each in families if _plain(each) == _plain(kind)), kind)
+        return (config if alike == kind else {**config, "model_type": alike}), ()
+    if not name or kind is not None:
         return config, ()
     own = _without_head(name)
-    found = next((kind for kind in known_families() if own and _MARKS.sub("", kind).lower() == own), None)
+    found = next((each for each in known_families() if own and _plain(each) == own), None)
     said = Message("found no model_type; {!r} is taken from architectures", found)
     return (config, ()) if found is None else ({**config, "model_type": found}, (said,))
+
+
+def _plain(kind: str) -> str:
+    """A type in small letters without marks: LFM2-VL's first files write `lfm2-vl`, transformers `lfm2_vl`."""
+    return _MARKS.sub("", kind).lower()
 
 
 _TEXTS = ("text_config", "llm_config", "language_config")
@@ -137,7 +148,7 @@ def _check_class(config: Mapping[str, object]) -> None:
             name,
         )
     own = isinstance(code, Mapping) and any(str(each).endswith(f".{name}") for each in code.values())
-    kind, prefix = _MARKS.sub("", model_type).lower(), _without_head(name)
+    kind, prefix = _plain(model_type), _without_head(name)
     if own and own_family(config) is None and model_type not in REMOTE and prefix != kind and prefix.endswith(kind):
         raise ConfigError.at(
             "model.architectures",
@@ -147,11 +158,13 @@ def _check_class(config: Mapping[str, object]) -> None:
         )
 
 
-_LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling)$")
+_LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling|QuestionAnswering)$")
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 
 
-_REWARDS = {
+_LABELS_OF_ANSWERS = ("gptj",)
+"""Types whose answers to questions have as many scores as labels; others have two, for the first and the last word."""
+_OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
     "GPTNeoXRewardModel": (
         Weight("out_proj.weight", ((1,), ("h",)), "head"),
         Weight("out_proj.bias", ((1,),), "head"),
@@ -163,35 +176,57 @@ _REWARDS = {
         Weight("score.2.weight", ((1,), ("h",)), "head"),
         Weight("score.2.bias", ((1,),), "head"),
     ),
+    "Wav2Vec2ForSpeechClassification": (
+        Weight("classifier.dense.weight", (("h",), ("h",)), "head"),
+        Weight("classifier.dense.bias", (("h",),), "head"),
+        Weight("classifier.out_proj.weight", (("labels",), ("h",)), "head"),
+        Weight("classifier.out_proj.bias", (("labels",),), "head"),
+    ),
 }
-"""Heads of reward models whose code comes with their checkpoints, or with Open-Assistant (`reward_model.py`)."""
+"""Heads whose code comes with their checkpoints, with their model card or with Open-Assistant (`reward_model.py`)."""
+
+
+def _own_head(config: Mapping[str, object]) -> tuple[Weight, ...]:
+    """The head of a class of which transformers knows nothing."""
+    found = _OWN_HEADS[_class_name(config)]
+    count = _labels(config)
+    return tuple(
+        replace(each, axes=tuple((count,) if axis == ("labels",) else axis for axis in each.axes)) for each in found
+    )
+
+
+def _labels(config: Mapping[str, object]) -> int:
+    labels = config.get("id2label")
+    return len(labels) if isinstance(labels, Mapping) and labels else 2
+
+
+def _with_head(model: Model, head: Sequence[Weight]) -> Model:
+    """The same with another head than that for words."""
+    around = model.network.embedding_and_head
+    around = replace(around, predicts=False, others=(*around.others, *head))
+    return replace(model, network=replace(model.network, embedding_and_head=around))
 
 
 def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) -> Model:
     """The network of the class that a file names: of one without words as results, with a score for each label.
 
-    Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`).
+    Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`,
+    `GenericForQuestionAnswering`).
     """
     name = _class_name(config)
     labelled = _LABELLED.search(name)
-    if name in _REWARDS:
-        embedding_and_head = replace(
-            model.network.embedding_and_head,
-            predicts=False,
-            others=(*model.network.embedding_and_head.others, *_REWARDS[name]),
-        )
-        return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
+    if name in _OWN_HEADS:
+        return _with_head(model, _own_head(config))
     if not labelled and (own or not _BARE.search(name)):
         return model
-    labels, embedding_and_head = config.get("id2label"), model.network.embedding_and_head
-    count = len(labels) if isinstance(labels, Mapping) and labels else 2
-    score: tuple[Weight, ...] = (Weight("score.weight", ((count,), ("h",)), "head"),)
-    if "Token" in name:
-        score += (Weight("score.bias", ((count,),), "head"),)
-    embedding_and_head = replace(
-        embedding_and_head, predicts=False, others=(*embedding_and_head.others, *(score if labelled else ()))
-    )
-    return replace(model, network=replace(model.network, embedding_and_head=embedding_and_head))
+    count, asks = _labels(config), name.endswith("QuestionAnswering")
+    if asks and model.network.family not in _LABELS_OF_ANSWERS:
+        count = 2
+    module = "qa_outputs" if asks else "score"
+    score: tuple[Weight, ...] = (Weight(f"{module}.weight", ((count,), ("h",)), "head"),)
+    if asks or "Token" in name:
+        score += (Weight(f"{module}.bias", ((count,),), "head"),)
+    return _with_head(model, score if labelled else ())
 
 
 def _short(config: Mapping[str, object]) -> Model:

@@ -179,6 +179,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
     "SGLang does not support {value}": "SGLang 不支持 {value}",
+    "{server} does not support {value}": "{server} 不支持 {value}",
     "of encoder-decoder models it runs only Whisper and a few others": (
         "在编码器-解码器网络中，它只支持 Whisper 和少数其他模型"
     ),

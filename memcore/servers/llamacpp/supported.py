@@ -10,16 +10,16 @@ from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
     *("albert", "bart", "bert-generation", "big_bird", "bigbird_pegasus", "biogpt", "blenderbot", "blenderbot-small"),
-    *("blip", "blip-2", "canary", "codegen", "convbert", "cpmant", "ctrl", "data2vec-text", "deberta", "deberta-v2"),
-    *("dia", "electra", "encoder-decoder", "ernie", "esm", "flaubert", "florence2", "fnet", "fsmt", "funnel", "fuyu"),
-    *("git", "gpt_neo", "gpt_neox_japanese", "hubert", "ibert", "idefics", "idefics2", "instructblip", "kosmos-2"),
-    *("layoutlm", "led", "longformer", "longt5", "luke", "m2m_100", "marian", "mbart", "megatron-bert", "minimax"),
-    *("mllama", "mobilebert", "moonshine", "mpnet", "mra", "musicgen", "musicgen_melody", "mvp", "nllb-moe"),
-    *("nystromformer", "openai-gpt", "opt", "pegasus", "pegasus_x", "perceiver", "pix2struct", "plbart", "pop2piano"),
-    *("prophetnet", "recurrent_gemma", "reformer", "rembert", "roberta-prelayernorm", "roc_bert", "roformer", "rwkv"),
-    *("seamless_m4t", "seamless_m4t_v2", "speech-encoder-decoder", "speech_to_text", "speecht5", "squeezebert"),
-    *("switch_transformers", "tapas", "trocr", "udop", "vision-encoder-decoder", "wav2vec2", "xglm", "xlm"),
-    *("xlm-roberta-xl", "xlnet", "xlstm", "xmod", "yoso", "zamba", "zamba2"),
+    *("blip", "blip-2", "canary", "chinese_clip", "clap", "codegen", "convbert", "cpmant", "ctrl", "data2vec-text"),
+    *("deberta", "deberta-v2", "dia", "electra", "encoder-decoder", "ernie", "esm", "flaubert", "florence2", "fnet"),
+    *("fsmt", "funnel", "fuyu", "git", "gpt_neo", "gpt_neox_japanese", "hubert", "ibert", "idefics", "idefics2"),
+    *("instructblip", "kosmos-2", "layoutlm", "led", "longformer", "longt5", "luke", "m2m_100", "marian", "mbart"),
+    *("megatron-bert", "minimax", "mllama", "mobilebert", "moonshine", "mpnet", "mra", "musicgen", "musicgen_melody"),
+    *("mvp", "nllb-moe", "nystromformer", "openai-gpt", "opt", "pegasus", "pegasus_x", "perceiver", "pix2struct"),
+    *("plbart", "pop2piano", "prophetnet", "recurrent_gemma", "reformer", "rembert", "roberta-prelayernorm"),
+    *("roc_bert", "roformer", "rwkv", "seamless_m4t", "seamless_m4t_v2", "speech-encoder-decoder", "speech_to_text"),
+    *("speecht5", "squeezebert", "switch_transformers", "tapas", "trocr", "udop", "vision-encoder-decoder"),
+    *("wav2vec2", "wavlm", "xglm", "xlm", "xlm-roberta-xl", "xlnet", "xlstm", "xmod", "yoso", "zamba", "zamba2"),
 ))  # fmt: skip
 """Types none of whose classes is converted."""
 UNWRITTEN = ("kimi_k3_text",)

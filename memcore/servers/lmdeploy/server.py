@@ -15,6 +15,7 @@ from memcore.config.defaults import Defaults
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
+from memcore.servers.lmdeploy import supported
 from memcore.servers.lmdeploy.settings import LmdeploySettings
 from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
 from memcore.servers.vllm.paging import Pages, page
@@ -32,11 +33,6 @@ from memcore.units import GiB
 
 _ENGINE = "lmdeploy, src/turbomind/turbomind.cc, CreateEngine"
 _EXECUTOR = "lmdeploy, pytorch/engine/executor/base.py"
-_FAMILIES = frozenset({
-    "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe", "qwen3_5", "qwen3_5_moe", "internvl",
-    "internvl_chat", "interns1", "llama", "internlm2", "internlm3", "glm4_moe_lite", "gpt_oss", "mixtral",
-})  # fmt: skip
-"""What TurboMind has (turbomind/supported_models.py, `SUPPORTED_ARCHS`), by `model_type`."""
 _SEQUENCES: Mapping[str, int] = {"a100": 384, "a800": 384, "h100": 1024, "h800": 1024, "h200": 1024}
 """Sequences of a step, by how an accelerator's id begins."""
 
@@ -53,8 +49,12 @@ class Options:
 
 
 def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them."""
-    own = basics.model.network.family in _FAMILIES
+    """Read and default them.
+
+    Raises UnsupportedError for a family that the server does not have.
+    """
+    supported.check(basics.model.network.family)
+    own = basics.model.network.family in supported.TURBOMIND
     reason = "it has this model" if own else "TurboMind does not have this model"
     backend = read.take(LmdeploySettings.backend, "turbomind" if own else "pytorch", reason)
     name = basics.accelerator.id if basics.accelerator else "h100"

@@ -10,6 +10,7 @@ from memcore.config.defaults import Defaults
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
+from memcore.servers.tensorrt_llm import supported
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -38,7 +39,11 @@ class Options:
 
 
 def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them."""
+    """Read and default them.
+
+    Raises UnsupportedError for a family that the server does not have.
+    """
+    supported.check(basics.model.network.family)
     tokens = read.take(TensorRtSettings.max_num_tokens, 8192)
     sequences = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
     return Options(

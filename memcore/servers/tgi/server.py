@@ -17,6 +17,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.servers.paged import Held, blocks_of, held, pool, with_cache
+from memcore.servers.tgi import supported
 from memcore.servers.tgi.settings import TgiSettings
 from memcore.servers.vllm.paging import Pages, page
 from memcore.serving.budget import Budget, of_stages
@@ -56,7 +57,11 @@ class Options:
 
 
 def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them."""
+    """Read and default them.
+
+    Raises UnsupportedError for a family that the server does not have.
+    """
+    supported.check(basics.model.network.family)
     asked = read.given(Inference.max_model_len)
     prefill = read.given(TgiSettings.max_batch_prefill_tokens)
     if prefill is None:
