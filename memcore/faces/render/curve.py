@@ -112,9 +112,17 @@ def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: i
         body.append(f'<line class="capacity" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>')
         fitting = [each.value for each in points if each.fits]
         if fitting and len(fitting) < len(points):
-            body.append(caption(say("curve-crosses", value=_short(max(fitting))), across(max(fitting)), y - 6))
+            body.append(_crossing(_short(max(fitting)), across(max(fitting)), y - 6, rises=points[-1].fits is not True))
     described = "; ".join(f"{format_count(each.value)}: {format_bytes(each.expected)}" for each in points)
     return picture("curve", _HEIGHT, say("curve-title", name=title), described, body)
+
+
+def _crossing(value: str, at: float, y: float, *, rises: bool) -> str:
+    """Up to where it fits, on the side where the curve is below the capacity."""
+    before = (rises or at > 80) and at > 20
+    anchor, place = ("end", at - 1) if before else ("start", at + 1)
+    said = escape(say("curve-crosses", value=value))
+    return f'<text class="label" x="{place:.3f}%" y="{y:g}" text-anchor="{anchor}">{said}</text>'
 
 
 def _plot(shape: str, kind: str, places: Sequence[tuple[float, float]]) -> str:
