@@ -226,6 +226,9 @@ function listenToButtons() {
       go(goes.dataset.go);
     } else if (part) explain(part);
   });
+  document.addEventListener("mousedown", (event) => {
+    if (near(event, "[data-nudge]")) event.preventDefault(); // the focus stays where it is
+  });
   document.addEventListener("pointerover", dragged);
   document.addEventListener("pointerover", (event) => {
     const part = near(event, "#bar [data-part], #legend [data-part], #timeline [data-part], #ranks [data-part]");

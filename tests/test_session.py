@@ -462,7 +462,7 @@ def test_a_curve_is_drawn_as_its_points_come():
     assert len(sizes) > 5
     assert sizes == sorted(sizes)
     assert 'class="capacity"' in visit.html["curve"]
-    assert "fits up to" in visit.html["curve"]
+    assert ">fits at 4k, not at 8k</text>" in visit.html["curve"]
 
 
 def shown(visit, name):

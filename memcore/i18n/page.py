@@ -221,7 +221,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "curve-of": ("Memory against", "显存随以下参数变化"),
     "curve-button": ("Draw", "绘制"),
     "curve-title": ("GPU memory against {name}", "显存随 {name} 的变化"),
-    "curve-crosses": ("fits up to {value}", "最大可放下 {value}"),
+    "curve-crosses": ("fits at {value}, not at {other}", "{value} 放得下，{other} 放不下"),
     "search": ("Which layout", "搜索并行策略"),
     "search-note": (
         "Every way to split this job over the same GPUs, fastest first. You can use the page meanwhile.",
