@@ -27,7 +27,8 @@ export function listenToTracks(send) {
     clearTimeout(timer);
     const { answer, state } = root.dataset;
     for (const track of tracks()) {
-      if (answer !== "whole" && track.dataset.track !== edited) track.closest(".number").classList.add("old");
+      const shown = !track.closest(".slot").hidden;
+      if (shown && answer !== "whole" && track.dataset.track !== edited) track.closest(".number").classList.add("old");
     }
     if (begun && answer === "whole" && state === "live") timer = setTimeout(ask, PAUSE, send);
   };
@@ -94,6 +95,7 @@ function follow() {
 function paint(found) {
   const nothing = { marks: [], title: "" }; // no GPU is named that a number could be too large for
   for (const track of tracks()) {
+    if (track.closest(".slot").hidden) track.closest(".number").classList.remove("old");
     const painted = Object.keys(found).length ? found[track.dataset.track] : nothing;
     if (!painted) continue;
     const { marks, title, edge } = painted;
