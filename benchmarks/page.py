@@ -3,7 +3,8 @@
     python build.py && .venv/bin/python benchmarks/page.py
 
 Cold is a fresh browser profile, warm the third and later visits of one profile, both from a local server without
-compression. Edits of ten fields are timed from the keystroke to the first answer, allocated memory, and to the verdict.
+compression. Edits of ten fields are timed from the keystroke to the first answer, allocated memory, and to the verdict;
+further edits, after which nobody does anything, until every track below a number is painted for the new job.
 The longest task is what the main thread does without a break once the page is live, while edits are answered, a curve
 is drawn and layouts are searched. Prints milliseconds: minimum, median, 95th percentile, maximum. All of it is time on
 the clock: a busy machine shows how long Python waits for a core. What is being done is said on the way, on standard error; what
@@ -60,6 +61,33 @@ EDIT = """
   control.dispatchEvent(new Event("input", { bubbles: true }));
 })
 """
+PAINTED = """
+([name, value, patience]) => new Promise((done, fail) => {
+  const root = document.documentElement;
+  const control = document.querySelector(`[name="${name}"]`);
+  const began = performance.now();
+  let edited = false;
+  setTimeout(() => fail(new Error(`no tracks for ${name} = ${value} after ${patience / 1000} s`)), patience);
+  new MutationObserver((_, watcher) => {
+    const waits = root.dataset.answer !== "whole" || document.querySelector(".slot:not([hidden]) .number.old");
+    edited ||= waits;
+    if (waits || !edited) return;
+    watcher.disconnect();
+    done(performance.now() - began);
+  }).observe(root, { subtree: true, attributes: true, attributeFilter: ["class", "data-answer"] });
+  control.value = value;
+  control.dispatchEvent(new Event("input", { bubbles: true }));
+})
+"""
+UNTRIED = (
+    ("training.sequence_length", "12k"),
+    ("hardware.num_gpus", "4"),
+    ("training.micro_batch_size", "3"),
+    ("hardware.accelerator", "rtx-5090"),
+    ("model", "qwen2.5-14b"),
+    ("training.activation_checkpointing.policy", "none"),
+)
+"""Edits, one on top of another, that no edit before has asked for."""
 PATIENCE = 60_000
 """Milliseconds after which something has not come."""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
@@ -88,6 +116,7 @@ class Figures:
     warm: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
     edits: list[float] = field(default_factory=list)
+    tracks: list[float] = field(default_factory=list)
     tasks: list[float] = field(default_factory=list)
 
 
@@ -111,6 +140,7 @@ def report(playwright: Playwright, url: str, runs: int) -> None:
         ("live, warm", found.warm),
         ("edit, first answer", found.first),
         ("edit, verdict", found.edits),
+        ("edit, tracks painted", found.tracks),
         ("longest task", found.tasks),
     ):
         ordered = sorted(times)
@@ -163,6 +193,8 @@ def visit(
             found.first.append(float(first))
             found.edits.append(float(verdict))
             page.locator("html[data-answer=whole]").wait_for(state="attached")
+    say(f"  {len(UNTRIED)} edits and their tracks")
+    found.tracks += [float(page.evaluate(PAINTED, [*edit, PATIENCE])) for edit in UNTRIED]
     say("  the step, a curve, and a search")
     explore(page)
     page.locator("[data-show=plans]").click()

@@ -34,6 +34,8 @@ function post(message) {
 }
 
 listen(send);
+let stir;
+const stirring = new Promise((done) => { stir = done; }); // a worker runs, or none will
 const whole = fillForm();
 if (!isWithheld() && !["", `#${document.body.dataset.fragment}`].includes(jobOf(location.hash))) withhold("computing", "computing");
 document.documentElement.dataset.state = "loading";
@@ -48,6 +50,7 @@ async function begin(start, first) {
     worker = created;
     let ready = false;
     created.onmessage = ({ data }) => {
+      stir();
       if (typeof data !== "string" || created !== worker) return;
       const patch = JSON.parse(data);
       ready ||= Boolean(patch.ready);
@@ -59,15 +62,18 @@ async function begin(start, first) {
     if (isWithheld()) byId("progress-text").textContent = ""; // the verdict says what is going on
     post({ ...counts(), ...first() });
   } catch (error) {
+    stir();
     dispatchEvent(new CustomEvent("memcore:failed", { detail: error?.message ?? String(error) }));
   }
 }
 
 // The panel as it opens holds what is in sight of it; its other settings follow, before Python says anything about them.
+// They are much markup, which a worker that is about to run would have to wait for.
 async function fillForm() {
   const response = await fetch("./settings.html", { integrity: document.body.dataset.settings });
   if (!response.ok) throw new Error(`settings.html: ${response.status}`);
   const markup = await response.text();
+  await stirring;
   const typed = [...byId("groups").querySelectorAll("[name]")].map(({ name, value }) => [name, value]);
   show({ html: { groups: markup } });
   for (const [name, value] of typed) control(name).value = value;

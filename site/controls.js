@@ -3,7 +3,7 @@ import { listenToFiles } from "./files.js";
 import { draft, keep, keepSoon, language, own, recall, remember, whenOtherTabsKeep } from "./own.js";
 import { listenToSizes } from "./sizes.js";
 import { listenToTimeline } from "./timeline.js";
-import { listenToTracks } from "./tracks.js";
+import { listenToTracks, numberOf } from "./tracks.js";
 import {
   byId, control, copy, countEdit, drawAll, followNoMore, followNow, forget, jobOf, openAnother, place, push, save, say, select,
   show, showEmbedded, showHistory, showMini, showView, suffix, viewOf, word,
@@ -172,14 +172,23 @@ function stepped(event) {
     target.dispatchEvent(new Event("input", { bubbles: true }));
   }
   if (target.dataset?.step === undefined || !["ArrowUp", "ArrowDown"].includes(key)) return;
-  const value = Number(target.value || target.placeholder);
-  if (!Number.isInteger(value) || value < 1) return;
   event.preventDefault();
-  const doubles = (value & (value - 1)) === 0 && !event.shiftKey;
-  const up = key === "ArrowUp";
-  const next = doubles ? (up ? value * 2 : value / 2) : value + (up ? 1 : -1) * (event.shiftKey ? 10 : 1);
-  target.value = String(Math.max(1, Math.floor(next)));
-  target.dispatchEvent(new Event("input", { bubbles: true }));
+  step(target, key === "ArrowUp", event.shiftKey ? 10 : 0);
+}
+
+function step(field, up, by = 0) {
+  const value = numberOf(field.value || field.placeholder);
+  if (!Number.isInteger(value) || value < 1) return;
+  const doubles = Math.log2(value) % 1 === 0 && !by;
+  const next = doubles ? (up ? value * 2 : value / 2) : value + (up ? 1 : -1) * (by || 1);
+  field.value = String(Math.max(1, Math.floor(next)));
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+// A button next to a number; each press is an edit of its own.
+function nudge(field, up) {
+  step(field, up);
+  field.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
 // Dragging over users and context asks for what is passed.
@@ -198,8 +207,10 @@ function listenToButtons() {
     const closes = near(event, "[data-close]");
     const goes = near(event, "[data-go]");
     const shows = near(event, "[data-show]");
+    const nudges = near(event, "[data-nudge]");
     const plan = near(event, "a[href^='#v']:not([target]), [data-plan]"); // a dot of a picture is a link for the pointer alone
-    if (doing) act(doing);
+    if (nudges) nudge(control(nudges.dataset.path), nudges.dataset.nudge > 0);
+    else if (doing) act(doing);
     else if (shows) turn(shows.dataset.show);
     else if (opens) openDialog(opens.dataset.open);
     else if (closes) closeDialog(closes.dataset.close);
@@ -214,6 +225,9 @@ function listenToButtons() {
       event.preventDefault();
       go(goes.dataset.go);
     } else if (part) explain(part);
+  });
+  document.addEventListener("mousedown", (event) => {
+    if (near(event, "[data-nudge]")) event.preventDefault(); // the focus stays where it is
   });
   document.addEventListener("pointerover", dragged);
   document.addEventListener("pointerover", (event) => {

@@ -5,16 +5,31 @@ import { loadPyodide as start, version } from "./pyodide.mjs";
 
 export { version };
 
-const LENGTH = 0; // of the memory, filled in by the build
-const KEPT = []; // what of it is not zeros: from where, to where, and its hash; filled in by the build
+const HEADER = 0; // bytes before the memory that Pyodide reads first, filled in by the build
+const LENGTH = 0; // of both, filled in by the build
+const KEPT = []; // what of them is not zeros: from where, to where, and its hash; filled in by the build
 const LIBRARY = ""; // the hash of library.zip, filled in by the build
 const WHEEL = "<!-- memcore:wheel -->";
 const here = (path) => new URL(path, import.meta.url).href;
 const library = here("./library.zip");
+const interpreter = here("./pyodide.asm.wasm");
+const plain = new URL(import.meta.url).searchParams.has("plain");
+const { fetch } = globalThis;
+
+// A worker asks for everything before Pyodide does, and first for what there is most to do with.
+const [arrived, arriving] = "WorkerGlobalScope" in globalThis ? ask() : [];
+const compiled = arrived?.then((response) => (response.ok ? WebAssembly.compileStreaming(response) : Promise.reject(response.status)));
+for (const each of [arrived, arriving, compiled]) each?.catch(() => {}); // who waits for it handles it
+
+function ask() {
+  const asked = fetch(interpreter);
+  import("./pyodide.asm.mjs").catch(() => {});
+  return [asked, plain ? undefined : fetchMemory()];
+}
 
 export async function loadPyodide(options) {
-  const ways = [(given) => wake(fetchMemory(), { ...given, stdLibURL: library }), unpack, install];
-  if (new URL(import.meta.url).searchParams.has("plain")) ways.shift();
+  const ways = [(given) => wake(arriving, { ...given, stdLibURL: library }), unpack, install];
+  if (plain) ways.shift();
   for (const way of ways) {
     const broken = watched();
     try {
@@ -37,8 +52,6 @@ async function install(options) {
 
 // Pyodide says nothing of files that it cannot have, or not use, and may wait for ever. The promise is broken with the
 // name of the file; without the interpreter itself every way ends.
-const { fetch } = globalThis;
-let compiled; // the interpreter, which a start that fails leaves to the next one
 function watched() {
   let fail;
   const broken = new Promise((_, reject) => { fail = reject; });
@@ -46,14 +59,14 @@ function watched() {
   globalThis.fetch = async (address, options) => {
     const checked = address === library ? { ...options, integrity: LIBRARY } : options;
     const name = new URL(address.url ?? address, import.meta.url).pathname.split("/").pop();
-    const found = await fetch(address, checked).catch((error) => { throw failed(fail, name, error); });
+    const asked = name === "pyodide.asm.wasm" ? arrived : fetch(address, checked);
+    const found = await asked.catch((error) => { throw failed(fail, name, error); });
     if (!found.ok) throw failed(fail, name, found.status);
     alive();
     return found;
   };
-  WebAssembly.instantiateStreaming = async (response, imports) => {
+  WebAssembly.instantiateStreaming = async (_, imports) => {
     try {
-      compiled ??= WebAssembly.compileStreaming(response);
       const module = await compiled;
       return { module, instance: await WebAssembly.instantiate(module, imports) };
     } catch (error) {
@@ -77,19 +90,23 @@ function alive() {
   globalThis.postMessage?.("{}");
 }
 
-// The memory arrives while Python's own code is fetched and compiled: Pyodide is given the place for it at once.
+// The memory arrives while Python's own code is fetched and compiled. Each piece of it is put into Pyodide's heap as it
+// comes, or when there is a heap: Pyodide itself restores nothing but what the header says of its tables.
 export function wake(arriving, options) {
-  const memory = new Uint8Array(LENGTH);
-  const filled = arriving.then((stream) => fill(memory, stream));
+  const header = new Uint8Array(HEADER);
+  let show;
+  const heap = new Promise((done) => { show = done; });
+  const filled = arriving.then((stream) => fill(header, heap, stream));
   filled.catch(() => {}); // who waits for it handles it
-  return start({ ...options, _loadSnapshot: memory, createPyodideModule });
+  return start({ ...options, _loadSnapshot: header, createPyodideModule });
 
-  // Pyodide copies the memory into its heap without asking whether it is large enough, so the heap has to grow before.
-  // What is allocated for that is overwritten.
+  // The heap has to be large enough; what is allocated for that is overwritten.
   async function createPyodideModule(settings) {
     const { default: create } = await import("./pyodide.asm.mjs");
-    const [found] = await Promise.all([create(settings), filled]);
-    if (found.HEAP8.length < LENGTH) found._free(found._malloc(LENGTH));
+    const found = await create(settings);
+    if (found.HEAPU8.length < LENGTH) found._free(found._malloc(LENGTH));
+    show(found.HEAPU8);
+    await filled;
     return found;
   }
 }
@@ -101,15 +118,17 @@ async function fetchMemory() {
   return response.headers.has("inflated") ? response.body : response.body.pipeThrough(new DecompressionStream("gzip"));
 }
 
-// Every piece is put in its place as it comes: gathering them first would take as much memory, and time, again. Each
-// stretch is compared with its hash when it is complete, while the next one arrives.
-async function fill(memory, stream) {
+// Each stretch is compared with its hash when it is complete, while the next one arrives.
+async function fill(header, heap, stream) {
   const reader = stream.getReader();
   const stretches = KEPT.values();
   const checks = [];
+  const early = []; // pieces that came before the heap
   let [begin, place, end, hash] = [0, 0, 0, ""];
-  for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-    alive();
+  let memory;
+  heap.then((found) => { memory = found; });
+  const part = (from, to) => (from < HEADER ? header.subarray(from, to) : memory.subarray(from - HEADER, to - HEADER));
+  const put = (value) => {
     while (value.length) {
       if (place === end) {
         const next = stretches.next();
@@ -118,12 +137,19 @@ async function fill(memory, stream) {
         place = begin;
       }
       const piece = value.subarray(0, end - place);
-      memory.set(piece, place);
+      part(place, place + piece.length).set(piece);
       place += piece.length;
       value = value.subarray(piece.length);
-      if (place === end) checks.push(compare(memory.subarray(begin, end), hash));
+      if (place === end) checks.push(compare(part(begin, end), hash));
     }
+  };
+  for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
+    alive();
+    early.push(value);
+    if (memory) early.splice(0).forEach(put);
   }
+  memory = await heap;
+  early.forEach(put);
   if (place !== end || !stretches.next().done) throw new Error("memory.bin: incomplete");
   await Promise.all(checks);
 }

@@ -27,7 +27,8 @@ export function listenToTracks(send) {
     clearTimeout(timer);
     const { answer, state } = root.dataset;
     for (const track of tracks()) {
-      track.closest(".number").classList.toggle("old", answer !== "whole" && track.dataset.track !== edited);
+      const shown = !track.closest(".slot").hidden;
+      if (shown && answer !== "whole" && track.dataset.track !== edited) track.closest(".number").classList.add("old");
     }
     if (begun && answer === "whole" && state === "live") timer = setTimeout(ask, PAUSE, send);
   };
@@ -67,7 +68,7 @@ function setNumber(number, value, kind) {
 }
 
 // A number as people write it: 8192, 8k or 1M.
-function numberOf(text) {
+export function numberOf(text) {
   const [, digits, unit] = /^\s*([\d.]+)\s*([km]?)\s*$/iu.exec(text.replaceAll(",", "")) ?? [];
   return Number(digits) * { "": 1, k: 2 ** 10, m: 2 ** 20 }[(unit ?? "").toLowerCase()];
 }
@@ -92,8 +93,10 @@ function follow() {
 
 // A track is a row of segments; between a value that fits and one that does not, it changes at the exact value.
 function paint(found) {
+  const nothing = { marks: [], title: "" }; // no GPU is named that a number could be too large for
   for (const track of tracks()) {
-    const painted = found[track.dataset.track];
+    if (track.closest(".slot").hidden) track.closest(".number").classList.remove("old");
+    const painted = Object.keys(found).length ? found[track.dataset.track] : nothing;
     if (!painted) continue;
     const { marks, title, edge } = painted;
     const home = track.closest(".number");

@@ -186,6 +186,11 @@ def test_sliders_are_painted_by_what_fits(browser, site):
     expect(page.locator("#verdict")).to_have_attribute("data-level", "fits")
     expect(track).to_have_attribute("aria-valuetext", "2048")
     expect(page.locator("#field-training-sequence_length-painted")).to_have_text(said)  # whatever it says itself
+    page.get_by_role("button", name="Raise: Sequence length").click()
+    expect(number).to_have_value("4096")
+    expect(page.locator("#verdict")).to_have_attribute("data-level", "tight")
+    page.get_by_role("button", name="Lower: Sequence length").click()
+    expect(number).to_have_value("2048")
     batch = page.locator("#field-training-micro_batch_size-painted")
     expect(batch).to_have_text(re.compile("^Fits up to "))
     expect(page.locator(".number.old")).to_have_count(0)

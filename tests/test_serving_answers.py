@@ -9,6 +9,7 @@ from test_serving_servers import serve
 from memcore import Config, ConfigError, UnsupportedError, estimate
 from memcore.estimation import is_serving
 from memcore.questions.accuracy import accuracy
+from memcore.questions.describe_serving import serving_verdict
 from memcore.serving import answers
 from memcore.serving.presets import PRESETS, question_parts
 
@@ -23,6 +24,18 @@ def test_what_fits_fits_in_every_answer():
         assert longest == 131_072 or users * pool.needed(longest + 16) > pool.capacity
     count = answers.most_users(found, 4096)
     assert count * pool.needed(4096) <= pool.capacity < (count + 1) * pool.needed(4096)
+
+
+def test_users_that_fit_for_certain():
+    """The low end of the range: as many as fit whatever is right, and one more may not."""
+    found = serve(inference={"max_model_len": 8192})
+    count, sure = found.pool.users(8192), found.pool.certain_users(8192)
+    assert 0 < sure < count
+    for users, certain in ((sure, True), (sure + 1, False)):
+        asked = serve(inference={"max_model_len": 8192, "batch_size": users})
+        assert (asked.fits, asked.certain) == (True, certain)
+    said = serving_verdict(found).reason
+    assert said.endswith(f"room for {count} sequences of 8,192 tokens ({sure} for certain).")
 
 
 def test_more_is_never_easier():

@@ -462,7 +462,7 @@ def test_a_curve_is_drawn_as_its_points_come():
     assert len(sizes) > 5
     assert sizes == sorted(sizes)
     assert 'class="capacity"' in visit.html["curve"]
-    assert "fits up to" in visit.html["curve"]
+    assert ">fits at 4k, not at 8k</text>" in visit.html["curve"]
 
 
 def shown(visit, name):
@@ -565,6 +565,10 @@ def test_suggestions_lead_to_what_they_say():
         assert text
     visit.do("edit", texts={**visit.texts, "training.sequence_length": "4096"}, entry=1)
     assert not any(field.get("note") for field in visit.fields.values())
+    mixed = Visit("#v1&model=qwen3-8b&seq=4096&accelerator=a100-sxm-80gb&gpus=1").do("advise")
+    fits = re.findall('data-head="Then fits">(yes|no)<', mixed.html["advice"])
+    assert {*fits} == {"yes", "no"}
+    assert fits == sorted(fits, reverse=True)
     server = Visit("#v1&model=gpt2&engine=vllm").do("advise")
     assert 'href="#v1' in server.html["advice"]
 

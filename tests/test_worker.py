@@ -51,6 +51,22 @@ def worker(monkeypatch):
     return found
 
 
+def test_tracks_come_before_plans(worker):
+    """What is next to the number that was edited is not held up by what is asked for at the same time."""
+
+    async def visit():
+        runpy.run_path(str(MAIN))
+        worker.ask(1, "start", link=f"#{TOO_BIG}", texts=None, language="en", entry=0)
+        await worker.until(1)
+        worker.ask(2, "ways")
+        worker.ask(3, "tracks")
+        await worker.until(2)
+        assert worker.finished() == [1, 3]
+
+    with ThreadPoolExecutor(1) as apart:
+        apart.submit(lambda: asyncio.run(asyncio.wait_for(visit(), 60))).result()
+
+
 @pytest.mark.parametrize("doing", ["exports", "curve", "search"])
 def test_a_click_comes_before_what_nobody_waits_for(worker, doing):
     """While plans and tracks are looked for, a click is answered whole before either goes on; then both are finished."""

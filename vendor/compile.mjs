@@ -145,13 +145,14 @@ gc.collect()
 gc.freeze()  # what is kept stays: the collector need not look at it again in the middle of an edit
 `);
 const memory = answered.makeMemorySnapshot();
-const kept = filled(memory).map(([from, to]) => [from, to, hashOf(memory.subarray(from, to))]);
+const header = new Uint32Array(memory.buffer, memory.byteOffset, 2)[1]; // its length; the heap follows
+const kept = [[0, header], ...filled(memory, header)].map(([from, to]) => [from, to, hashOf(memory.subarray(from, to))]);
 const bytes = Buffer.concat(kept.map(([from, to]) => memory.subarray(from, to)));
 writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 9 }));
 
 const script = `${output}/python.mjs`;
 const text = readFileSync(script, "utf8");
-writeFileSync(script, text.replace("LENGTH = 0;", `LENGTH = ${memory.length};`).replace("KEPT = [];", `KEPT = ${JSON.stringify(kept)};`).replace('LIBRARY = "";', `LIBRARY = "sha256-${hashOf(readFileSync(library))}";`));
+writeFileSync(script, text.replace("HEADER = 0;", `HEADER = ${header};`).replace("LENGTH = 0;", `LENGTH = ${memory.length};`).replace("KEPT = [];", `KEPT = ${JSON.stringify(kept)};`).replace('LIBRARY = "";', `LIBRARY = "sha256-${hashOf(readFileSync(library))}";`));
 const { wake } = await import(pathToFileURL(script).href);
 const woken = await wake(Promise.resolve(new Blob([bytes]).stream()), options);
 woken.runPython(`
@@ -164,12 +165,12 @@ function hashOf(bytes) {
   return createHash("sha256").update(bytes).digest("base64");
 }
 
-// Where a memory is not zeros, from where to where: fewer zeros than a gap has do not end a stretch. A long one is cut,
+// Where a memory is not zeros after its header, from where to where: fewer zeros than a gap has do not end a stretch. A long one is cut,
 // so that its pieces can be checked while the rest arrives.
-function filled(memory) {
+function filled(memory, start) {
   const [step, gap, most] = [4096, 2 ** 18, 2 ** 22];
   const stretches = [];
-  for (let at = 0; at < memory.length; at += step) {
+  for (let at = start; at < memory.length; at += step) {
     if (!memory.subarray(at, at + step).some(Boolean)) continue;
     const end = Math.min(at + step, memory.length);
     const last = stretches.at(-1);

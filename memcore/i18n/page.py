@@ -221,7 +221,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "curve-of": ("Memory against", "显存随以下参数变化"),
     "curve-button": ("Draw", "绘制"),
     "curve-title": ("GPU memory against {name}", "显存随 {name} 的变化"),
-    "curve-crosses": ("fits up to {value}", "最大可放下 {value}"),
+    "curve-crosses": ("fits at {value}, not at {other}", "{value} 放得下，{other} 放不下"),
     "search": ("Which layout", "搜索并行策略"),
     "search-note": (
         "Every way to split this job over the same GPUs, fastest first. You can use the page meanwhile.",
@@ -336,15 +336,15 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "sentence": (
         (
             "I want to {task} {model}| for {users} users of {length} tokens| on {gpus} × {gpu}"
-            "| with {tokens} tokens,| rank {rank} and| batch {batch}"
+            "| with {tokens} tokens,| rank {rank},| batch {batch}"
         ),
         (
-            "在 {gpus} × {gpu} 上{task} {model}|，供 {users} 个用户、每人 {length} 个 token|，序列 {tokens} 个 token"
-            "|，秩 {rank}|，批大小 {batch}"
+            "在 {gpus} × {gpu} 上{task} {model}|供 {users} 个用户，每人 {length} 个 token|序列 {tokens} 个 token"
+            "|秩 {rank}|批大小 {batch}"
         ),
     ),
     "settings": ("All settings", "全部设置"),
-    "find": ("Find a setting or a tool's flag", "按名称或工具参数查找设置"),
+    "find": ("Find a setting or a tool's flag", "按名称或工具参数查找"),
     "found-elsewhere": ("For other jobs: {settings}.", "用于其他任务：{settings}。"),
     "found-above": ("Above, in your question: {settings}.", "在上方的问题中：{settings}。"),
     "found-none": ("No setting has this name.", "没有这个名称的设置。"),
@@ -444,6 +444,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "current": ("now", "当前"),
     "plan": ("Plan", "方案"),
     "differences": ("What differs", "不同的设置"),
+    "differences-none": ("All settings are the same.", "所有设置都相同。"),
+    "compared-total": ("in all (nvidia-smi)", "合计（nvidia-smi）"),
     "components": (
         "Bytes on one GPU, and the difference from the first plan",
         "每块 GPU 的字节数，以及与第一个方案的差",

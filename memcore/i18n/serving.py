@@ -26,9 +26,10 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     ),
     "serves-no": ("Does not fit {asked}: {margin} {where}.", "放不下{asked}：{where}{margin}。"),
     "serves-pool": (
-        "Weights take {weights}. The cache gets {cache}{tokens}: room for {sequences}.",
-        "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳{sequences}。",
+        "Weights take {weights}. The cache gets {cache}{tokens}: room for {sequences}{certain}.",
+        "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳{sequences}{certain}。",
     ),
+    "serves-certain": (" ({count} for certain)", "（确定 {count} 个）"),
     "serves-pool-short": (
         "Weights take {weights}. The cache gets {cache}{tokens}: too little for {sequences}.",
         "权重占 {weights}，缓存得到 {cache}{tokens}，容不下{sequences}。",

@@ -32,6 +32,8 @@ WORDS_OF_TIMELINE: Mapping[str, tuple[str, str]] = {
     "used-times": ("{times} times what the GPU has", "为 GPU 容量的 {times} 倍"),
     "used-fullest": ("{share}% used on the fullest GPU", "最满的 GPU 占用 {share}%"),
     "used-total": ("{count} GPUs hold {size}", "{count} 块 GPU 共占用 {size}"),
+    "lower": ("Lower: {name}", "减小：{name}"),
+    "raise": ("Raise: {name}", "增大：{name}"),
     "track": ("{name}, slider", "{name}，滑块"),
     "track-up-to": ("Fits up to {value}", "最多可放下 {value}"),
     "track-from": ("Fits from {value} on", "从 {value} 起可放下"),

@@ -72,13 +72,14 @@ def _reason(found: ServingEstimate) -> str:
         return say("serves-caches", weights=weights, cache=cache)
     if not pool.capacity:
         return say("serves-pool-none", weights=weights)
-    room = pool.users(length) or 0
+    room, sure = pool.users(length) or 0, pool.certain_users(length) or 0
     return say(
         "serves-pool" if room else "serves-pool-short",
         weights=weights,
         cache=format_bytes(pool.capacity * pool.bytes_each),
         tokens="" if pool.tokens is None else say("serves-pool-tokens", count=format_count(pool.tokens)),
         sequences=_sequences(room or 1, length),
+        certain=say("serves-certain", count=format_count(sure)) if 0 < sure < room else "",
     )
 
 
@@ -113,7 +114,9 @@ def _answers(found: ServingEstimate) -> Iterator[Answered]:
         count = most_users(found, length)
         if count is not None:
             question = say(f"serves-users-{title}", count=format_count(length))
-            yield Answered(key, question, format_count(count), count)
+            sure = found.pool.certain_users(length) if found.pool else None
+            text = say("serves-certain", count=format_count(sure)) if sure and sure < count else ""
+            yield Answered(key, question, format_count(count) + text, count)
     gpus = fewest_gpus(found)
     yield Answered("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
     name = largest_format(found)

@@ -70,8 +70,15 @@ class Pool:
 
     def users(self, length: int) -> int | None:
         """Return the sequences of `length` tokens that fit into all pools."""
+        return self._users(length, self.capacity)
+
+    def certain_users(self, length: int) -> int | None:
+        """The same, at the low end of the range."""
+        return None if self.capacity is None else self._users(length, self.capacity_low)
+
+    def _users(self, length: int, capacity: int | None) -> int | None:
         need = self.needed(length)
-        return None if self.capacity is None or need < 1 else self.replicas * (self.capacity // need)
+        return None if capacity is None or need < 1 else self.replicas * (capacity // need)
 
     def longest(self, users: int, limit: int) -> int | None:
         """Return the longest sequence of which `users` fit, up to a limit; 0 if none does."""

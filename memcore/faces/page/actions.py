@@ -84,16 +84,17 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "say": ("say", framing.say_word),
 }
 """Channel and action by the name that messages carry."""
-LONG, NOBODY_WAITS = 1, 2
+LONG, SEEN, NOBODY_WAITS = 1, 2, 3
 _TURNS: Mapping[str, int] = {
     "advise": LONG, "curve": LONG, "search": LONG, "solve": LONG,
-    "practise": NOBODY_WAITS, "tracks": NOBODY_WAITS, "ways": NOBODY_WAITS,
+    "tracks": SEEN, "practise": NOBODY_WAITS, "ways": NOBODY_WAITS,
 }  # fmt: skip
 
 
 def turn_of(message: Message) -> int:
     """Return whose turn it is first.
 
-    0 for answers, 1 for clicks that take long, 2 for what the page asks for by itself.
+    0 for answers and 1 for clicks that take long; of what the page asks for by itself, 2 for tracks, which are next to
+    the number that was edited, and 3 for their exact values and everything else.
     """
-    return _TURNS.get(str(message.get("do")), 0)
+    return NOBODY_WAITS if message.get("exact") else _TURNS.get(str(message.get("do")), 0)

@@ -161,7 +161,9 @@ def _differences(plans: list[Pin]) -> str:
     ]
     head = (say("setting"), *(each.name for each in plans))
     buttons = "".join(_buttons(each) for each in plans[:-1])
-    return f'<p class="row">{buttons}</p>{scrolled(say("compare"), html_table(say("differences"), head, rows))}'
+    table = scrolled(say("compare"), html_table(say("differences"), head, rows))
+    none = f'<p class="note">{escape(say("differences-none"))}</p>'
+    return f'<p class="row">{buttons}</p>{table if rows else none}'
 
 
 def _value(config: Config, path: str) -> str:
@@ -189,7 +191,9 @@ def _sizes(plans: list[Pin]) -> str:
         cells = [exact(base), *(_against(_named_parts(each.found).get(name, 0), base) for each in others)]
         rows.append((escape(translated(name)), *cells))
     total = first.found.device.expected
-    rows.append(("Σ nvidia-smi", exact(total), *(_against(each.found.device.expected, total) for each in others)))
+    rows.append(
+        (escape(say("compared-total")), exact(total), *(_against(each.found.device.expected, total) for each in others))
+    )
     head = (say("component"), *(each.name for each in plans))
     return f'<div id="compare-sizes">{scrolled(say("compare"), html_table(say("components"), head, rows))}</div>'
 

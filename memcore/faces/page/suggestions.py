@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 
 from memcore.config.settings import SETTINGS
@@ -15,13 +16,14 @@ from memcore.faces.render.advice import advice_html
 from memcore.faces.render.form import QUICK
 from memcore.faces.render.markup import scrolled
 from memcore.i18n.page import complaint, say
-from memcore.questions.advising.advise import Advised, advice_by_piece
+from memcore.questions.advising.advise import Advice, Advised, advice_by_piece
+from memcore.questions.advising.server import ServerAdvice
 from memcore.questions.describe import spelled
 from memcore.units import format_bytes
 
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:
-    """Every change of one knob, best first; an edit ends what would be said of another job."""
+    """Every change of one knob: those that make it fit, best first, then the rest; an edit ends the search."""
     yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}, "hidden": {"advice-earlier": True}}
     edits = session.message_counts.get("answer")
     found: Advised | None = None
@@ -39,9 +41,15 @@ def suggest(session: Session, message: Message) -> Iterator[Patch]:
         yield {"html": {"advice": f"<p>{escape(complaint(error))}</p>"}}
         return
     if found is not None:
+        found = replace(found, advice=tuple(sorted(found.advice, key=_rank)))
         links = [f"#{encode_fragment(each.after.job.config)}" for each in found.advice]
         yield {"html": {"advice": scrolled(say("change"), advice_html(found, links))}}
         yield noted(session, savings(found, links))
+
+
+def _rank(each: Advice | ServerAdvice) -> tuple[bool, bool]:
+    """Changes that save something come first, and of these those with which the job fits."""
+    return each.saves <= 0, each.fits is False
 
 
 def savings(found: Advised, links: Sequence[str]) -> dict[str, str]:

@@ -53,6 +53,11 @@ def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:
     return format_bytes(each.saves), "-" if each.fits is None else say(_FITS[each.fits]), f"{100 * each.slowdown:+.0f}%"
 
 
+def _percent(part: float) -> str:
+    percent = round(100 * part)
+    return f"{percent:+d}%".replace("-", "−") if percent else "0%"
+
+
 def _rungs(found: Advised) -> Iterator[tuple[str, ...]]:
     yield tuple(map(say, ("cli-saves", "cli-then-fits", "cli-time", "cli-change", "cli-then-needs")))
     for each in found.ladder:
@@ -122,7 +127,7 @@ def _html_row(each: Advice | ServerAdvice, link: str) -> str:
     flags = " ".join(f"<code>{escape(translated(flag))}</code>" for flag in each.flags)
     saves = format_bytes(each.saves) if each.saves > 0 else say("saves-nothing")
     fits = {True: say("yes"), False: say("no"), None: "-"}[each.fits] if each.saves > 0 else "-"
-    time = f"{100 * each.slowdown:+.0f}%" if each.saves > 0 else "-"
+    time = _percent(each.slowdown) if each.saves > 0 else "-"
     heading = f'<th scope="row">{name}<small>{escape(why)}</small></th>'
     cells = "".join(
         f'<td data-head="{escape(translated(head))}">{cell}</td>'

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from math import log2
 
 from memcore.config.kinds import Integer
@@ -110,11 +111,23 @@ def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: i
     if capacity:
         y = down(capacity)
         body.append(f'<line class="capacity" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>')
-        fitting = [each.value for each in points if each.fits]
-        if fitting and len(fitting) < len(points):
-            body.append(caption(say("curve-crosses", value=_short(max(fitting))), across(max(fitting)), y - 6))
+        body += _crossing(points, across, y - 6)
     described = "; ".join(f"{format_count(each.value)}: {format_bytes(each.expected)}" for each in points)
     return picture("curve", _HEIGHT, say("curve-title", name=title), described, body)
+
+
+def _crossing(points: Sequence[Point], across: Callable[[float], float], y: float) -> Iterator[str]:
+    """The last value that fits and its neighbour that does not, where the curve is below the capacity."""
+    for one, other in pairwise(points):
+        if one.fits == other.fits:
+            continue
+        fits, over = (one.value, other.value) if one.fits else (other.value, one.value)
+        at = across(fits)
+        before = (fits < over or at > 80) and at > 20
+        anchor, place = ("end", at - 1) if before else ("start", at + 1)
+        said = escape(say("curve-crosses", value=_short(fits), other=_short(over)))
+        yield f'<text class="label" x="{place:.3f}%" y="{y:g}" text-anchor="{anchor}">{said}</text>'
+        return
 
 
 def _plot(shape: str, kind: str, places: Sequence[tuple[float, float]]) -> str:

@@ -140,10 +140,21 @@ def _slot(path: str, values: Values) -> str:
     if path in TRACKS:
         text = values.given.get(path) or values.defaults.get(path, "")
         pulled = slider(path, name, title, text, hint)
-        control, hint = f'<span class="number">{control}<span class="paint strip"></span>{pulled}</span>', ""
+        less, more = (_nudge(path, title, key, by, sign) for key, by, sign in (("lower", -1, "−"), ("raise", 1, "+")))
+        control = f'<span class="number">{less}{control}{more}<span class="paint strip"></span>{pulled}</span>'
+        hint = ""
     return (
         f'<span class="field slot" data-origin="{origin}"{hidden}><label class="unseen" for="{name}">{escape(title)}'
         f"</label>{control}{most}{_origin(path, title, origin)}{hint}</span>"
+    )
+
+
+def _nudge(path: str, title: str, key: str, by: int, sign: str) -> str:
+    """A button that steps a number; in the field itself the arrow keys do, so that Tab passes it by."""
+    name = escape(say(key, name=title))
+    return (
+        f'<button type="button" class="nudge" data-nudge="{by}" data-path="{path}" tabindex="-1" aria-label="{name}">'
+        f"{sign}</button>"
     )
 
 

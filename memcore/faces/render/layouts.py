@@ -59,7 +59,7 @@ def layouts_html(found: Sequence[Layout]) -> str:
         f'<table class="layouts"><caption>{escape(say("search-caption"))}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
-    return f"{scatter(found)}{scrolled(say('search'), table)}"
+    return f"{scatter(found) if len(found) > 1 else ''}{scrolled(say('search'), table)}"
 
 
 def _row(each: Layout, least: float) -> str:

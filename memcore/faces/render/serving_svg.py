@@ -98,7 +98,7 @@ def _grid(points: Sequence[Point], across: Callable[[int], float], down: Callabl
         y = down(10**power)
         yield f'<line class="grid" x1="{_LEFT}%" x2="{_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{_LEFT - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{format_count(10**power)}</text>'
-    yield f'<text x="0%" y="12">{say("serves-users")}</text>'
+    yield f'<text x="0%" y="9">{say("serves-users")}</text>'
     step = 1 if len(points) < 7 else 2
     for point in points[::step]:
         x = _LEFT + (_RIGHT - _LEFT) * across(point.length)
