@@ -216,3 +216,45 @@ def test_small_models_on_one_node():
     assert len(ratios) == 60
     assert 0.11 < fmean(abs(ratio - 1) for ratio in ratios) < 0.165
     assert abs(fmean(ratios) - 1) < 0.05
+
+
+def nanotron(row):
+    """Expected and measured seconds of a run of nanotron's sweep."""
+    name, nodes, data, stages, tensor, size, count, zero, pace = row
+    config = {
+        "model": NANOTRON[name],
+        "training": {"sequence_length": 4096, "micro_batch_size": size, "gradient_accumulation_steps": count},
+        "parallelism": {"tensor_parallel_size": tensor, "pipeline_parallel_size": stages, "data_parallel_size": data},
+        "engine": {"type": "nanotron", "zero_stage": zero},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8 * nodes},
+    }
+    job = estimate(config).job
+    price = cost_of(job, roofline_for(job.config).adjusted(hop_latency=60e-6))
+    return price.seconds, price.tokens / price.gpus / pace
+
+
+NANOTRON = {each["config"]["model"]["_name"].split("/")[1]: each["config"]["model"] for each in truth("nanotron")}
+
+
+def _ranks(values):
+    """The place of each value among all."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    return [place for place, _ in sorted(enumerate(order), key=lambda pair: pair[1])]
+
+
+def test_layouts_of_nanotron():
+    """Runs on up to 8 nodes of three models: in which order layouts come, and the first choice."""
+    groups = defaultdict(list)
+    for row in truth("nanotron_speed")["runs"]:
+        groups[row[0], row[1]].append(nanotron(row))
+    assert len(groups) == 12
+    assert sum(map(len, groups.values())) == 217
+    same, regrets = [], []
+    for runs in groups.values():
+        expected, measured = (_ranks(column) for column in zip(*runs, strict=True))
+        count = len(runs)
+        off = sum((one - other) ** 2 for one, other in zip(expected, measured, strict=True))
+        same.append(1 - 6 * off / (count * (count**2 - 1)))
+        regrets.append(min(runs)[1] / min(seconds for _, seconds in runs) - 1)
+    assert sorted(same)[5] > 0.85
+    assert fmean(regrets) < 0.03

@@ -109,6 +109,8 @@ class Roofline:
     """Seconds that a collective takes whatever its size, and `rank_latency` for each further rank."""
     rank_latency: float = 8.5e-6
     """Seconds that each further rank adds to a collective."""
+    hop_latency: float = 8.5e-6
+    """The same of a ring over nodes, each step of which waits for the network."""
     kernel_latency: float = 30e-6
     """Seconds that a memory-bound kernel takes whatever its size."""
     host: float = 25e9
@@ -224,6 +226,19 @@ class Plan:
     """Work of the pipeline's slowest rank over the mean of all."""
     regrouped: float = 0.0
     """As `Traffic.regrouped`."""
+    all_reduces: bool = False
+    """As `Traffic.all_reduces`."""
+
+    @property
+    def scattered(self) -> int:
+        """Ranks that share the sums of gradients."""
+        return 1 if self.all_reduces else self.shards
+
+    @property
+    def copies(self) -> int:
+        """Ranks among which the same sums are added up."""
+        return self.shards * self.replicas // self.scattered
+
     dispatch: Dispatch = USUAL_DISPATCH
     """How tokens reach their experts."""
     divides_experts: int = 1
@@ -299,13 +314,13 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     part = (work.parameters - work.routed) / (tensor * stages)
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
-    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces
+    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces * (not plan.all_reduces)
     part += own
     travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
     sent_away, dispatching = _dispatched(work, plan, roofline)
     travels *= 2 * (2 + plan.products_again)
     expert_bytes, dispatching = travels * sent_away, travels * dispatching
-    spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
+    spread = 2 * part / plan.scattered * plan.sums * _shared(plan.copies) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
     update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
@@ -351,13 +366,13 @@ def _sending(
     far = _rate(roofline, plan.tensor * plan.shards, plan.tensor)
     gathering, summing = gathered / far, reduced / far
     if plan.shards > 1:
-        ring = roofline.collective_latency + roofline.rank_latency * (plan.shards - 1)
+        ring = _ring(roofline, plan.shards, plan.tensor * plan.shards)
         gathering += _messages(part, layers, plan.messages[0]) * plan.gathers * ring
-        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring
-    if plan.replicas > 1:
+        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring * (not plan.all_reduces)
+    if plan.copies > 1:
         nodes = max(plan.tensor * ranks / roofline.domain, 1)
         tree = roofline.collective_latency * (1 + 2 * log2(nodes)) + roofline.rank_latency * (roofline.domain - 1)
-        summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.shards)
+        summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.scattered)
         summing += _messages(part, layers, plan.messages[1]) * plan.reduces * tree
     return gathering, summing
 
@@ -418,9 +433,15 @@ _SHORTEST = 3e-6
 def _latency(roofline: Roofline, plan: Plan, passes: float, routed: bool) -> float:
     """Seconds that collectives wait for each other whatever their size; those of tensor and expert parallelism wait."""
     turns = passes * (2 + plan.products_again)
-    ring = roofline.collective_latency + roofline.rank_latency * (min(plan.tensor, roofline.domain) - 1)
+    ring = _ring(roofline, plan.tensor, plan.tensor)
     total = turns * 4 * ring if plan.tensor > 1 else 0.0
     return total + (turns * 2 * 2 * roofline.collective_latency if routed and plan.experts > 1 else 0.0)
+
+
+def _ring(roofline: Roofline, ranks: int, reach: int) -> float:
+    """Seconds of a ring of some ranks, the last of which is `reach` GPUs away, whatever is sent."""
+    each = roofline.rank_latency if reach <= roofline.domain else roofline.hop_latency
+    return roofline.collective_latency + each * (ranks - 1)
 
 
 def _shared(ranks: int) -> float:
@@ -590,6 +611,7 @@ def plan_of(job: Job) -> Plan:
         messages=(traffic.gathered, traffic.reduced),
         heaviest=heaviest_of(job),
         regrouped=traffic.regrouped,
+        all_reduces=traffic.all_reduces,
         dispatch=dispatch_of(job),
         divides_experts=sizes.get("etp", 1),
         sends_behind=job.stages > 1 and _asked(job, "sends_behind"),
