@@ -27,8 +27,8 @@ def _nanotron(job: Job) -> Traffic:
 
 
 _BUCKET = 25 * 2**20 / 2
-"""Elements of a bucket of DistributedDataParallel (bucket_cap_mb of parameters in 16 bits, whose gradients are summed in
-fp32); parameters are gathered together (optim/zero.py: all_gather_coalesced)."""
+"""Elements of a bucket of DistributedDataParallel (bucket_cap_mb of parameters in 16 bits, whose gradients are summed
+in fp32); parameters are gathered together (optim/zero.py: all_gather_coalesced)."""
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
     "nanotron": _nanotron,
 }
