@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from math import log
 
@@ -28,7 +28,9 @@ from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.trace.job import Job
 
-_FITTING = 2
+FEW = 3
+"""Plans that somebody should have a choice of."""
+_FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
 _ORDER = tuple(TIERS)
 
@@ -52,14 +54,15 @@ class Candidate:
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
 
-        Whatever may fit on the GPUs that are there stands before more or larger ones.
+        Whatever may fit on the GPUs that are there stands before more or larger ones, and of these the fewest.
 
         Methods whose steps take about as long as the fastest of the tier, so that the cost model cannot tell them
         apart, stand in an expert's order.
         """
         order = round(self.seconds, 6) if self.safe else self.found.device.high
-        pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         further = self.tier == "hardware"
+        pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
+        pace = self.asked.gpus if further else pace
         return further, not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
 
 
@@ -137,6 +140,8 @@ class Trainings:
                     continue
                 yield from gathered(found, self._of_tier(tier, spare=not any(each.safe for each in found)))
                 yield _ranked(found)
+            if sum(each.safe for each in found) < FEW:
+                yield from gathered(found, self._roomier(_ranked(found)))
         except SpentError:
             pass
         most = _LAST if found else 3 * _LAST
@@ -153,6 +158,21 @@ class Trainings:
             if not found:
                 yield from at_last(self.bench, found, self._more_of_larger(method), most)
         yield _ranked(found)
+
+    def _roomier(self, found: Sequence[Candidate]) -> Iterator[Candidate | None]:
+        """The best plans with as much checkpointing as there is: what that frees is good for longer sequences."""
+        for each in found[:FEW]:
+            degrees = each.way.degrees
+            if not each.safe or not degrees or degrees[-1] in each.knobs:
+                continue
+            given = each.asked.config
+            if any(given.get(path) not in values for path, values in degrees[-1].when.items()):
+                continue
+            again = yield from self.bench.with_(each.found.job.config, degrees[-1].to)
+            if isinstance(again, Estimate):
+                knobs = (*(knob for knob in each.knobs if knob not in degrees), degrees[-1])
+                seconds, safe = self.bench.cost(again).seconds, self.bench.safe(again)
+                yield replace(each, knobs=knobs, found=again, seconds=seconds, safe=safe)
 
     def _of_tier(self, tier: str, *, spare: bool) -> Iterator[Candidate | None]:
         """Several divisions where the result is the same; of other methods what the first way gives that is safe.
@@ -176,10 +196,11 @@ class Trainings:
             wanted = method.tier in (moved if tier == "transfer" else (tier,)) and not (
                 method.spare and self.trains_all
             )
-            if not wanted or not all(_applies(knob, job) for knob in method.knobs):
+            moves = tier == "transfer"
+            if not wanted or (moves and method.near) or not all(_applies(knob, job) for knob in method.knobs):
                 continue
-            for way in ways_of(self.asked, spare=tier == "transfer"):
-                if tier == "transfer":
+            for way in ways_of(self.asked, spare=moves):
+                if moves:
                     yield from (Frame(self.asked, way, method, each, tier=tier) for each in way.transfers)
                 else:
                     yield Frame(self.asked, way, method, tier=tier)
