@@ -59,6 +59,7 @@ from memcore.messages import Message, joined
 from memcore.questions.work import (
     ATTENTION,
     Work,
+    beside_of,
     composes,
     dispatch_of,
     in_fp32,
@@ -226,6 +227,9 @@ class Plan:
     """Work of the pipeline's slowest rank over the mean of all."""
     regrouped: float = 0.0
     """As `Traffic.regrouped`."""
+    pieces: tuple[float, ...] = ()
+    """Where products run in pieces next to collectives of tensor parallelism, their parameters, over all layers: what
+    mixers read, what they write, and the same of feed-forward layers."""
     all_reduces: bool = False
     """As `Traffic.all_reduces`."""
 
@@ -335,7 +339,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     hidden += plan.dispatch.hidden * dispatching + plan.sends_behind * sending
     exposed = (not plan.dispatch.hidden) * dispatching + (not plan.sends_behind) * sending
     copied = plan.regrouped * tensor_bytes / shared if tensor > 1 else 0.0
-    exposed += tensor_bytes / _rate(roofline, tensor) + copied / _kernels(roofline)
+    exposed += _waiting(work, plan, roofline, tensor_bytes / _rate(roofline, tensor)) + copied / _kernels(roofline)
     exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
     exposed += _latency(roofline, plan, passes, bool(work.routed))
@@ -348,6 +352,23 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     attending *= plan.heaviest + bubble
     parts = computing, attending, hidden, exposed + waited, update, launching
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> float:
+    """Seconds that products wait for collectives of tensor parallelism.
+
+    In pieces (torch/_inductor/fx_passes/micro_pipeline_tp.py) all but one of as many as there are ranks is sent while
+    others are computed, as far as that takes as long: what is gathered for products, and what is reduced after one.
+    In the backward pass that is what is gathered for the last product of a part; gradients of what several products
+    read are added up first, so that their sum waits.
+    """
+    if not plan.pieces:
+        return sending
+    reached = roofline.flops * roofline.flops_efficiency / _faster(work, roofline)
+    tokens = plan.micro_batch * work.sequence / plan.context * plan.micro_batches / (plan.tensor * plan.stages)
+    forward, each = 1 + plan.products_again, sending / 4 / (2 + plan.products_again)
+    hidden = [min(each, 2 * parameters * tokens / reached) for parameters in plan.pieces]
+    return sending - _shared(plan.tensor) * (forward * sum(hidden) + sum(hidden[1::2]))
 
 
 def _update(plan: Plan, part: float, roofline: Roofline) -> float:
@@ -453,7 +474,7 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     """Seconds of products and elementwise kernels; products wait for their weights at least."""
     passes = (2 if work.frozen else 3) + plan.products_again
     reached, memory = roofline.flops * roofline.flops_efficiency, _kernels(roofline)
-    faster = 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
+    faster = _faster(work, roofline)
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, reached / memory)
     elementwise = each * work.elementwise * (3 + plan.products_again) / memory
@@ -463,6 +484,11 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
         kernels = work.kernels * _SHORTEST
     elementwise += plan.micro_batches * kernels * (3 + plan.products_again)
     return max(products, read / memory) + elementwise
+
+
+def _faster(work: Work, roofline: Roofline) -> float:
+    """Seconds of products over those in 16 bits."""
+    return 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
 
 
 def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
@@ -611,6 +637,7 @@ def plan_of(job: Job) -> Plan:
         messages=(traffic.gathered, traffic.reduced),
         heaviest=heaviest_of(job),
         regrouped=traffic.regrouped,
+        pieces=beside_of(job.model) if _asked(job, "in_pieces") else (),
         all_reduces=traffic.all_reduces,
         dispatch=dispatch_of(job),
         divides_experts=sizes.get("etp", 1),

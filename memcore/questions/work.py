@@ -11,6 +11,7 @@ from memcore.config.training import Training
 from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.weights import linears_of
 from memcore.questions import unrecorded
 from memcore.questions.kernels import kernels_of
 from memcore.records import dataclass
@@ -125,6 +126,21 @@ def _work(known: _Known, sequence: int) -> Work:
         expert_products=2.0 * active * sequence,
         density=active / routed if routed else 0.0,
     )
+
+
+def beside_of(model: Model) -> tuple[float, ...]:
+    """Parameters of products that read what tensor parallelism gathers, and of those whose results it reduces.
+
+    Over all layers: of mixers, then of feed-forward layers but for routed experts.
+    """
+    found = [0.0] * 4
+    for layer, count in model.layers:
+        parts = [(0, each) for each in layer.mixers] + [(2, each) for each in layer.ffns]
+        for place, part in parts:
+            for each in () if isinstance(part, Experts) else linears_of(part):
+                writes = each.outer == ("h",)
+                found[place + writes] += count * model.size(each.inner) * model.size(each.outer)
+    return tuple(found)
 
 
 def _elementwise(model: Model) -> float:

@@ -297,6 +297,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: S
         messages=(traffic.gathered, traffic.reduced),
         heaviest=slowest(layout.stages, policy.chunks),
         regrouped=traffic.regrouped,
+        pieces=usual.pieces,
         all_reduces=traffic.all_reduces,
         dispatch=usual.dispatch,
         divides_experts=_divides_experts(space, layout, usual),
