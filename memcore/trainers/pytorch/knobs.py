@@ -50,7 +50,7 @@ _CHUNKED = Knob(
     to={Training.loss: "chunked:8"},
     when={Training.loss: (None, "cross-entropy-fp32", "cross-entropy")},
     why="head and loss run over an eighth of the sequence at a time, so that the logits are never there at once",
-    source="torchtitan, components/loss.py, ChunkedCELoss",
+    source="torchtitan, components/loss.py, ChunkedLossWrapper",
 )
 WAYS: Mapping[str, tuple[Way, ...]] = {
     "none": (Way(title="one GPU", settings={_TYPE: "none"}, degrees=PLAIN_DEGREES, alone=True),),
