@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from memcore.hardware import ACCELERATORS, Speed
-from memcore.questions.costs import IDLE, Roofline
+from memcore.questions.costs import IDLE
+from memcore.questions.roofline import Roofline
 from memcore.questions.searching.kinds import KINDS, ROWS
 
 INPUTS: Mapping[str, tuple[str, str]] = {
@@ -100,7 +101,7 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 | copies | PyTorch with sequence parallelism: m · L/p · 4·(2 + again) · 2 · n · h · w, what is gathered or reduced along the sequence, which is not the first axis | `memory` × `memory_efficiency` |
 | expert | m · copies · n/t · h · w · 2·(2 + again), to the experts and back. Copies of a token that leave its rank, in each layer with k chosen experts: k·(e-1)/e (all-to-all), e·(1 - (1 - 1/e)^k)·(e-1)/e (DeepEP, HybridEP: once to each rank), e - 1 (all-gather) | between nodes `network`, with DeepEP and HybridEP once to each node; within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
-| launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured; none for what runs in CUDA graphs (Megatron's `--cuda-graph-impl`), whose kernels take 3 µs each at least | |
+| launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured; none for what runs in CUDA graphs (Megatron's `--cuda-graph-impl`), whose kernels take 3 µs each at least. Megatron's hosts count each expert's tokens before they start its kernels: in forward passes the GPU waits for these as far as they take longer than experts and dispatch | |
 | waited | what is sent once a step: as far as a backward pass (gradients) or a forward pass (parameters) of one micro-batch does not hide it, or all of it where the engine waits | |
 | slowest | work of the pipeline's fullest rank over the mean: layers, and the head on the last | |
 | update | P/(t·p·z) · bytes for each parameter; with 8-bit states of bitsandbytes at least 34 ps for each, and 150 µs for each tensor. PyTorch: fused kernels read parameter, gradient and states and write all but the gradient; `foreach` moves three times as much; clipping 3 times over gradients. Else 38: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
@@ -140,7 +141,7 @@ Every input can be changed for a search:
 
 ```python
 from memcore import advise, search
-from memcore.questions.costs import roofline_of
+from memcore.questions.roofline import roofline_of
 
 mine = roofline_of("h100-sxm-80gb").adjusted(network=25e9, flops_efficiency=0.4)
 *_, last = search(job, roofline=mine)

@@ -66,6 +66,9 @@ class Work:
     """A third of the kernels of a micro-batch's forward and backward pass, where nothing fuses them."""
     outer: float = 0.0
     """Widths that products of layers read from the residual stream or write to it, all together."""
+    counted: float = 0.0
+    """Seconds that the host takes to start what moves tokens to a layer's experts and back once it knows how many each
+    expert has, in both passes; 0: no host waits for that."""
     captured: frozenset[str] = frozenset()
     """Which kernels run in CUDA graphs: those of a `layer`, of `routing`, of `experts`."""
 
@@ -238,9 +241,11 @@ def _with_launches(job: Job, work: Work) -> Work:
         kernels -= _LAUNCHES if "layer" in captured else 0
         kernels -= _LAUNCHES_ROUTED * work.sparse / work.layers * len(captured & {"routing", "experts"}) / 2
         each = 0 if "experts" in captured else each
+    waits = getattr(module, "COUNTS", False) and "experts" not in captured
     return replace(
         work,
         captured=captured,
+        counted=_LAUNCHES_ROUTED / 2 * _LAUNCH if waits and work.sparse else 0.0,
         launched=own(job) if own is not None else kernels * _LAUNCH * (_COMPILED if job.recipe.compiled else 1),
         launched_expert=each * _LAUNCH,
         passed=getattr(module, "PASSED", 0.0),
