@@ -7,6 +7,7 @@ import pytest
 from memcore import ConfigError, estimate, plan
 from memcore.faces.cli import main
 from memcore.faces.render.cards import plan_cards
+from memcore.faces.render.page import EXAMPLE
 from memcore.faces.render.plans import plans_data, plans_text
 from memcore.hardware import BY_ID
 from memcore.questions.planning.bench import larger
@@ -263,6 +264,13 @@ def test_a_job_ends_in_plans(job, options, moves):
         assert not each.safe or again.device.high <= again.capacity
         assert each.tier in TIERS
         assert each.changes or each.config == found.asked
+
+
+def test_there_is_a_choice():
+    """The page's example has three plans, of which each frees more than the one before; 8-bit weights would free nothing."""
+    found = plan(EXAMPLE).plans
+    assert [each.tier for each in found] == ["same", "quantized", "transfer"]
+    assert found[0].headroom < found[1].headroom < found[2].headroom
 
 
 def test_without_a_plan_the_limit_and_the_least_are_said():

@@ -51,6 +51,13 @@ class Candidate:
     method: int = 0
     """Its place in `METHODS`."""
 
+    def beats(self, other: Candidate) -> bool:
+        """Return whether it gives up less than another on the same hardware, is as fast and leaves as much free."""
+        if not self.safe or "hardware" in (self.tier, other.tier):
+            return False
+        less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
+        return less and self.seconds <= other.seconds and self.found.device.expected <= other.found.device.expected
+
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
 
@@ -67,9 +74,12 @@ class Candidate:
 
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
-    """Best first."""
+    """Best first; what gives up more than another, takes as long and frees nothing is no choice."""
     fastest = {tier: min(each.seconds for each in found if each.tier == tier) for tier in {each.tier for each in found}}
-    return sorted(found, key=lambda each: each.rank(fastest[each.tier]))
+    return sorted(
+        (each for each in found if not any(other.beats(each) for other in found)),
+        key=lambda each: each.rank(fastest[each.tier]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +146,11 @@ class Trainings:
         found: list[Candidate] = []
         try:
             for tier in self.tiers:
-                if tier == "transfer" and any(each.tier == "same" and each.safe for each in found):
+                if tier == "transfer" and (yield from self._is_settled(found)):
                     continue
-                yield from gathered(found, self._of_tier(tier, spare=not any(each.safe for each in found)))
+                yield from gathered(found, self._of_tier(tier, tuple(found)))
                 yield _ranked(found)
-            if sum(each.safe for each in found) < FEW:
+            if sum(each.safe for each in _ranked(found)) < FEW:
                 yield from gathered(found, self._roomier(_ranked(found)))
         except SpentError:
             pass
@@ -159,6 +169,14 @@ class Trainings:
                 yield from at_last(self.bench, found, self._more_of_larger(method), most)
         yield _ranked(found)
 
+    def _is_settled(self, found: Sequence[Candidate]) -> Pieces[bool]:
+        """Whether nothing needs the host: there is a choice without it, or the job needs little of its GPUs."""
+        if not any(each.tier == "same" and each.safe for each in found):
+            return False
+        asked = yield from self.bench.at(self.asked.config)
+        small = isinstance(asked, Estimate) and 2 * asked.allocated.expected < (asked.capacity or 0)
+        return small or sum(each.safe for each in _ranked(found)) >= FEW
+
     def _roomier(self, found: Sequence[Candidate]) -> Iterator[Candidate | None]:
         """The best plans with as much checkpointing as there is: what that frees is good for longer sequences."""
         for each in found[:FEW]:
@@ -174,11 +192,12 @@ class Trainings:
                 seconds, safe = self.bench.cost(again).seconds, self.bench.safe(again)
                 yield replace(each, knobs=knobs, found=again, seconds=seconds, safe=safe)
 
-    def _of_tier(self, tier: str, *, spare: bool) -> Iterator[Candidate | None]:
-        """Several divisions where the result is the same; of other methods what the first way gives that is safe.
+    def _of_tier(self, tier: str, earlier: Sequence[Candidate]) -> Iterator[Candidate | None]:
+        """Several divisions where the result is the same; of other methods what the first way gives that is a choice.
 
-        `spare`: nothing fits on the GPUs alone, so that quantized weights may go to the host too.
+        Where nothing fits on the GPUs alone, quantized weights may go to the host too.
         """
+        spare = not any(each.safe for each in earlier)
         job = yield from self._job()
         done: set[int] = set()
         for frame in self._frames(tier, job, spare=spare):
@@ -186,7 +205,7 @@ class Trainings:
                 continue
             found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING)
             yield from found
-            if any(each.safe for each in found):
+            if any(each.safe and not any(other.beats(each) for other in earlier) for each in found):
                 done.add(id(frame.method))
                 self.trains_all |= tier != "same" and not any(Training.adapter.type in each.to for each in frame.knobs)
 
