@@ -231,7 +231,7 @@ def nanotron(row):
         "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8 * nodes},
     }
     job = estimate(config).job
-    price = cost_of(job, roofline_for(job.config).adjusted(hop_latency=60e-6))
+    price = cost_of(job, roofline_for(job.config).adjusted(hop_latency=52e-6))
     return price.seconds, price.tokens / price.gpus / pace
 
 

@@ -344,14 +344,15 @@ def _latency(roofline: Roofline, plan: Plan, passes: float, routed: bool) -> flo
     """Seconds that collectives wait for each other whatever their size; those of tensor and expert parallelism wait."""
     turns = passes * (2 + plan.products_again)
     ring = _ring(roofline, plan.tensor, plan.tensor)
+    ring -= roofline.rank_latency * max(plan.tensor - roofline.domain, 0)  # those of other nodes count as hops
     total = turns * 4 * ring if plan.tensor > 1 else 0.0
     return total + (turns * 2 * 2 * roofline.collective_latency if routed and plan.experts > 1 else 0.0)
 
 
 def _ring(roofline: Roofline, ranks: int, reach: int) -> float:
     """Seconds of a ring of some ranks, the last of which is `reach` GPUs away, whatever is sent."""
-    each = roofline.rank_latency if reach <= roofline.domain else roofline.hop_latency
-    return roofline.collective_latency + each * (ranks - 1)
+    over_nodes = roofline.hop_latency if reach > roofline.domain else 0.0
+    return roofline.collective_latency + roofline.rank_latency * (ranks - 1) + over_nodes * (ranks - 1)
 
 
 def _shared(ranks: int) -> float:

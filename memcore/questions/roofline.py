@@ -57,8 +57,8 @@ class Roofline:
     """Seconds that a collective takes whatever its size, and `rank_latency` for each further rank."""
     rank_latency: float = 8.5e-6
     """Seconds that each further rank adds to a collective."""
-    hop_latency: float = 8.5e-6
-    """The same of a ring over nodes, each step of which waits for the network."""
+    hop_latency: float = 0.0
+    """Further seconds of each step of a ring over nodes, which waits for the network."""
     kernel_latency: float = 30e-6
     """Seconds that a memory-bound kernel takes whatever its size."""
     host: float = 25e9
