@@ -67,12 +67,12 @@ through `estimate`.
 are 7 % off on average, and the layout that is expected to be fastest takes 1.3 % longer than the one that was. Of
 nanotron's sweep (its Ultra-Scale Playbook; 1,671 runs of four models on 8 to 512 H100s that ended and leave a tenth of the GPU
 free) the rank correlation is 0.85 in the median of 26 groups of a model and a number of nodes. On up to 8 nodes the layout
-expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest. On 16 and 32 nodes it takes 30 % longer (20 % with `--assume
-hop_latency=52e-6`): sums of gradients are slower there than expected. That network is also the least even: runs of the same
-layout under ZeRO-0 and ZeRO-1, which send nearly the same, differ by more than half in a quarter of pairs on 16 and 32 nodes and
-in four of ten on 64, where the layout expected first takes four times as long as the fastest; whoever knew the mean of both runs
-of each layout would choose 23 % too slow ones beyond 8 nodes. A third of the runs with pipelines over nodes waits about a second
-in every micro-batch, whatever the model; nothing published says why.
+expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest. On 16 and 32 nodes it takes 30 %
+longer (20 % with `--assume hop_latency=52e-6`), because sums of gradients are slower there than expected. That network is also
+uneven: runs of the same layout under ZeRO-0 and ZeRO-1, which send nearly the same, differ by more than half in a quarter of
+pairs on 16 and 32 nodes and in four of ten on 64, where the layout expected first takes four times as long as the fastest. Even
+a choice by the mean of both runs is 23 % slower than the fastest beyond 8 nodes. A third of the runs with pipelines over nodes
+waits about a second in every micro-batch, whatever the model; nothing published says why.
 
 ## Formulas
 
