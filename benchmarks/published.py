@@ -20,7 +20,8 @@ from memcore import Config, MemcoreError, estimate, search
 from memcore.config.parallelism import Parallelism
 from memcore.faces.render.search import policy_of
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, cost_of, roofline_for
+from memcore.questions.costs import Cost, cost_of
+from memcore.questions.roofline import roofline_for
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.questions import Question, questions_of
 from memcore.questions.searching.spaces import Tried, sequences_of

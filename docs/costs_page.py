@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from memcore.hardware import ACCELERATORS, Speed
-from memcore.questions.costs import IDLE, Roofline
+from memcore.questions.costs import IDLE
+from memcore.questions.roofline import Roofline
 from memcore.questions.searching.kinds import KINDS, ROWS
 
 INPUTS: Mapping[str, tuple[str, str]] = {
@@ -37,6 +38,11 @@ INPUTS: Mapping[str, tuple[str, str]] = {
     ),
     "collective_latency": ("seconds of a collective of any size", "MooreThreads/SimuMax, configs/system, B200"),
     "rank_latency": ("seconds that each further rank adds to it", "the same"),
+    "hop_latency": (
+        "further seconds of each step of a ring over nodes, which waits for the network",
+        "none: FSDP on 16 to 512 GPUs (mosaicml/llm-foundry). On AWS (EFA) 52 µs: a layer of nanotron's tensor parallelism"
+        " over 16 and 32 GPUs takes 8 and 15 ms whatever its width (the Ultra-Scale Playbook)",
+    ),
     "kernel_latency": (
         "seconds of a memory-bound kernel of any size",
         "MooreThreads/SimuMax, configs/system, B200 (40 µs on an A100)",
@@ -58,11 +64,15 @@ of each other, the model cannot tell them apart: measure both. Memory is exact i
 through `estimate`.
 
 **How well it ranks**: of vTrain's 109 runs of four models on 64 to 512 A100s (VIA-Research/vTrain, ground_truth_multi.csv) times
-are 7 % off on average, and the layout that is expected to be fastest takes 1.3 % longer than the one that was. Every fourth run
-of nanotron's sweep (its Ultra-Scale Playbook; 438 runs of four models on 8 to 512 H100s that ended) has a rank correlation of
-0.83 in the median of its 25 groups of a model and a number of nodes. The layout expected first is the fastest in 14 of them; on
-up to 8 nodes it takes 6 % longer on average. It misses with tensor parallelism over nodes and on 64 nodes, where runs of the
-same layout with another ZeRO stage are up to five times apart.
+are 7 % off on average, and the layout that is expected to be fastest takes 1.3 % longer than the one that was. Of
+nanotron's sweep (its Ultra-Scale Playbook; 1,671 runs of four models on 8 to 512 H100s that ended and leave a tenth of the GPU
+free) the rank correlation is 0.85 in the median of 26 groups of a model and a number of nodes. On up to 8 nodes the layout
+expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest. On 16 and 32 nodes it takes 30 %
+longer (20 % with `--assume hop_latency=52e-6`), because sums of gradients are slower there than expected. That network is also
+uneven: runs of the same layout under ZeRO-0 and ZeRO-1, which send nearly the same, differ by more than half in a quarter of
+pairs on 16 and 32 nodes and in four of ten on 64, where the layout expected first takes four times as long as the fastest. Even
+a choice by the mean of both runs is 23 % slower than the fastest beyond 8 nodes. A third of the runs with pipelines over nodes
+waits about a second in every micro-batch, whatever the model; nothing published says why.
 
 ## Formulas
 
@@ -85,13 +95,13 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 | elementwise | PyTorch without compiling: 2.8 bytes for each byte that kernels other than products and attention allocate on the recorded tape (`python -m validation.kernels`), and 3 µs for each kernel. Else, for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers), 84·h·L in a pipeline's stages of PyTorch, 114·h·L where norms are composed of several kernels, 12 bytes·h for each chosen expert (all-to-all; torchtitan's own kernels 42·h; 4·h with HybridEP, 4·h and 4·h for each rank with DeepEP), 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
 | further kernels | where they are not recorded, adapters: 12 bytes of each input and 20 of each output element of an adapted matrix, 30 and 56 if the adapter is in fp32; weights in four bits: made 16-bit again in each pass; latent attention without fused kernels: 15 bytes of each element of queries, keys and values; further norms: 39 bytes of each element | `memory` × `memory_efficiency` |
 | products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
-| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node; `collective_latency` and `rank_latency` for each bucket or layer |
+| data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d; nanotron sums all gradients on all ranks: no reductions, and 2·P/(t·p) · g · (z-1)/z | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node; `collective_latency` and `rank_latency`, in rings over nodes `hop_latency` too, for each bucket or layer |
 | context | m · (3 + again) · K/(t·p) · n · w · (c-1) | the link that t·c ranks need |
-| tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass | the link that t ranks need |
+| tensor | m · L/p · 4·(2 + again) · n · h · w · (t-1)/t: two all-gathers and two reduce-scatters in each pass; torchtitan's async tensor parallelism hides (t-1)/t of each as far as the product next to it takes as long, in a backward pass only what is gathered for the last product of attention and feed-forward layers | the link that t ranks need |
 | copies | PyTorch with sequence parallelism: m · L/p · 4·(2 + again) · 2 · n · h · w, what is gathered or reduced along the sequence, which is not the first axis | `memory` × `memory_efficiency` |
 | expert | m · copies · n/t · h · w · 2·(2 + again), to the experts and back. Copies of a token that leave its rank, in each layer with k chosen experts: k·(e-1)/e (all-to-all), e·(1 - (1 - 1/e)^k)·(e-1)/e (DeepEP, HybridEP: once to each rank), e - 1 (all-gather) | between nodes `network`, with DeepEP and HybridEP once to each node; within one `link`, at the same time |
 | pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
-| launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured; none for what runs in CUDA graphs (Megatron's `--cuda-graph-impl`), whose kernels take 3 µs each at least | |
+| launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured; none for what runs in CUDA graphs (Megatron's `--cuda-graph-impl`), whose kernels take 3 µs each at least. Megatron's hosts count each expert's tokens before they start its kernels: in forward passes the GPU waits for these as far as they take longer than experts and dispatch | |
 | waited | what is sent once a step: as far as a backward pass (gradients) or a forward pass (parameters) of one micro-batch does not hide it, or all of it where the engine waits | |
 | slowest | work of the pipeline's fullest rank over the mean: layers, and the head on the last | |
 | update | P/(t·p·z) · bytes for each parameter; with 8-bit states of bitsandbytes at least 34 ps for each, and 150 µs for each tensor. PyTorch: fused kernels read parameter, gradient and states and write all but the gradient; `foreach` moves three times as much; clipping 3 times over gradients. Else 38: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
@@ -103,7 +113,7 @@ stages of a pipeline reduce once; DeepSpeed's stages 1 and 2 gather once for the
 optimizer, which waits for both unless `--overlap-grad-reduce` and `--overlap-param-gather` are set. FSDP's and
 context-parallel communication overlaps with compute, which is slower by `communication_units` in the meantime; tensor,
 expert (unless `--overlap-moe-expert-parallel-comm` is set) and pipeline communication (unless Megatron's stages have several
-chunks) is exposed, and each of its collectives takes `collective_latency` and `rank_latency` for each further rank.
+chunks) is exposed, and each of its collectives takes `collective_latency` and `rank_latency` (over nodes `hop_latency` too) for each further rank.
 Ranks are placed as torchtitan places them: tensor parallelism innermost, then context, data, and pipelines outermost; a group
 that fits into the `domain` of the fast links uses them, all others the network.
 
@@ -131,7 +141,7 @@ Every input can be changed for a search:
 
 ```python
 from memcore import advise, search
-from memcore.questions.costs import roofline_of
+from memcore.questions.roofline import roofline_of
 
 mine = roofline_of("h100-sxm-80gb").adjusted(network=25e9, flops_efficiency=0.4)
 *_, last = search(job, roofline=mine)

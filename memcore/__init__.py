@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from memcore.memory.estimate import Estimate
     from memcore.questions.advising.advise import Advice, Advised, advise
     from memcore.questions.calibrating import Calibration, calibrate
-    from memcore.questions.costs import Roofline
     from memcore.questions.planning.plan import Planned, Proposal, plan
     from memcore.questions.reconciling.reconcile import Reconciled, reconcile
+    from memcore.questions.roofline import Roofline
     from memcore.questions.searching.found import Found, Progress
     from memcore.questions.searching.layouts import Layout
     from memcore.questions.searching.search import search
@@ -73,7 +73,7 @@ _HOMES = {
     "Progress": "memcore.questions.searching.found",
     "Proposal": "memcore.questions.planning.plan",
     "Reconciled": "memcore.questions.reconciling.reconcile",
-    "Roofline": "memcore.questions.costs",
+    "Roofline": "memcore.questions.roofline",
     "Shared": "memcore.questions.sharing",
     "Solution": "memcore.questions.solving",
     "UnsupportedError": "memcore.errors",

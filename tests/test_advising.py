@@ -11,7 +11,8 @@ from memcore.faces.render.advice import advice_data, advice_html, advice_text
 from memcore.networks.catalog import find_model
 from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.native import DIALECTS
-from memcore.questions.costs import Plan, cost, cost_of, roofline_of
+from memcore.questions.costs import Plan, cost, cost_of
+from memcore.questions.roofline import roofline_of
 from memcore.questions.work import work_of
 from memcore.trace.changes import KINDS, RISKS
 

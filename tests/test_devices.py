@@ -5,7 +5,7 @@ import pytest
 from memcore import Config, ConfigError, estimate, solve
 from memcore.config.devices import SLICES
 from memcore.hardware import BY_ID
-from memcore.questions.costs import roofline_for
+from memcore.questions.roofline import roofline_for
 from memcore.units import GiB
 
 LORA = {"model": "qwen3-0.6b", "training": {"sequence_length": 1024, "adapter": {"type": "lora", "rank": 8}}}

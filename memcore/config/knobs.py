@@ -73,3 +73,5 @@ class Method:
     """Settings that engines need with it; the first that the engine takes is used."""
     spare: bool = False
     """Only where all weights cannot be trained with less given up."""
+    near: bool = False
+    """Only where weights stay on the GPU: on the host those of fewer bits serve as well."""

@@ -21,7 +21,8 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.rank import outside_allocator
 from memcore.memory.readings import Reading
 from memcore.messages import Message
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for, seconds_of
+from memcore.questions.costs import Cost, cost_of, seconds_of
+from memcore.questions.roofline import Roofline, roofline_for
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.predictions import predicted

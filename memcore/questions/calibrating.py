@@ -12,7 +12,8 @@ from memcore.errors import ConfigError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.messages import joined
-from memcore.questions.costs import Cost, Range, Roofline, cost_of, roofline_for, seconds_of
+from memcore.questions.costs import Cost, Range, cost_of, seconds_of
+from memcore.questions.roofline import Roofline, roofline_for
 from memcore.records import dataclass
 from memcore.trace.job import Job
 

@@ -31,34 +31,22 @@ outermost. Every input stands in `Roofline` and can be replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import log2
 
 from memcore import registry
-from memcore.config.devices import share_of
-from memcore.config.hardware import Hardware
-from memcore.config.settings import Config
 from memcore.dtypes import ITEMSIZE
-from memcore.errors import ConfigError, Problem, nearest
 from memcore.hardware import (
-    BY_ID,
-    FLASH_SHARES,
-    GIGA,
-    NARROW_SHARES,
-    NETWORKS,
-    PRODUCT_SHARES,
-    SPEEDS_BY_MEMORY,
     TERA,
-    USUAL,
-    USUAL_SHARE,
     VECTOR_SHARE,
     VECTOR_TFLOPS,
 )
 from memcore.memory.pipeline import stages_of_rank
-from memcore.messages import Message, joined
+from memcore.questions.roofline import Roofline
 from memcore.questions.work import (
     ATTENTION,
     Work,
+    beside_of,
     composes,
     dispatch_of,
     in_fp32,
@@ -74,102 +62,6 @@ from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
 
 Range = tuple[float, float, float]
 """The low end, the expected value and the high end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
-    """The rates that the cost model assumes for one GPU, in bytes and operations per second; defaults: an H100.
-
-    [The cost model](costs.md) has the formulas and the source of each value.
-    """
-
-    flops: float = 989e12
-    """Dense matrix products in 16 bits, operations per second."""
-    flops_efficiency: float = 0.803
-    """Fraction of `flops` that large products reach."""
-    narrow_efficiency: float = 0.709
-    """Fraction of twice `flops` that large products in 8 bits reach."""
-    attention_efficiency: float = 0.33
-    """Fraction of `flops` that FlashAttention-2 reaches in long sequences, forward and backward passes together."""
-    memory: float = 3350e9
-    """Bandwidth of the GPU's memory, bytes per second."""
-    memory_efficiency: float = 0.7
-    """Fraction of `memory` that kernels reach (assumed)."""
-    link: float = 450e9
-    """Bandwidth of the fast links between the GPUs of a node, bytes per second in one direction."""
-    domain: int = 8
-    """GPUs that the fast links connect."""
-    network: float = 50e9
-    """Bandwidth between nodes, bytes per second in one direction: one port per GPU."""
-    communication_efficiency: float = 0.7
-    """Fraction of a link's bandwidth that collectives reach (assumed)."""
-    communication_units: float = 0.4
-    """Fraction of the GPU's multiprocessors that a collective takes while it overlaps with computing."""
-    collective_latency: float = 24e-6
-    """Seconds that a collective takes whatever its size, and `rank_latency` for each further rank."""
-    rank_latency: float = 8.5e-6
-    """Seconds that each further rank adds to a collective."""
-    kernel_latency: float = 30e-6
-    """Seconds that a memory-bound kernel takes whatever its size."""
-    host: float = 25e9
-    """Bandwidth to the host, bytes per second in one direction (assumed: PCIe 4.0 × 16)."""
-    host_memory: float = 40e9
-    """Bandwidth of host memory per GPU, bytes per second (assumed: eight DDR5 channels for four GPUs)."""
-
-    def adjusted(self, **given: float) -> Roofline:
-        """Return a copy with other rates.
-
-        Raises:
-            ConfigError: If a name is unknown or a value is not above 0.
-        """
-        known = [each.name for each in fields(self)]
-        problems = [
-            Problem(
-                name,
-                Message("found {!r}; inputs: {}; must be above 0", value, joined(", ", known)),
-                nearest(name, known),
-            )
-            for name, value in given.items()
-            if name not in known or not value > 0
-        ]
-        if problems:
-            raise ConfigError(problems)
-        return replace(self, **given)  # type: ignore[arg-type]
-
-
-def roofline_for(config: Config) -> Roofline:
-    """Return the rates of the hardware that a config names."""
-    row = BY_ID.get(str(config[Hardware.accelerator] or "").strip().lower())
-    whole = roofline_of(row.id if row else None, config[Hardware.gpus_per_node], config[Hardware.gpu_memory_gb])
-    own = share_of(config)
-    return replace(whole, flops=whole.flops * own.sevenths / 7, memory=whole.memory * own.eighths / 8)
-
-
-def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memory_gb: float | None = None) -> Roofline:
-    """Return the rates of an accelerator in the catalog, those of an H100 if none is named.
-
-    `memory_gb` tells variants of a card apart.
-    """
-    row = BY_ID.get(accelerator) if accelerator else USUAL
-    if row is None:
-        return Roofline()
-    speed, usual = SPEEDS_BY_MEMORY.get((row.id, memory_gb), row.speed), USUAL.speed.matmul
-    share = PRODUCT_SHARES.get(row.id, PRODUCT_SHARES.get(row.capability, USUAL_SHARE))
-    slowed = (speed.matmul or 1) / (row.speed.matmul or 1)
-    domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
-    link = speed.link / 2 * GIGA if speed.link else Roofline().host
-    return Roofline(
-        flops=speed.tflops * TERA,
-        flops_efficiency=share * (speed.matmul or usual or 1),
-        narrow_efficiency=NARROW_SHARES.get(row.capability, speed.matmul or usual or 1)
-        * max(share, USUAL_SHARE)
-        * slowed,
-        attention_efficiency=FLASH_SHARES.get(row.capability, FLASH_SHARES["8.0"]) * slowed,
-        memory=speed.memory * GIGA,
-        link=link,
-        network=NETWORKS.get(row.capability, 50) * GIGA,
-        domain=max(domain, 1),
-    )
 
 
 USUAL_SPREAD = (1.15, 1.15)
@@ -224,6 +116,22 @@ class Plan:
     """Work of the pipeline's slowest rank over the mean of all."""
     regrouped: float = 0.0
     """As `Traffic.regrouped`."""
+    pieces: tuple[float, ...] = ()
+    """Where products run in pieces next to collectives of tensor parallelism, their parameters, over all layers: what
+    mixers read, what they write, and the same of feed-forward layers."""
+    all_reduces: bool = False
+    """As `Traffic.all_reduces`."""
+
+    @property
+    def scattered(self) -> int:
+        """Ranks that share the sums of gradients."""
+        return 1 if self.all_reduces else self.shards
+
+    @property
+    def copies(self) -> int:
+        """Ranks among which the same sums are added up."""
+        return self.shards * self.replicas // self.scattered
+
     dispatch: Dispatch = USUAL_DISPATCH
     """How tokens reach their experts."""
     divides_experts: int = 1
@@ -299,13 +207,13 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     part = (work.parameters - work.routed) / (tensor * stages)
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
-    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces
+    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces * (not plan.all_reduces)
     part += own
     travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
     sent_away, dispatching = _dispatched(work, plan, roofline)
     travels *= 2 * (2 + plan.products_again)
     expert_bytes, dispatching = travels * sent_away, travels * dispatching
-    spread = 2 * part / plan.shards * plan.sums * _shared(plan.replicas) * plan.reduces
+    spread = 2 * part / plan.scattered * plan.sums * _shared(plan.copies) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
     kept = part / plan.shards if plan.offloaded else 0.0
     update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
@@ -320,10 +228,10 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     hidden += plan.dispatch.hidden * dispatching + plan.sends_behind * sending
     exposed = (not plan.dispatch.hidden) * dispatching + (not plan.sends_behind) * sending
     copied = plan.regrouped * tensor_bytes / shared if tensor > 1 else 0.0
-    exposed += tensor_bytes / _rate(roofline, tensor) + copied / _kernels(roofline)
+    exposed += _waiting(work, plan, roofline, tensor_bytes / _rate(roofline, tensor)) + copied / _kernels(roofline)
     exposed += host_bytes / roofline.host + kept * _STEP / roofline.host_memory
     bubble = plan.idle * (stages - 1) / (plan.micro_batches * plan.chunks)
-    exposed += _latency(roofline, plan, passes, bool(work.routed))
+    exposed += _latency(roofline, plan, passes, bool(work.routed)) + _held(work, plan, roofline, each, dispatching)
     computing += roofline.communication_units * min(hidden, computing)
     launching = _launching(work, plan, passes)
     busy = max(max(computing, hidden) + exposed, launching)
@@ -333,6 +241,23 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     attending *= plan.heaviest + bubble
     parts = computing, attending, hidden, exposed + waited, update, launching
     return Cost(plan.gpus, tokens, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> float:
+    """Seconds that products wait for collectives of tensor parallelism.
+
+    In pieces (torch/_inductor/fx_passes/micro_pipeline_tp.py) all but one of as many as there are ranks is sent while
+    others are computed, as far as that takes as long: what is gathered for products, and what is reduced after one.
+    In the backward pass that is what is gathered for the last product of a part; gradients of what several products
+    read are added up first, so that their sum waits.
+    """
+    if not plan.pieces:
+        return sending
+    reached = roofline.flops * roofline.flops_efficiency / _faster(work, roofline)
+    tokens = plan.micro_batch * work.sequence / plan.context * plan.micro_batches / (plan.tensor * plan.stages)
+    forward, each = 1 + plan.products_again, sending / 4 / (2 + plan.products_again)
+    hidden = [min(each, 2 * parameters * tokens / reached) for parameters in plan.pieces]
+    return sending - _shared(plan.tensor) * (forward * sum(hidden) + sum(hidden[1::2]))
 
 
 def _update(plan: Plan, part: float, roofline: Roofline) -> float:
@@ -351,13 +276,13 @@ def _sending(
     far = _rate(roofline, plan.tensor * plan.shards, plan.tensor)
     gathering, summing = gathered / far, reduced / far
     if plan.shards > 1:
-        ring = roofline.collective_latency + roofline.rank_latency * (plan.shards - 1)
+        ring = _ring(roofline, plan.shards, plan.tensor * plan.shards)
         gathering += _messages(part, layers, plan.messages[0]) * plan.gathers * ring
-        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring
-    if plan.replicas > 1:
+        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring * (not plan.all_reduces)
+    if plan.copies > 1:
         nodes = max(plan.tensor * ranks / roofline.domain, 1)
         tree = roofline.collective_latency * (1 + 2 * log2(nodes)) + roofline.rank_latency * (roofline.domain - 1)
-        summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.shards)
+        summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.scattered)
         summing += _messages(part, layers, plan.messages[1]) * plan.reduces * tree
     return gathering, summing
 
@@ -418,9 +343,16 @@ _SHORTEST = 3e-6
 def _latency(roofline: Roofline, plan: Plan, passes: float, routed: bool) -> float:
     """Seconds that collectives wait for each other whatever their size; those of tensor and expert parallelism wait."""
     turns = passes * (2 + plan.products_again)
-    ring = roofline.collective_latency + roofline.rank_latency * (min(plan.tensor, roofline.domain) - 1)
+    ring = _ring(roofline, plan.tensor, plan.tensor)
+    ring -= roofline.rank_latency * max(plan.tensor - roofline.domain, 0)  # those of other nodes count as hops
     total = turns * 4 * ring if plan.tensor > 1 else 0.0
     return total + (turns * 2 * 2 * roofline.collective_latency if routed and plan.experts > 1 else 0.0)
+
+
+def _ring(roofline: Roofline, ranks: int, reach: int) -> float:
+    """Seconds of a ring of some ranks, the last of which is `reach` GPUs away, whatever is sent."""
+    over_nodes = roofline.hop_latency if reach > roofline.domain else 0.0
+    return roofline.collective_latency + roofline.rank_latency * (ranks - 1) + over_nodes * (ranks - 1)
 
 
 def _shared(ranks: int) -> float:
@@ -432,9 +364,9 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     """Seconds of products and elementwise kernels; products wait for their weights at least."""
     passes = (2 if work.frozen else 3) + plan.products_again
     reached, memory = roofline.flops * roofline.flops_efficiency, _kernels(roofline)
-    faster = 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
+    faster = _faster(work, roofline)
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
-    products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, reached / memory)
+    products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, roofline)
     elementwise = each * work.elementwise * (3 + plan.products_again) / memory
     layer, routing = (_SHORTEST if part in work.captured else roofline.kernel_latency for part in ("layer", "routing"))
     kernels = (_KERNELS * work.layers * layer + _ROUTING * work.sparse * routing) / plan.stages
@@ -442,6 +374,11 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
         kernels = work.kernels * _SHORTEST
     elementwise += plan.micro_batches * kernels * (3 + plan.products_again)
     return max(products, read / memory) + elementwise
+
+
+def _faster(work: Work, roofline: Roofline) -> float:
+    """Seconds of products over those in 16 bits."""
+    return 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
 
 
 def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
@@ -467,7 +404,7 @@ def _narrow(work: Work, plan: Plan) -> float:
     return 2 * work.sequence * widths / work.products + plan.context / (plan.micro_batch * work.sequence)
 
 
-def _grouped(work: Work, plan: Plan, balance: float) -> float:
+def _grouped(work: Work, plan: Plan, roofline: Roofline) -> float:
     """How much longer products of an expert take than if it had many tokens: weights are read for few of them.
 
     `balance` is the operations that a GPU computes while it reads a byte. Measured products of groups with N tokens
@@ -477,7 +414,22 @@ def _grouped(work: Work, plan: Plan, balance: float) -> float:
     if not work.density:
         return 0.0
     tokens = plan.micro_batch * work.sequence // plan.context / plan.tensor * plan.experts * work.density
-    return _GROUPED * balance / max(tokens, 1.0)
+    return _GROUPED * roofline.flops * roofline.flops_efficiency / _kernels(roofline) / max(tokens, 1.0)
+
+
+def _held(work: Work, plan: Plan, roofline: Roofline, each: float, dispatching: float) -> float:
+    """Seconds that a GPU waits for kernels of experts in forward passes, where hosts count their tokens first.
+
+    Hosts cannot run ahead then: what takes them longer than the GPU is waited for, whatever the rest of a layer takes.
+    """
+    if not work.counted or plan.dispatch.hidden:
+        return 0.0
+    passes = 1 + plan.products_again
+    launches = work.sparse / plan.stages * (work.launched_expert / plan.experts + work.counted)
+    reached = roofline.flops * roofline.flops_efficiency / _faster(work, roofline)
+    products = each * work.expert_products * passes / reached * (1 + _grouped(work, plan, roofline))
+    sent = dispatching * passes / (1 + passes)
+    return max(plan.micro_batches * launches * passes / 3 - products - sent, 0.0)
 
 
 def _rate(roofline: Roofline, reach: int, stride: int = 1) -> float:
@@ -590,6 +542,8 @@ def plan_of(job: Job) -> Plan:
         messages=(traffic.gathered, traffic.reduced),
         heaviest=heaviest_of(job),
         regrouped=traffic.regrouped,
+        pieces=beside_of(job.model) if _asked(job, "in_pieces") else (),
+        all_reduces=traffic.all_reduces,
         dispatch=dispatch_of(job),
         divides_experts=sizes.get("etp", 1),
         sends_behind=job.stages > 1 and _asked(job, "sends_behind"),

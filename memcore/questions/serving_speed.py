@@ -7,8 +7,8 @@
 - `read`: weights of the fullest rank but for tables that are looked up; of routed experts the share that the tokens of
   a step choose, each at random: 1 - (1 - chosen / all) ^ users.
 - `cached`: keys and values of all sequences of a replica at the length that is asked for.
-- `products`: of the tokens, over the rate that large products reach (`memcore.questions.costs.Roofline`); `tiles`: what
-  tiles of 64 rows take, with 16 and 8 bits, 128 operations for each four-bit byte: an H20's products bind so.
+- `products`: of the tokens, over the rate that large products reach (`memcore.questions.roofline.Roofline`); `tiles`:
+  what tiles of 64 rows take, with 16 and 8 bits, 128 operations for each four-bit byte: an H20's products bind so.
 - `mixed`: while a user gets an answer, every other one's prompt is read once, in steps that decode, too (vllm,
   v1/core/sched/scheduler.py, which fills a step's tokens with prompts after those that decode).
 - `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.job.Pace`).
@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from memcore.hardware import Accelerator
 from memcore.networks.parts import Attention, LatentAttention
-from memcore.questions.costs import Range, Roofline, roofline_for
+from memcore.questions.costs import Range
+from memcore.questions.roofline import Roofline, roofline_for
 from memcore.questions.work import work_of
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate

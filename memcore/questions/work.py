@@ -11,6 +11,7 @@ from memcore.config.training import Training
 from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.weights import linears_of
 from memcore.questions import unrecorded
 from memcore.questions.kernels import kernels_of
 from memcore.records import dataclass
@@ -65,6 +66,9 @@ class Work:
     """A third of the kernels of a micro-batch's forward and backward pass, where nothing fuses them."""
     outer: float = 0.0
     """Widths that products of layers read from the residual stream or write to it, all together."""
+    counted: float = 0.0
+    """Seconds that the host takes to start what moves tokens to a layer's experts and back once it knows how many each
+    expert has, in both passes; 0: no host waits for that."""
     captured: frozenset[str] = frozenset()
     """Which kernels run in CUDA graphs: those of a `layer`, of `routing`, of `experts`."""
 
@@ -125,6 +129,21 @@ def _work(known: _Known, sequence: int) -> Work:
         expert_products=2.0 * active * sequence,
         density=active / routed if routed else 0.0,
     )
+
+
+def beside_of(model: Model) -> tuple[float, ...]:
+    """Parameters of products that read what tensor parallelism gathers, and of those whose results it reduces.
+
+    Over all layers: of mixers, then of feed-forward layers but for routed experts.
+    """
+    found = [0.0] * 4
+    for layer, count in model.layers:
+        parts = [(0, each) for each in layer.mixers] + [(2, each) for each in layer.ffns]
+        for place, part in parts:
+            for each in () if isinstance(part, Experts) else linears_of(part):
+                writes = each.outer == ("h",)
+                found[place + writes] += count * model.size(each.inner) * model.size(each.outer)
+    return tuple(found)
 
 
 def _elementwise(model: Model) -> float:
@@ -222,9 +241,11 @@ def _with_launches(job: Job, work: Work) -> Work:
         kernels -= _LAUNCHES if "layer" in captured else 0
         kernels -= _LAUNCHES_ROUTED * work.sparse / work.layers * len(captured & {"routing", "experts"}) / 2
         each = 0 if "experts" in captured else each
+    waits = getattr(module, "COUNTS", False) and "experts" not in captured
     return replace(
         work,
         captured=captured,
+        counted=_LAUNCHES_ROUTED / 2 * _LAUNCH if waits and work.sparse else 0.0,
         launched=own(job) if own is not None else kernels * _LAUNCH * (_COMPILED if job.recipe.compiled else 1),
         launched_expert=each * _LAUNCH,
         passed=getattr(module, "PASSED", 0.0),

@@ -13,7 +13,7 @@ from memcore.faces.cli.describing import add_config, config_of
 from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.questions.calibrating import Calibration, calibrate
-from memcore.questions.costs import Roofline
+from memcore.questions.roofline import Roofline
 
 _INPUTS = tuple(each.name for each in fields(Roofline))
 

@@ -18,7 +18,7 @@ from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.search import search_data, search_text
 from memcore.hardware import alike
 from memcore.messages import Message
-from memcore.questions.costs import roofline_for
+from memcore.questions.roofline import roofline_for
 from memcore.questions.searching.found import Key, Measured, Progress
 from memcore.questions.searching.records import COLUMNS, csv_line, json_line, record, recorded
 from memcore.questions.searching.search import HEADROOM, KEEP, search

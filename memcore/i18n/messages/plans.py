@@ -48,6 +48,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Selective recomputation": "选择性重计算",
     "LoRA on all linear layers": "对所有线性层使用 LoRA",
     "Adafactor, stepped inside the backward pass": "在反向传播中更新的 Adafactor",
+    "Chunked loss": "分块计算损失",
+    "Frozen weights in int8": "冻结权重用 int8",
     "Frozen weights in NF4 (QLoRA)": "冻结权重用 NF4（QLoRA）",
     "Weights and moments in bf16": "权重和动量用 bf16",
     "AdamW with 8-bit states, stepped inside the backward pass": "8 位状态的 AdamW，在反向传播中更新",
@@ -79,6 +81,10 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
         "每个参数的一阶、二阶矩共 2 字节，且梯度用完即释放"
     ),
     "gradients and optimizer states exist for small matrices only": "只有小矩阵有梯度和优化器状态",
+    "frozen weights take a byte each": "每个冻结权重占 1 字节",
+    "head and loss run over an eighth of the sequence at a time, so that the logits are never there at once": (
+        "输出头和损失每次只算序列的八分之一，logits 不会同时全部存在"
+    ),
     "frozen weights take 4.5 bits each": "每个冻结权重占 4.5 位",
     "frozen weights need no fp32 copy": "冻结权重不需要 fp32 副本",
     "the usual format of this server's files": "该服务所用文件的常见格式",
@@ -120,6 +126,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "close to full fine-tuning for instruction tuning": "用于指令微调时接近全参数微调",
     "less for new knowledge (arXiv 2405.09673)": "学习新知识时较差（arXiv 2405.09673）",
     "weights are rounded to 4 bits": "权重舍入到 4 位",
+    "weights are rounded to 8 bits, outliers are not": "权重舍入到 8 位，离群值除外",
+    "arXiv 2208.07339 reports the same scores as 16 bits": "arXiv 2208.07339 报告得分与 16 位相同",
     "arXiv 2305.14314 reports the same scores as 16-bit LoRA": "arXiv 2305.14314 报告的得分与 16 位 LoRA 相同",
     "checkpoints are published in bf16": "checkpoint 以 bf16 发布",
     "the adapters are trained in bf16 too": "适配器也以 bf16 训练",

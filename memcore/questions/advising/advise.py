@@ -16,8 +16,9 @@ from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.advising.native import dialect_of, native
 from memcore.questions.advising.server import ServerAdvice, advised
 from memcore.questions.advising.server import ladder as server_ladder
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
+from memcore.questions.costs import Cost, cost_of
 from memcore.questions.describe import when
+from memcore.questions.roofline import Roofline, roofline_for
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import RISKS, Change, Changes

@@ -14,7 +14,8 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import ACCELERATORS, Accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Roofline, cost_of, roofline_for
+from memcore.questions.costs import Cost, cost_of
+from memcore.questions.roofline import Roofline, roofline_for
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate

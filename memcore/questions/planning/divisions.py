@@ -143,11 +143,19 @@ def divisions(asked: Asked, way: Way) -> list[Division]:
 
     def simplicity(each: Division) -> tuple[object, ...]:
         kinds = (each.context, each.tensor) if length_first else (each.tensor, each.context)
-        return _reach(each, asked.node), each.factor, each.dimensions, each.stages, tuple(-size for size in kinds)
+        far = each.experts > asked.node
+        rest = each.factor, each.dimensions, each.stages, tuple(-size for size in kinds)
+        return length_first and _is_long(asked, each), _reach(each, asked.node), far, *rest
 
     mine = [own] if own.dimensions and asked.gpus % own.width == 0 else []
     rest = sorted({each for each in found if each not in mine}, key=simplicity)
     return [*mine, *_few(rest, asked.node)]
+
+
+def _is_long(asked: Asked, each: Division) -> bool:
+    """Whether a rank has more of a sequence than published recipes leave it, and others could take a part."""
+    wanted = min(-(-asked.length // LONG), asked.gpus)
+    return each.context * each.sequence * each.tensor < wanted
 
 
 _EACH = 4
@@ -166,8 +174,8 @@ def _reach(each: Division, node: int) -> int:
 def _few(rest: list[Division], node: int) -> Iterator[Division]:
     """Of each reach the simplest, and the one without large groups: what a job of many thousand GPUs needs.
 
-    Stages over nodes with experts in each are among them: Megatron Bridge trains Qwen3-235B on 64 and 256 GPUs and
-    DeepSeek-V3 on 256 with PP8 EP8 (perf_recipes/).
+    Stages over nodes with experts in one node or several are among them: Megatron Bridge trains Qwen3-235B on 64 GPUs
+    and DeepSeek-V3 on 256 with PP8 EP8, the former on 256 with PP8 EP32 (perf_recipes/).
     """
     for _, group in groupby(rest, key=lambda each: _reach(each, node)):
         alike = list(group)
@@ -179,8 +187,10 @@ def _few(rest: list[Division], node: int) -> Iterator[Division]:
 
 
 def _like_recipes(each: Division, node: int) -> bool:
-    """Whether experts are divided in a node, and nothing else is but for stages."""
-    return each.experts == node and each.dimensions == 1 + (each.stages > 1)
+    """Whether experts are divided in whole nodes, in several only between stages, and nothing else is."""
+    if each.experts < node or (each.experts > node and each.stages == 1):
+        return False
+    return each.dimensions == 1 + (each.stages > 1)
 
 
 def _replicated(asked: Asked, way: Way) -> Iterator[Division]:

@@ -15,14 +15,15 @@ from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.hardware import BOARD_WATTS
 from memcore.memory.host_phases import host_phases
 from memcore.messages import Message, joined
-from memcore.questions.costs import Range, roofline_for, seconds_of
+from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
 from memcore.questions.planning.bench import HEADROOM, Bench, Found
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
 from memcore.questions.planning.rows import GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
-from memcore.questions.planning.training import Candidate, Trainings
+from memcore.questions.planning.training import FEW, Candidate, Trainings
+from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
@@ -312,17 +313,25 @@ def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
 _HARDWARE = frozenset({Hardware.num_gpus, Hardware.accelerator})
 
 
-def _different(proposals: Iterable[Proposal], keep: int) -> Iterator[Proposal]:
-    """The best first; of those that differ in a division alone a few, of each method the best."""
+def _different(proposals: Iterable[Proposal], keep: int) -> list[Proposal]:
+    """The best first; of those that differ in a division alone a few, of each method the best.
+
+    Where these are few, others of the same methods are kept as well: another tool, or more checkpointing.
+    """
     counts: dict[object, int] = {}
-    for each in proposals:
-        if counts and sum(counts.values()) >= keep:
-            return
+    kept: list[tuple[int, Proposal]] = []
+    left: list[tuple[int, Proposal]] = []
+    for place, each in enumerate(proposals):
+        if kept and len(kept) >= keep:
+            break
         names = tuple(knob.title for knob in each.knobs if knob.quality or not _HARDWARE.isdisjoint(knob.to))
         key = each.tier, names if each.tier != "same" else ()
-        if counts.get(key, 0) < (3 if each.tier == "same" else 1):
-            counts[key] = counts.get(key, 0) + 1
-            yield each
+        counts[key] = counts.get(key, 0) + 1
+        alike = counts[key] > (3 if each.tier == "same" else 1)
+        (left if alike else kept).append((place, each))
+    few = min(FEW, keep) - sum(each.safe and each.tier != "hardware" for _, each in kept)
+    spare = [each for each in left if each[1].tier != "hardware"]
+    return [each for _, each in sorted([*kept, *spare[: max(few, 0)]], key=lambda pair: pair[0])][:keep]
 
 
 def _because(leanest: Found) -> str:

@@ -57,6 +57,14 @@ _NF4 = Knob(
     quality="weights are rounded to 4 bits; arXiv 2305.14314 reports the same scores as 16-bit LoRA",
     source="arXiv 2305.14314; bitsandbytes, nn/modules.py, Linear4bit",
 )
+_INT8 = Knob(
+    title="Frozen weights in int8",
+    to={Training.quantization: "int8"},
+    when=_NF4.when,
+    why="frozen weights take a byte each",
+    quality="weights are rounded to 8 bits, outliers are not; arXiv 2208.07339 reports the same scores as 16 bits",
+    source="arXiv 2208.07339; bitsandbytes, nn/modules.py, Linear8bitLt",
+)
 _NARROW = (None, "bf16", "fp16", "fp16-mixed", "fp8-mixed")
 _BASE = Knob(
     title="Frozen weights in bf16",
@@ -82,7 +90,9 @@ _COMMON: tuple[Method, ...] = (
     Method("method", (_PURE, _EIGHT_BITS), _EITHER, spare=True),
     Method("method", (_LORA, _BASE)),
     Method("method", (replace(_LORA, when={**_LORA.when, Training.precision: _NARROW}),)),
+    Method("quantized", (_LORA, _INT8), near=True),
     Method("quantized", (_LORA, _NF4)),
+    Method("quantized", (_INT8,), near=True),
     Method("quantized", (_NF4,)),
 )
 """Of every trainer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from math import log
 
@@ -28,7 +28,9 @@ from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.trace.job import Job
 
-_FITTING = 2
+FEW = 3
+"""Plans that somebody should have a choice of."""
+_FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
 _ORDER = tuple(TIERS)
 
@@ -49,24 +51,35 @@ class Candidate:
     method: int = 0
     """Its place in `METHODS`."""
 
+    def beats(self, other: Candidate) -> bool:
+        """Return whether it gives up less than another on the same hardware, is as fast and leaves as much free."""
+        if not self.safe or "hardware" in (self.tier, other.tier):
+            return False
+        less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
+        return less and self.seconds <= other.seconds and self.found.device.expected <= other.found.device.expected
+
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
 
-        Whatever may fit on the GPUs that are there stands before more or larger ones.
+        Whatever may fit on the GPUs that are there stands before more or larger ones, and of these the fewest.
 
         Methods whose steps take about as long as the fastest of the tier, so that the cost model cannot tell them
         apart, stand in an expert's order.
         """
         order = round(self.seconds, 6) if self.safe else self.found.device.high
-        pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         further = self.tier == "hardware"
+        pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
+        pace = self.asked.gpus if further else pace
         return further, not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
 
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
-    """Best first."""
+    """Best first; what gives up more than another, takes as long and frees nothing is no choice."""
     fastest = {tier: min(each.seconds for each in found if each.tier == tier) for tier in {each.tier for each in found}}
-    return sorted(found, key=lambda each: each.rank(fastest[each.tier]))
+    return sorted(
+        (each for each in found if not any(other.beats(each) for other in found)),
+        key=lambda each: each.rank(fastest[each.tier]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +146,12 @@ class Trainings:
         found: list[Candidate] = []
         try:
             for tier in self.tiers:
-                if tier == "transfer" and any(each.tier == "same" and each.safe for each in found):
+                if tier == "transfer" and (yield from self._is_settled(found)):
                     continue
-                yield from gathered(found, self._of_tier(tier, spare=not any(each.safe for each in found)))
+                yield from gathered(found, self._of_tier(tier, tuple(found)))
                 yield _ranked(found)
+            if sum(each.safe for each in _ranked(found)) < FEW:
+                yield from gathered(found, self._roomier(_ranked(found)))
         except SpentError:
             pass
         most = _LAST if found else 3 * _LAST
@@ -154,11 +169,35 @@ class Trainings:
                 yield from at_last(self.bench, found, self._more_of_larger(method), most)
         yield _ranked(found)
 
-    def _of_tier(self, tier: str, *, spare: bool) -> Iterator[Candidate | None]:
-        """Several divisions where the result is the same; of other methods what the first way gives that is safe.
+    def _is_settled(self, found: Sequence[Candidate]) -> Pieces[bool]:
+        """Whether nothing needs the host: there is a choice without it, or the job needs little of its GPUs."""
+        if not any(each.tier == "same" and each.safe for each in found):
+            return False
+        asked = yield from self.bench.at(self.asked.config)
+        small = isinstance(asked, Estimate) and 2 * asked.allocated.expected < (asked.capacity or 0)
+        return small or sum(each.safe for each in _ranked(found)) >= FEW
 
-        `spare`: nothing fits on the GPUs alone, so that quantized weights may go to the host too.
+    def _roomier(self, found: Sequence[Candidate]) -> Iterator[Candidate | None]:
+        """The best plans with as much checkpointing as there is: what that frees is good for longer sequences."""
+        for each in found[:FEW]:
+            degrees = each.way.degrees
+            if not each.safe or not degrees or degrees[-1] in each.knobs:
+                continue
+            given = each.asked.config
+            if any(given.get(path) not in values for path, values in degrees[-1].when.items()):
+                continue
+            again = yield from self.bench.with_(each.found.job.config, degrees[-1].to)
+            if isinstance(again, Estimate):
+                knobs = (*(knob for knob in each.knobs if knob not in degrees), degrees[-1])
+                seconds, safe = self.bench.cost(again).seconds, self.bench.safe(again)
+                yield replace(each, knobs=knobs, found=again, seconds=seconds, safe=safe)
+
+    def _of_tier(self, tier: str, earlier: Sequence[Candidate]) -> Iterator[Candidate | None]:
+        """Several divisions where the result is the same; of other methods what the first way gives that is a choice.
+
+        Where nothing fits on the GPUs alone, quantized weights may go to the host too.
         """
+        spare = not any(each.safe for each in earlier)
         job = yield from self._job()
         done: set[int] = set()
         for frame in self._frames(tier, job, spare=spare):
@@ -166,7 +205,7 @@ class Trainings:
                 continue
             found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING)
             yield from found
-            if any(each.safe for each in found):
+            if any(each.safe and not any(other.beats(each) for other in earlier) for each in found):
                 done.add(id(frame.method))
                 self.trains_all |= tier != "same" and not any(Training.adapter.type in each.to for each in frame.knobs)
 
@@ -176,10 +215,11 @@ class Trainings:
             wanted = method.tier in (moved if tier == "transfer" else (tier,)) and not (
                 method.spare and self.trains_all
             )
-            if not wanted or not all(_applies(knob, job) for knob in method.knobs):
+            moves = tier == "transfer"
+            if not wanted or (moves and method.near) or not all(_applies(knob, job) for knob in method.knobs):
                 continue
-            for way in ways_of(self.asked, spare=tier == "transfer"):
-                if tier == "transfer":
+            for way in ways_of(self.asked, spare=moves):
+                if moves:
                     yield from (Frame(self.asked, way, method, each, tier=tier) for each in way.transfers)
                 else:
                     yield Frame(self.asked, way, method, tier=tier)

@@ -13,7 +13,8 @@ from concurrent.futures import Executor
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.messages import Message, joined
-from memcore.questions.costs import Cost, Roofline
+from memcore.questions.costs import Cost
+from memcore.questions.roofline import Roofline
 from memcore.questions.searching.found import Found, Key, Measured, Progress, Tally, order
 from memcore.questions.searching.layouts import Layout
 from memcore.questions.searching.questions import Question, questions_of

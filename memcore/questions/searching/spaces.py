@@ -298,6 +298,8 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: S
         messages=(traffic.gathered, traffic.reduced),
         heaviest=slowest(layout.stages, policy.chunks),
         regrouped=traffic.regrouped,
+        pieces=usual.pieces,
+        all_reduces=traffic.all_reduces,
         dispatch=usual.dispatch,
         divides_experts=_divides_experts(space, layout, usual),
         sends_behind=usual.sends_behind and layout.stages > 1 and policy.chunks > 1,

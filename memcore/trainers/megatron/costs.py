@@ -65,6 +65,11 @@ def dispatch(job: Job) -> Dispatch:
     return found._replace(hidden=bool(job.config.get(MegatronSettings.overlap_moe_expert_parallel_comm)))
 
 
+COUNTS = True
+"""The host learns in each forward pass how many tokens every expert has before it starts their kernels
+(core/transformer/moe/experts.py, TEGroupedMLP.forward: `tokens_per_expert.tolist()`)."""
+
+
 _CAPTURED: Mapping[str, tuple[str, ...]] = {
     "attn": ("layer",),
     "mlp": ("layer",),

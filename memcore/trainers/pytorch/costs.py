@@ -44,6 +44,15 @@ def _regrouping(job: Job, traffic: Traffic) -> Traffic:
     return traffic._replace(regrouped=0.0 if whole else 2.0)
 
 
+def in_pieces(job: Job) -> bool:
+    """Whether products run in pieces next to tensor parallelism's collectives: a pass of the compiler makes them.
+
+    Source: torchtitan/distributed/tensor_parallel.py, maybe_enable_async_tp.
+    """
+    asked = job.config.get(TorchSettings.enable_async_tensor_parallel)
+    return bool(asked) and job.recipe.compiled and job.config.get(Parallelism.sequence_parallel) is not False
+
+
 _BUCKET = 25 * 2**20 / 4
 """Elements of a bucket of DistributedDataParallel with gradients in fp32 (bucket_cap_mb)."""
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {

@@ -45,6 +45,13 @@ _TO_HOST = Knob(
     why="shards, gradients and optimizer states stay on the host, and the CPU runs the step",
     source="pytorch 2.9, distributed/fsdp/_fully_shard/_fsdp_api.py, CPUOffloadPolicy",
 )
+_CHUNKED = Knob(
+    title="Chunked loss",
+    to={Training.loss: "chunked:8"},
+    when={Training.loss: (None, "cross-entropy-fp32", "cross-entropy")},
+    why="head and loss run over an eighth of the sequence at a time, so that the logits are never there at once",
+    source="torchtitan, components/loss.py, ChunkedLossWrapper",
+)
 WAYS: Mapping[str, tuple[Way, ...]] = {
     "none": (Way(title="one GPU", settings={_TYPE: "none"}, degrees=PLAIN_DEGREES, alone=True),),
     "ddp": (Way(title="DDP", settings={_TYPE: "ddp"}, degrees=PLAIN_DEGREES, alone=False, named=True),),
@@ -60,6 +67,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
         Way(
             title="torchtitan",
             settings={_TYPE: "fsdp", _LAYERS: "torchtitan"},
+            free=(_CHUNKED,),
             divides=frozenset({"tensor", "stages", "context", "experts", "replicas"}),
             degrees=DEGREES,
             transfers=(_TO_HOST,),

@@ -1,0 +1,122 @@
+"""The rates that the cost model assumes for one GPU, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from memcore.config.devices import share_of
+from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
+from memcore.errors import ConfigError, Problem, nearest
+from memcore.hardware import (
+    BY_ID,
+    FLASH_SHARES,
+    GIGA,
+    NARROW_SHARES,
+    NETWORKS,
+    PRODUCT_SHARES,
+    SPEEDS_BY_MEMORY,
+    TERA,
+    USUAL,
+    USUAL_SHARE,
+)
+from memcore.messages import Message, joined
+from memcore.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """The rates that the cost model assumes for one GPU, in bytes and operations per second; defaults: an H100.
+
+    [The cost model](costs.md) has the formulas and the source of each value.
+    """
+
+    flops: float = 989e12
+    """Dense matrix products in 16 bits, operations per second."""
+    flops_efficiency: float = 0.803
+    """Fraction of `flops` that large products reach."""
+    narrow_efficiency: float = 0.709
+    """Fraction of twice `flops` that large products in 8 bits reach."""
+    attention_efficiency: float = 0.33
+    """Fraction of `flops` that FlashAttention-2 reaches in long sequences, forward and backward passes together."""
+    memory: float = 3350e9
+    """Bandwidth of the GPU's memory, bytes per second."""
+    memory_efficiency: float = 0.7
+    """Fraction of `memory` that kernels reach (assumed)."""
+    link: float = 450e9
+    """Bandwidth of the fast links between the GPUs of a node, bytes per second in one direction."""
+    domain: int = 8
+    """GPUs that the fast links connect."""
+    network: float = 50e9
+    """Bandwidth between nodes, bytes per second in one direction: one port per GPU."""
+    communication_efficiency: float = 0.7
+    """Fraction of a link's bandwidth that collectives reach (assumed)."""
+    communication_units: float = 0.4
+    """Fraction of the GPU's multiprocessors that a collective takes while it overlaps with computing."""
+    collective_latency: float = 24e-6
+    """Seconds that a collective takes whatever its size, and `rank_latency` for each further rank."""
+    rank_latency: float = 8.5e-6
+    """Seconds that each further rank adds to a collective."""
+    hop_latency: float = 0.0
+    """Further seconds of each step of a ring over nodes, which waits for the network."""
+    kernel_latency: float = 30e-6
+    """Seconds that a memory-bound kernel takes whatever its size."""
+    host: float = 25e9
+    """Bandwidth to the host, bytes per second in one direction (assumed: PCIe 4.0 × 16)."""
+    host_memory: float = 40e9
+    """Bandwidth of host memory per GPU, bytes per second (assumed: eight DDR5 channels for four GPUs)."""
+
+    def adjusted(self, **given: float) -> Roofline:
+        """Return a copy with other rates.
+
+        Raises:
+            ConfigError: If a name is unknown or a value is not above 0.
+        """
+        known = [each.name for each in fields(self)]
+        problems = [
+            Problem(
+                name,
+                Message("found {!r}; inputs: {}; must be above 0", value, joined(", ", known)),
+                nearest(name, known),
+            )
+            for name, value in given.items()
+            if name not in known or not value > 0
+        ]
+        if problems:
+            raise ConfigError(problems)
+        return replace(self, **given)  # type: ignore[arg-type]
+
+
+def roofline_for(config: Config) -> Roofline:
+    """Return the rates of the hardware that a config names."""
+    row = BY_ID.get(str(config[Hardware.accelerator] or "").strip().lower())
+    whole = roofline_of(row.id if row else None, config[Hardware.gpus_per_node], config[Hardware.gpu_memory_gb])
+    own = share_of(config)
+    return replace(whole, flops=whole.flops * own.sevenths / 7, memory=whole.memory * own.eighths / 8)
+
+
+def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memory_gb: float | None = None) -> Roofline:
+    """Return the rates of an accelerator in the catalog, those of an H100 if none is named.
+
+    `memory_gb` tells variants of a card apart.
+    """
+    row = BY_ID.get(accelerator) if accelerator else USUAL
+    if row is None:
+        return Roofline()
+    speed, usual = SPEEDS_BY_MEMORY.get((row.id, memory_gb), row.speed), USUAL.speed.matmul
+    share = PRODUCT_SHARES.get(row.id, PRODUCT_SHARES.get(row.capability, USUAL_SHARE))
+    slowed = (speed.matmul or 1) / (row.speed.matmul or 1)
+    domain = min(speed.domain, gpus_per_node) if gpus_per_node else speed.domain
+    link = speed.link / 2 * GIGA if speed.link else Roofline().host
+    return Roofline(
+        flops=speed.tflops * TERA,
+        flops_efficiency=share * (speed.matmul or usual or 1),
+        narrow_efficiency=NARROW_SHARES.get(row.capability, speed.matmul or usual or 1)
+        * max(share, USUAL_SHARE)
+        * slowed,
+        attention_efficiency=FLASH_SHARES.get(row.capability, FLASH_SHARES["8.0"]) * slowed,
+        memory=speed.memory * GIGA,
+        link=link,
+        network=NETWORKS.get(row.capability, 50) * GIGA,
+        domain=max(domain, 1),
+    )
