@@ -7,7 +7,7 @@ models/auto/modeling_auto.py (`MODEL_FOR_CAUSAL_LM_MAPPING_NAMES`, `MODEL_FOR_SE
 
 from __future__ import annotations
 
-from memcore.networks.families import REMOTE
+from memcore.networks.families.remote_rows import REMOTE
 from memcore.servers import registries
 
 OWN = frozenset((
