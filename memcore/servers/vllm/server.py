@@ -100,21 +100,7 @@ class _Rank:
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     basics = job.basics
-    weights = rank_weights(
-        job,
-        stage,
-        blocks=chosen.facts.rounded_weights,
-        whole=chosen.facts.unsplit,
-        directions=chosen.facts.directions,
-        deep=chosen.tokens,
-        tile=chosen.facts.mxfp4_tile,
-        towers=chosen.images or not chosen.facts.skips_towers,
-        products=chosen.facts.absorbs,
-    )
-    slots = list(adapters(job, chosen, stage))
-    if slots and chosen.facts.rounded_weights:
-        slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
-    weights, moved = offloaded(job, chosen, stage, spread_over(basics, [*weights, *slots]))
+    weights, moved = _weights(job, chosen, stage)
     stack = stack_of(basics)
     profiled = [*_kept(job, chosen, stage), *_states(job, chosen, stage), *_peak(job, chosen, stage)]
     profiled = profiled if stack.profiles else []
@@ -160,6 +146,25 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, recorded) + beyond,
     )
+
+
+def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry], int]:
+    """A rank's weights and slots of adapters that stay on the GPU, and the bytes that stay on the host."""
+    weights = rank_weights(
+        job,
+        stage,
+        blocks=chosen.facts.rounded_weights,
+        whole=chosen.facts.unsplit,
+        directions=chosen.facts.directions,
+        deep=chosen.tokens,
+        tile=chosen.facts.mxfp4_tile,
+        towers=chosen.images or not chosen.facts.skips_towers,
+        products=chosen.facts.absorbs,
+    )
+    slots = list(adapters(job, chosen, stage))
+    if slots and chosen.facts.rounded_weights:
+        slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
+    return offloaded(job, chosen, stage, spread_over(job.basics, [*weights, *slots]))
 
 
 _ASYNC_METHODS = frozenset({"mtp", "eagle", "eagle3", "dflash"})
