@@ -130,7 +130,14 @@ class Accelerator:
         head = self.capability.partition(".")[0]
         return int(head) if head.isdigit() else None
 
+    @property
+    def has_bf16(self) -> bool:
+        """Whether it multiplies in bf16: NVIDIA's do from Ampere on, as do all others of the table."""
+        return self.major is None or self.major >= AMPERE
 
+
+AMPERE = 8
+"""The compute capability from which on NVIDIA's GPUs have bf16, and PyTorch has flash attention for them."""
 _STACKS: Mapping[str, str] = {"NVIDIA": "cuda", "AMD": "rocm", "Intel": "xpu", "Huawei": "cann", "Google": "tpu"}
 USUAL_STACKS = frozenset({"cuda", "rocm"})
 """Those of GPUs that `torch.cuda` drives, which engines run on unless they say more."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import memcore
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.catalog import catalog
@@ -416,3 +417,20 @@ def test_a_server_without_attention_heads(model_type):
     """FlashInfer, which vLLM chooses on Blackwell, has no workspace where no layer attends."""
     job = {"model": {"model_type": model_type}, "engine": {"type": "vllm"}}
     assert estimate_serving({**job, "hardware": {"accelerator": "b200"}}).budget
+
+
+def test_families_by_hand_read_none_of_it():
+    """Two megabytes of rows that most jobs have no use for: neither a catalog's id nor a file of such a family asks for them."""
+    derived.cache_clear()
+    for hub_id in (
+        "Qwen/Qwen3-30B-A3B",
+        "google/gemma-3-1b-it",
+        "deepseek-ai/DeepSeek-V3",
+        "openai/gpt-oss-20b",
+    ):
+        assert read_model(catalog()[hub_id]["config"]).parameters > 10**8
+    for engine in ("fsdp", "vllm", "sglang", "llama.cpp"):
+        memcore.estimate(
+            {"model": "qwen3-8b", "engine": {"type": engine}, "hardware": {"accelerator": "h100-sxm-80gb"}}
+        )
+    assert derived.cache_info().currsize == 0

@@ -78,6 +78,8 @@ _HEAD = re.compile("For[A-Z]|LMHeadModel$|Model$")
 """Where the name of a class goes on to say what it is for."""
 _DRAFT = re.compile(r"eagle|draft|medusa", re.IGNORECASE)
 _MARKS = re.compile(r"[-_.]")
+_BY_HAND = frozenset({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES})
+"""Types whose rows are written by hand."""
 
 
 def _class_name(config: Mapping[str, object]) -> str:
@@ -93,6 +95,8 @@ def _without_head(name: str) -> str:
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
     """A file without a type has that of the class that it names, which is said; marks in a type may be others."""
     name, kind = _class_name(config), config.get("model_type")
+    if isinstance(kind, str) and kind in _BY_HAND:  # the derived types need not be read
+        return config, ()
     if isinstance(kind, str) and _MARKS.search(kind) and renamed(config) is config:
         families = known_families()
         alike = kind if kind in families else next((each for each in families if _plain(each) == _plain(kind)), kind)
@@ -238,7 +242,7 @@ def _short(config: Mapping[str, object]) -> Model:
 
 def known_families() -> tuple[str, ...]:
     """Every `model_type` that has a row."""
-    return tuple(sorted({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES, *known_types()}))
+    return tuple(sorted({*_BY_HAND, *known_types()}))
 
 
 def _unknown(config: Mapping[str, object]) -> Model:

@@ -124,9 +124,12 @@ def at_last(bench: Bench, found: list[T], more: Iterator[T | None], most: int) -
 
 
 def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
-    """Accelerators with clearly more than these bytes, of the same vendor, the smallest first, each as a change."""
+    """Accelerators with clearly more than these bytes, of the same vendor, the smallest first, each as a change.
+
+    One that has bf16 is not replaced by an earlier one without: attention there has no fused kernels for it.
+    """
     for each in sorted(ACCELERATORS, key=lambda each: each.usable):
-        alike = now is None or each.vendor == now.vendor
+        alike = now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16))
         if each.usable > 1.05 * capacity and alike:
             yield Knob(title=each.name, to=whole(each.id), why="more memory for each GPU", source=each.source)
 

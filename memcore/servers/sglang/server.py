@@ -151,7 +151,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def _tier(memory: int, number: tuple[int, ...]) -> Tier:
-    """Defaults of a GPU of so many MiB in a release."""
+    """A release's defaults for a GPU with this memory, in MiB."""
     found = next(row for row in (_TIERS if number >= _DERIVING else _FORMER_TIERS) if memory < row.below)
     if number < _DERIVING:
         return found

@@ -11,6 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.hardware import find_accelerator
 from memcore.layers.transformers.attention import heads_of
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
@@ -51,6 +52,12 @@ def ulysses_ranks(read: Defaults) -> int:
     return int(read.given(ULYSSES) or 1)
 
 
+def is_before_ampere(read: Defaults) -> bool:
+    """Return whether the GPU has no flash attention (sdp_utils.cpp, `check_flash_attention_hardware_support`)."""
+    given = read.given(Hardware.accelerator)
+    return given is not None and not find_accelerator(given).has_bf16
+
+
 def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: str) -> int:
     """Return how many turns of ring attention are recorded; `dtype` is that of the queries.
 
@@ -68,6 +75,11 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: 
     if implementation != "torchtitan" or kernel not in kernels:
         among = ", ".join(kernels)
         read.refuse(path, "found {}; supported only for torchtitan's layers with attention {}", contexts, among)
+    elif is_before_ampere(read) and dtype == "bf16":
+        raise UnsupportedError(
+            Hardware.accelerator,
+            "context parallelism has no kernel for bf16 on GPUs before Ampere; take a newer one",
+        )
     elif any(_kernel_of(layer.mixer, kernel, dtype) == "math" for layer in model.network.kinds):
         raise UnsupportedError(
             Training.precision if dtype == "fp32" else Training.attention,
@@ -81,7 +93,8 @@ def _kernel_of(part: Mixer | None, kernel: str, dtype: str) -> str:
     """What torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
     if isinstance(part, Attention) and kernel == "sdpa":
         heads = heads_of(part)
-        return kernel_for(dtype, heads.repeated() if part.repeats_heads else heads, masked=False, even=True)
+        heads = heads.repeated() if part.repeats_heads else heads
+        return kernel_for(dtype, heads, masked=False, even=True)
     if isinstance(part, LatentAttention) and kernel in ("sdpa", "flash"):
         even = part.heads.value == part.heads.width
         return kernel_for(dtype, heads_of(part), masked=False, even=even)

@@ -11,7 +11,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.hardware import find_accelerator
+from memcore.hardware import AMPERE, find_accelerator
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layers.transformers.liger import KERNELS as KERNELS_OF_LIGER
@@ -44,7 +44,14 @@ from memcore.trainers.pytorch.frameworks import (
     upcasts_logits,
 )
 from memcore.trainers.pytorch.frozen import usual_preset
-from memcore.trainers.pytorch.layout import delays_experts, pipeline_plan, pipelined, ring, ulysses
+from memcore.trainers.pytorch.layout import (
+    delays_experts,
+    is_before_ampere,
+    pipeline_plan,
+    pipelined,
+    ring,
+    ulysses,
+)
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.transformers_releases import (
     COPIES_FREQUENCIES,
@@ -199,11 +206,8 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
 def _adds_in_place(read: Defaults) -> bool:
     """Return whether Liger adds gradients of the head in place; releases that go with transformers 4 do not."""
     given = read.given(Hardware.accelerator)
-    major = _AMPERE if given is None else find_accelerator(given).major or 0
-    return major >= _AMPERE and not before(read, STARTS_NEW)
-
-
-_AMPERE = 8
+    major = AMPERE if given is None else find_accelerator(given).major or 0
+    return major >= AMPERE and not before(read, STARTS_NEW)
 
 
 def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: str) -> tuple[str, str]:
@@ -279,7 +283,7 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     usual = "sdpa" if supported else "math"
     if supported and code.name == "torchtitan" and _prefers_cudnn(read, precision):
         usual, reason = "cudnn", Message("TransformerEngine's choice on Hopper and later")
-    elif supported and code.title == "Unsloth" and _is_before_ampere(read):
+    elif supported and code.title == "Unsloth" and is_before_ampere(read):
         usual, reason = "efficient", Message("Unsloth runs xformers on GPUs without flash attention")
     kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
@@ -302,19 +306,12 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     return kernel
 
 
-_AMPERE, _HOPPER = 8, 9
-
-
-def _is_before_ampere(read: Defaults) -> bool:
-    """Return whether the GPU has no flash attention (sdp_utils.cpp, `check_flash_attention_hardware_support`)."""
-    given = read.given(Hardware.accelerator)
-    major = None if given is None else find_accelerator(given).major
-    return major is not None and major < _AMPERE
+_HOPPER = 9
 
 
 def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
     """The recipe on a GPU older than Ampere, which has neither flash attention nor bf16."""
-    early = _is_before_ampere(read)
+    early = is_before_ampere(read)
     upcast = early and recipe.implementation == "unsloth" and computes_in_fp32(family)
     if upcast:
         why = Message(
