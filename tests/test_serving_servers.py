@@ -72,6 +72,27 @@ def test_prompts_that_see_themselves_whole_are_not_cut(causal, rows):
     assert stream.bytes == 2 * rows * 3584 * 2
 
 
+def test_glm_profiles_a_video():
+    """8,192 tokens have room for four frames of 1,708 pixels: 2 × 122² patches, whose feed-forward layer is the widest."""
+    options = {
+        "version": "0.17.1",
+        "gpu_memory_utilization": 0.18,
+        "max_num_batched_tokens": 8192,
+        "enforce_eager": True,
+    }
+    found = serve("glm-ocr", inference={"max_model_len": 8192, "max_num_seqs": 2}, **options)
+    patches, tokens = 2 * 122**2, 2 * 61**2
+    expected = {
+        "pixels": 2 * 2 * 3 * 1708**2 * 2,
+        "image tokens": tokens * 1536 * 2,
+        "hidden states of the tower": patches * 2 * 1024 * 2,
+        "feed-forward of the tower": patches * 3 * 4096 * 2,
+    }
+    sizes = {entry.title: entry.bytes for entry in found.ledger.entries if entry.category == "activations"}
+    assert sizes == expected
+    assert not any("tower" in str(note) for note in found.budget.notes)
+
+
 def test_sorting_needed_more():
     """Before 0.17 top-k and top-p sorted all logits: 38 bytes for each instead of 14."""
     old, new = (serve(version=each).ledger.sum("activations") for each in ("0.16.0", "0.17.0"))

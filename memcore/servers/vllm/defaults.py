@@ -49,11 +49,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
     item = _largest_item(basics) if images and found.whole_items else 0
-    if found.steps_for_items:
-        tokens = max(tokens, item)
-    pooling = not basics.model.network.embedding_and_head.predicts
-    if pooling and not _cut(basics):
-        tokens = max(tokens, basics.max_model_len)
+    tokens = max(tokens, item if found.steps_for_items else 0, _uncut(basics))
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     if found.shortest_steps:
@@ -75,7 +71,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
         block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
-        pooling=pooling,
+        pooling=_pools(basics),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
         images=images,
@@ -105,15 +101,20 @@ def loads(read: Defaults, model: Model) -> Model:
     return model
 
 
-def _cut(basics: Basics) -> bool:
-    """Whether prompts of a pooling model are cut into chunks: where each token sees only those before it.
+def _pools(basics: Basics) -> bool:
+    """Whether prompts become embeddings, scores or classes."""
+    return not basics.model.network.embedding_and_head.predicts
+
+
+def _uncut(basics: Basics) -> int:
+    """Tokens of a pooling model's prompts that are not cut into chunks: those whose tokens see each other.
 
     Source: vllm, config/model.py, `is_chunked_prefill_supported`; engine/arg_utils.py: without chunks a step has room
     for the longest prompt. Models of the second kind are pooled by mean or first token.
     """
     masked = text_config(basics.raw).get("is_causal") is not False
     caches = any(mixer.cached or mixer.kept for layer, _ in basics.model.layers for mixer in layer.mixers)
-    return masked and caches
+    return basics.max_model_len if _pools(basics) and not (masked and caches) else 0
 
 
 def _runner(version: object, basics: Basics) -> Runner | None:

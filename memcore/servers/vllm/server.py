@@ -41,7 +41,7 @@ from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
-from memcore.serving.encoder import encoding, kept_images
+from memcore.serving.encoder import encoding, kept_images, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import Pace, Server, ServingJob
@@ -413,12 +413,13 @@ def _own_kernels(job: ServingJob) -> bool:
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """The widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
-    images = kept_images(basics.model, basics.dtype, chosen.tokens) if _encodes(chosen, stage) else []
+    seen = shown(basics.model, basics.raw, basics.max_model_len) if _encodes(chosen, stage) else None
+    images = kept_images(basics.model, basics.dtype, chosen.tokens, seen)
     last = pooling(step) if chosen.pooling else sampling(step)
     moments = [widest(step, stage), last if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if images:
-        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor))
+        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
     found = max(moments, key=_bytes)
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
