@@ -235,7 +235,7 @@ def test_simulated_steps_of_parts_that_are_not_recognized(name):
         ("olmo_hybrid", "recurrent layers"),
         ("xlnet", "positions and segments"),
         ("funnel", "positions and segments"),
-        ("albert", "derived-repeated"),
+        ("albert", "one set of weights that runs as several layers"),
     ],
 )
 def test_parts_that_nothing_is_near_to_are_refused(model_type, lacks):

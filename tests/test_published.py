@@ -20,7 +20,11 @@ from memcore.servers.vllm.supported import ABSENT, TWO_STACKS
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
-UNTRAINED = {"albert": "derived-repeated", "kimi_k3": "kimi-k3", "xlnet": "scores for positions and segments"}
+UNTRAINED = {
+    "albert": "one set of weights that runs as several layers",
+    "kimi_k3": "kimi-k3",
+    "xlnet": "scores for positions and segments",
+}
 """Types that are refused for training by the part that lacks."""
 UNSERVED = {*ABSENT, *TWO_STACKS}
 """Types that vLLM does not have."""

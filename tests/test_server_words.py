@@ -25,6 +25,11 @@ READ = {
     VLLM + "--quantization compressed-tensors": {FORMAT: None},
     VLLM + "--spec-method ngram --spec-tokens 3 -pcp 1 --cpu-offload-gb 0": {METHOD: "ngram", TOKENS: 3},
     VLLM + "-ep -tp 2": {"engine.enable_expert_parallel": True},
+    VLLM + "--task embed": {"engine.runner": "pooling"},
+    VLLM + "--task score --convert none": {"engine.runner": "pooling"},
+    VLLM + "--runner generate --task embed": {"engine.runner": "generate"},
+    VLLM + "--convert classify": {"engine.runner": "pooling"},
+    VLLM + "--task auto --runner auto --convert auto": {"engine.runner": None},
     SGLANG + "--speculative-algorithm=EAGLE3 --speculative-draft-model-path x/y --speculative-num-steps 3 "
     "--speculative-eagle-topk 1 --speculative-num-draft-tokens 4": {METHOD: "eagle3", TOKENS: 3, DRAFT: None},
     SGLANG + "--speculative-algorithm EAGLE --speculative-num-steps 1 --speculative-num-draft-tokens 2": {

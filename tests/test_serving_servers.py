@@ -48,6 +48,51 @@ def test_the_sampler_by_hand():
     assert found.ledger.sum("workspaces") == rows + 32 * MiB + MiB
 
 
+def test_a_pooling_model_has_no_head_and_is_not_sampled():
+    """Without Qwen3-8B's head of 151,936 times 4096 values, logits, and penalties' counts; the widest layer remains."""
+    whole, pooled = (serve("qwen3-8b", runner=each) for each in (None, "pooling"))
+    heads = [[entry.bytes for entry in each.ledger.entries if "lm_head" in entry.module] for each in (whole, pooled)]
+    assert heads == [[151_936 * 4096 * 2], []]
+    titles = {entry.title for entry in pooled.ledger.entries}
+    assert "counts of generated tokens" in {entry.title for entry in whole.ledger.entries} - titles
+    assert not titles & {"logits", "mask of prompt tokens", "logits rows for the top-k kernel"}
+    assert pooled.rank.available > whole.rank.available
+    with pytest.raises(ConfigError, match="no head for words"):
+        serve("bge-m3", runner="generate")
+
+
+@pytest.mark.parametrize(("causal", "rows"), [(True, 8192), (False, 32768)])
+def test_prompts_that_see_themselves_whole_are_not_cut(causal, rows):
+    """A step has room for the longest prompt of an embedding model whose `is_causal` is false."""
+    config = {"model_type": "qwen2", "architectures": ["Qwen2Model"], "hidden_size": 3584, "intermediate_size": 18944,
+              "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 151646,
+              "max_position_embeddings": 32768, "tie_word_embeddings": False, "is_causal": causal}  # fmt: skip
+    found = serve(config, inference={"max_num_seqs": 64})
+    (stream,) = [each for each in found.ledger.entries if each.title.startswith("residual stream, before and after")]
+    assert stream.bytes == 2 * rows * 3584 * 2
+
+
+def test_glm_profiles_a_video():
+    """8,192 tokens have room for four frames of 1,708 pixels: 2 × 122² patches, whose feed-forward layer is the widest."""
+    options = {
+        "version": "0.17.1",
+        "gpu_memory_utilization": 0.18,
+        "max_num_batched_tokens": 8192,
+        "enforce_eager": True,
+    }
+    found = serve("glm-ocr", inference={"max_model_len": 8192, "max_num_seqs": 2}, **options)
+    patches, tokens = 2 * 122**2, 2 * 61**2
+    expected = {
+        "pixels": 2 * 2 * 3 * 1708**2 * 2,
+        "image tokens": tokens * 1536 * 2,
+        "hidden states of the tower": patches * 2 * 1024 * 2,
+        "feed-forward of the tower": patches * 3 * 4096 * 2,
+    }
+    sizes = {entry.title: entry.bytes for entry in found.ledger.entries if entry.category == "activations"}
+    assert sizes == expected
+    assert not any("tower" in str(note) for note in found.budget.notes)
+
+
 def test_sorting_needed_more():
     """Before 0.17 top-k and top-p sorted all logits: 38 bytes for each instead of 14."""
     old, new = (serve(version=each).ledger.sum("activations") for each in ("0.16.0", "0.17.0"))

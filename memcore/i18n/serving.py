@@ -150,6 +150,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "keys' and values' projections of the draft, as one": "草稿部分的键值投影，合为一个矩阵",
     "NVLink buffer + RDMA buffer in NVSHMEM's heap + workspace": "NVLink 缓冲区 + NVSHMEM 堆中的 RDMA 缓冲区 + 工作区",
     "logits in fp32": "fp32 的 logits",
+    "embeddings in fp32": "fp32 的嵌入向量",
     "hidden states": "隐藏状态",
     "hidden states of all tokens": "所有 token 的隐藏状态",
     "hidden states of last tokens": "最后 token 的隐藏状态",

@@ -211,6 +211,11 @@ def _with_head(model: Model, head: Sequence[Weight]) -> Model:
     return replace(model, network=replace(model.network, embedding_and_head=around))
 
 
+def headless(model: Model) -> Model:
+    """The same network without its head for words."""
+    return _with_head(model, ())
+
+
 def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) -> Model:
     """The network of the class that a file names: of one without words as results, with a score for each label.
 

@@ -126,8 +126,33 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
         normalized["--speculative-config"] = given
     normalized |= {name: normalized.pop(short) for short, name in _SHORT.items() if short in normalized}
     normalized, notes = _transferred(_pictured(_prefilled(normalized)))
+    normalized, why = _run(normalized)
     drafted, further = _drafted(normalized)
-    return drafted, (*notes, *further)
+    return drafted, (*notes, *why, *further)
+
+
+_RUNNER, _TASK, _CONVERT = "--runner", "--task", "--convert"
+_TASKS: Mapping[str, str] = {
+    **dict.fromkeys(("embed", "embedding", "encode", "classify", "score", "reward", "pooling"), "pooling"),
+    **dict.fromkeys(("generate", "transcription", "draft"), "generate"),
+}
+"""Runners of what `--task` names (vllm 0.9, config.py, `_TASK_RUNNER`; deprecated since 0.10)."""
+_CONVERTS = ("embed", "classify", "reward")
+
+
+def _run(normalized: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...]]:
+    """The runner, which `--runner`, else `--task`, else `--convert` says (config/model.py, `_get_runner_type`)."""
+    runner, task, convert = (normalized.pop(name, "auto") for name in (_RUNNER, _TASK, _CONVERT))
+    if runner != "auto":
+        normalized[_RUNNER] = runner
+        return normalized, ()
+    if task != "auto":
+        normalized[_RUNNER] = _TASKS.get(str(task), task)
+        return normalized, (Message("{} {} is read as {} {}", _TASK, task, _RUNNER, normalized[_RUNNER]),)
+    if convert in _CONVERTS:
+        normalized[_RUNNER] = "pooling"
+        return normalized, (Message("{} {} is read as {} {}", _CONVERT, convert, _RUNNER, "pooling"),)
+    return normalized, ()
 
 
 _LIMITS, _TEXT_ALONE, _IMAGES = "--limit-mm-per-prompt", "--language-model-only", "*images"
@@ -346,7 +371,8 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     normalized=_vllm,
-    settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP),
+    settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP, _TASK,
+             _CONVERT),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
     abbreviates=True,

@@ -20,6 +20,7 @@ from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.profile import ACTIVATIONS
+from memcore.serving.videos import FAMILIES, images_of, longest_video
 from memcore.symbols import Quotient, Shape, half
 
 _SOURCE = "vllm, multimodal/encoder_budget.py and v1/worker/gpu_model_runner.py, profile_run"
@@ -53,27 +54,47 @@ def largest_image(images: Images) -> Largest:
     return Largest(found["nx"] if images.resizes != "to tiles" else images.tiles(side), found["px"], found["nm"])
 
 
-def images_at_once(images: Images, budget: int) -> int:
-    """Images that one step may encode."""
-    return max(budget // max(largest_image(images).tokens, 1), 1)
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What profiling shows to a tower."""
+
+    images: Images
+    largest: Largest
+
+    def at_once(self, budget: int) -> int:
+        """Images or videos that one step may encode."""
+        return max(budget // max(self.largest.tokens, 1), 1)
 
 
-_ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0}
+def shown(model: Model, raw: Mapping[str, object], longest: int) -> Shown | None:
+    """The largest image, or the longest video where it has more tokens; None if nothing is known of either."""
+    if not model.network.towers:
+        return None
+    if model.images is not None:
+        return Shown(model.images, largest_image(model.images))
+    if model.network.family not in FAMILIES:
+        return None
+    images = images_of(raw)
+    video = longest_video(images, longest)
+    return Shown(images, Largest(video.moments, video.side, video.tokens))
+
+
+_ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0, **dict.fromkeys(FAMILIES, 0)}
 """Towers whose attention stacks queries and keys to rotate both at once, and how many copies of the hidden states their
 forward pass keeps in addition to the layers': the interpolated positions are one (Qwen3_VisionTransformer.forward)."""
 _QWEN = "vllm, model_executor/models/qwen2_5_vl.py, Qwen2_5_VisionAttention.forward"
 
 
-def kept_images(model: Model, dtype: str, budget: int, *, encoded: bool = True) -> list[Entry]:
+def kept_images(model: Model, dtype: str, budget: int, seen: Shown | None, *, encoded: bool = True) -> list[Entry]:
     """Pixels of the images that profiling encodes and, once they are encoded, the results.
 
     Inner layers of Qwen3-VL's tower have results, too, not just the last one (`deepstack_visual_indexes`).
     """
-    if model.images is None or not model.network.towers:
+    if seen is None:
         return []
-    image, count = largest_image(model.images), images_at_once(model.images, budget)
+    image, count = seen.largest, seen.at_once(budget)
     sizes = {**model.sizes, "images": count, "nx": image.tiles, "px": image.side, "nm": image.tokens}
-    size, frames = BYTES[dtype], _FRAMES if model.images.resizes == "near" else 1
+    size, frames = BYTES[dtype], _FRAMES if seen.images.resizes == "near" else 1
     tables = [
         tensor(
             Message("{}'s rotary table", tower.variant),
@@ -85,6 +106,7 @@ def kept_images(model: Model, dtype: str, budget: int, *, encoded: bool = True) 
         )
         for tower in model.network.towers
         for side in (_GRIDS.get(tower.variant, 0),)
+        if "dt" in sizes
     ]
     levels = [len(tower.taps) for tower in model.network.towers if tower.variant in _ROTATED]
     copies = max(levels, default=1) - (not encoded and bool(levels))
@@ -96,48 +118,55 @@ def kept_images(model: Model, dtype: str, budget: int, *, encoded: bool = True) 
     ]
 
 
-def encoding(model: Model, dtype: str, budget: int, ranks: int) -> list[Entry]:
+def encoding(model: Model, dtype: str, budget: int, ranks: int, seen: Shown | None) -> list[Entry]:
     """The tower's widest layer, which runs before the language model.
 
     Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights).
     """
-    if model.images is None or not model.network.towers:
+    if seen is None:
         return []
-    pixels = kept_images(model, dtype, budget, encoded=False)
-    if model.network.towers[-1].variant in _ROTATED:
-        moments = _rotating(model, model.images, BYTES[dtype], budget, ranks)
+    pixels = kept_images(model, dtype, budget, seen, encoded=False)
+    if _kind(model) in _ROTATED:
+        moments = _rotating(model, seen, BYTES[dtype], budget, ranks)
         return [*pixels, *max(moments, key=lambda entries: sum(entry.bytes for entry in entries))]
-    return [*pixels, *_feeding(model, model.images, dtype, budget, ranks)]
+    return [*pixels, *_feeding(model, seen, dtype, budget, ranks)]
 
 
-def _patches(model: Model, images: Images, budget: int, ranks: int) -> tuple[Mapping[str, int], Shape]:
+def _kind(model: Model) -> str:
+    """Whose code a tower is: its own family's, or, where its parts were recognized, the model's."""
+    variant = model.network.towers[-1].variant
+    return model.network.family if variant == "derived" else variant
+
+
+def _patches(model: Model, seen: Shown, budget: int, ranks: int) -> tuple[Mapping[str, int], Shape]:
     """Sizes, and the shape of all patches of all images."""
-    image, count = largest_image(images), images_at_once(images, budget)
-    patches = (image.side // images.patch) ** 2
+    image, count = seen.largest, seen.at_once(budget)
+    patches = (image.side // seen.images.patch) ** 2
     return {**model.sizes, "images": count, "nx": image.tiles, "np": patches, "TP": ranks}, ("images", "nx", "np")
 
 
-def _rotating(model: Model, images: Images, size: Fraction | int, budget: int, ranks: int) -> Iterator[list[Entry]]:
+def _rotating(model: Model, seen: Shown, size: Fraction | int, budget: int, ranks: int) -> Iterator[list[Entry]]:
     """Attention and feed-forward layer of Qwen's towers.
 
     The layer's input and its norm live as long as both; in the feed-forward layer the sum after attention, too.
     Attention holds the joint queries, keys and values, the stacked queries and keys and the rotated ones until it has
     returned; what ranks have projected is summed into another tensor (distributed/device_communicators/pynccl.py).
+    GLM's copies the values out of the joint tensor, and its second norm overwrites the sum (glm4_1v.py, glm_ocr.py).
     """
-    tower = model.network.towers[-1]
-    sizes, tokens = _patches(model, images, budget, ranks)
-    kept, summed = _ROTATED[tower.variant], ranks > 1
-    layer = tower.runs[0][0]
+    sizes, tokens = _patches(model, seen, budget, ranks)
+    kept, summed, glm = _ROTATED[_kind(model)], ranks > 1, _kind(model) in FAMILIES
+    layer = model.network.towers[-1].runs[0][0]
+    width = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
 
     def hidden(copies: int) -> Entry:
-        return tensor("hidden states of the tower", ACTIVATIONS, (*tokens, "ht"), size, sizes, _QWEN, copies=copies)
+        return tensor("hidden states of the tower", ACTIVATIONS, (*tokens, *width), size, sizes, _QWEN, copies=copies)
 
     for mixer in layer.mixers:
         if isinstance(mixer, Attention):
             own = (*tokens, Quotient((mixer.heads.query, mixer.heads.width), "TP"))
             yield [
                 hidden(3 + kept + summed),
-                tensor("queries, keys and values of the tower", ACTIVATIONS, own, size, sizes, _QWEN, copies=3),
+                tensor("queries, keys and values of the tower", ACTIVATIONS, own, size, sizes, _QWEN, copies=3 + glm),
                 tensor("stacked and rotated queries and keys", ACTIVATIONS, own, size, sizes, _QWEN, copies=4),
                 tensor("attention output of the tower", ACTIVATIONS, own, size, sizes, _QWEN),
             ]
@@ -145,13 +174,13 @@ def _rotating(model: Model, images: Images, size: Fraction | int, budget: int, r
         if isinstance(ffn, FeedForward):
             wide = (*tokens, Quotient(ffn.down.inner, "TP"))
             title, copies = "feed-forward of the tower", 2 if ffn.gate is None else 3
-            yield [hidden(3 + kept), tensor(title, ACTIVATIONS, wide, size, sizes, _SOURCE, copies=copies)]
+            yield [hidden(3 + kept - glm), tensor(title, ACTIVATIONS, wide, size, sizes, _SOURCE, copies=copies)]
 
 
-def _feeding(model: Model, images: Images, dtype: str, budget: int, ranks: int) -> list[Entry]:
+def _feeding(model: Model, seen: Shown, dtype: str, budget: int, ranks: int) -> list[Entry]:
     """The feed-forward layer of other towers, between two residual streams."""
     size = BYTES[dtype]
-    sizes, tokens = _patches(model, images, budget, ranks)
+    sizes, tokens = _patches(model, seen, budget, ranks)
     layer = model.network.towers[-1].runs[0][0]
     hidden = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
     found = [tensor("residual stream of the tower", ACTIVATIONS, (*tokens, *hidden), size, sizes, _SOURCE, copies=2)]

@@ -118,6 +118,8 @@ class Server:
     """Methods of speculative decoding that are supported with it; None: all."""
     drafted: Callable[[Defaults], int] | None = None
     """How many tokens its draft model proposes where nobody says it; None: 5."""
+    loads: Callable[[Defaults, Model], Model] | None = None
+    """What of a model it loads where a setting says that parts stay out; None: all of it."""
     stacks: frozenset[str] = USUAL_STACKS
     """What it runs on: `Accelerator.stack`."""
     shows: str = "torch.cuda.max_memory_allocated"
@@ -249,6 +251,8 @@ def resolve(config: Config) -> ServingJob:
     name = read.take(EngineSettings.type, registry.USUAL_SERVER, "the most common server")
     server = server_of(name)
     served = _served(read, config.model, server)
+    if server.loads is not None:
+        served = replace(served, model=server.loads(read, served.model))
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
     basics, recipes = _basics(read, config, served, layout, server)

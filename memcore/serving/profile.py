@@ -78,6 +78,18 @@ def passing(step: Step) -> list[Entry]:
     return [tensor("hidden states and residual", ACTIVATIONS, (TOKENS, "h"), size, step.sizes, _RUNNER, copies=2)]
 
 
+def pooling(step: Step) -> list[Entry]:
+    """When prompts are pooled: each request's last token, and its vector in fp32 before and after normalization.
+
+    Sources: vllm, v1/worker/gpu_model_runner.py, `_dummy_pooler_run`; config/model.py, `head_dtype`.
+    """
+    return [
+        tensor("hidden states of all tokens", ACTIVATIONS, (TOKENS, "h"), BYTES[step.dtype], step.sizes, _RUNNER),
+        tensor("hidden states of last tokens", ACTIVATIONS, (ROWS, "h"), BYTES[step.dtype], step.sizes, _RUNNER),
+        tensor("embeddings in fp32", ACTIVATIONS, (ROWS, "h"), 4, step.sizes, _RUNNER, copies=2),
+    ]
+
+
 def widest(step: Step, stage: Stage) -> list[Entry]:
     """The widest moment of the forward pass of a stage."""
     moments = [moment for layer in stage.kinds for moment in _moments(step, layer)]

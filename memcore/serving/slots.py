@@ -245,6 +245,8 @@ def first_slots(embedding_and_head: EmbeddingAndHead, *, padded: bool) -> Iterat
 def last_slots(embedding_and_head: EmbeddingAndHead, *, shares_embedding: bool, padded: bool) -> Iterator[Slot]:
     """Yield what the last stage holds besides its layers; a tied head is there once on a rank that also embeds."""
     yield from _norm(embedding_and_head.final_norm)
+    if not embedding_and_head.predicts:
+        return
     if not (embedding_and_head.tied and shares_embedding):
         yield vocabulary(
             embedding_and_head.embedding if embedding_and_head.tied else embedding_and_head.head, padded=padded

@@ -39,6 +39,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "feed-forward layers other than gated ones with three matrices": "三个矩阵的门控前馈层以外的前馈层",
     "embeddings other than token embeddings": "token 嵌入以外的嵌入",
     "output heads other than a single matrix": "单个矩阵以外的输出头",
+    "one set of weights that runs as several layers": "一组权重作为多层运行",
     "layers connected as {wiring}": "按 {wiring} 连接的层",
     "{kind} norms": "{kind} 类归一化",
     "{kind} mixers": "{kind} 类混合层",

@@ -16,7 +16,7 @@ from memcore.messages import Message, joined
 from memcore.networks.derived_model import EAGER
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, Extra
-from memcore.networks.recognized import RESIDUAL
+from memcore.networks.recognized import REPEATED, RESIDUAL
 
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
 _WITHOUT_FLASH = ("sdpa", "efficient", "cudnn", "math")
@@ -51,7 +51,9 @@ def check(network: Network) -> None:
 
 def missing(layer: Layer) -> Iterator[str]:
     """Parts of a layer whose activations are not supported."""
-    if layer.residual not in DECODER_LAYERS:
+    if layer.residual == REPEATED:
+        yield "one set of weights that runs as several layers"
+    elif layer.residual not in DECODER_LAYERS:
         yield Message("layers connected as {!r}", layer.residual)
     if layer.residual == RESIDUAL and layer.extra is not None:
         yield from _missing_in_rest(layer.extra)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
+from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
+from memcore.networks.read import headless
 from memcore.servers.vllm import supported
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.platforms import connected, sliding
@@ -47,8 +49,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
     item = _largest_item(basics) if images and found.whole_items else 0
-    if found.steps_for_items:
-        tokens = max(tokens, item)
+    tokens = max(tokens, item if found.steps_for_items else 0, _uncut(basics))
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     if found.shortest_steps:
@@ -70,6 +71,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
         block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
+        pooling=_pools(basics),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
         images=images,
@@ -86,6 +88,33 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
     )
+
+
+def loads(read: Defaults, model: Model) -> Model:
+    """The model as a runner takes it (vllm, model_executor/models/adapters.py, `_create_pooling_model_cls`)."""
+    runner = read.given(VllmSettings.runner)
+    if runner == "pooling":
+        return headless(model)
+    if runner == "generate" and not model.network.embedding_and_head.predicts:
+        said = "found {!r}, but the class that config.json names has no head for words; leave it out"
+        read.refuse(VllmSettings.runner, said, runner)
+    return model
+
+
+def _pools(basics: Basics) -> bool:
+    """Whether prompts become embeddings, scores or classes."""
+    return not basics.model.network.embedding_and_head.predicts
+
+
+def _uncut(basics: Basics) -> int:
+    """Tokens of a pooling model's prompts that are not cut into chunks: those whose tokens see each other.
+
+    Source: vllm, config/model.py, `is_chunked_prefill_supported`; engine/arg_utils.py: without chunks a step has room
+    for the longest prompt. Models of the second kind are pooled by mean or first token.
+    """
+    masked = text_config(basics.raw).get("is_causal") is not False
+    caches = any(mixer.cached or mixer.kept for layer, _ in basics.model.layers for mixer in layer.mixers)
+    return basics.max_model_len if _pools(basics) and not (masked and caches) else 0
 
 
 def _runner(version: object, basics: Basics) -> Runner | None:

@@ -18,6 +18,8 @@ class Options:
     tokens: int
     sequences: int
     block_size: int
+    pooling: bool
+    """Prompts become embeddings, scores or classes: nothing is sampled."""
     eager: bool
     hybrid: bool
     images: bool

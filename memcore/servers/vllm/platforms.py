@@ -12,6 +12,7 @@ from memcore.networks.parts import Attention
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
 from memcore.serving.all_to_all import NEAR, deep_ep, flashinfer, low_latency_bytes, one_sided_bytes, two_sided_bytes
+from memcore.serving.encoder import shown
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import Basics, ServingJob
@@ -159,7 +160,7 @@ def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     """Whether profiling encodes images with a tower of which the weights alone are known."""
     model, runner = job.basics.model, chosen.runner
     encodes = chosen.images and (runner is None or runner.images)
-    return bool(encodes and model.parameters_by_kind.get("tower") and model.images is None)
+    return bool(encodes and model.parameters_by_kind.get("tower") and not (model.images or shown(model, {}, 1)))
 
 
 def projections(basics: Basics) -> list[Entry]:

@@ -19,7 +19,7 @@ from memcore.networks.parts import Experts
 from memcore.records import dataclass
 from memcore.servers.vllm.adapters import ADAPTERS, adapters
 from memcore.servers.vllm.compressed import compressed
-from memcore.servers.vllm.defaults import options
+from memcore.servers.vllm.defaults import loads, options
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
@@ -41,7 +41,7 @@ from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
 from memcore.serving.checkpoint import text_config
 from memcore.serving.devices import device_of, integrated, switched
-from memcore.serving.encoder import encoding, kept_images
+from memcore.serving.encoder import encoding, kept_images, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import Pace, Server, ServingJob
@@ -54,6 +54,7 @@ from memcore.serving.profile import (
     expert_workspace,
     gates,
     passing,
+    pooling,
     sampling,
     widest,
 )
@@ -299,7 +300,7 @@ def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
     How often each token was generated, and a bit for each token of the prompt. Before 0.27 profiling does not see it.
     """
-    if chosen.runner is None or not stage.samples:
+    if chosen.runner is None or not stage.samples or chosen.pooling:
         return []
     source, sizes = "vllm, v1/worker/gpu/sample/penalties.py", {**job.basics.sizes, "seqs": chosen.sequences}
     return [
@@ -321,7 +322,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         )
         for name, size in matmul_workspaces(basics.accelerator)
     ]
-    if chosen.facts.masks_with_triton and stage.samples:
+    if chosen.facts.masks_with_triton and stage.samples and not chosen.pooling:
         sizes = {**step.sizes, "SM": device_of(basics.accelerator).multiprocessors}
         source = "vllm, v1/sample/ops/topk_topp_triton.py"
         found.append(tensor("logits rows for the top-k kernel", WORKSPACES, ("SM", "V"), 4, sizes, source))
@@ -412,11 +413,13 @@ def _own_kernels(job: ServingJob) -> bool:
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """The widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
-    images = kept_images(basics.model, basics.dtype, chosen.tokens) if _encodes(chosen, stage) else []
-    moments = [widest(step, stage), sampling(step) if stage.samples else passing(step)]
+    seen = shown(basics.model, basics.raw, basics.max_model_len) if _encodes(chosen, stage) else None
+    images = kept_images(basics.model, basics.dtype, chosen.tokens, seen)
+    last = pooling(step) if chosen.pooling else sampling(step)
+    moments = [widest(step, stage), last if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if images:
-        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor))
+        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
     found = max(moments, key=_bytes)
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
@@ -644,6 +647,7 @@ SERVER = Server(
     name="vllm",
     title="vLLM",
     options=options,
+    loads=loads,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md

@@ -116,6 +116,20 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="none",
         advanced=True,
     )
+    runner = setting(
+        Choice(
+            ("generate", "pooling"),
+            {
+                "generate": "words are predicted one after the other",
+                "pooling": "embeddings, scores or classes of whole prompts: no head for words, and no sampling",
+            },
+        ),
+        "Runner",
+        "What the model is for.",
+        flag="runner",
+        default="by the class that config.json names",
+        advanced=True,
+    )
     all2all_backend = setting(
         Choice(
             (
@@ -198,6 +212,13 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "OffloadingConnector：把缓存块复制到主机内存",
         "LMCacheConnectorV1：经 GPU 上的一个缓冲区分块复制",
         "NixlConnector：其他服务直接读取缓存",
+    ),
+    VllmSettings.runner: (
+        "模型的用途。",
+        "Runner",
+        "按 config.json 指明的类",
+        "逐个预测词",
+        "整个提示的嵌入、得分或类别：没有词的输出层，也不采样",
     ),
     VllmSettings.all2all_backend: (
         "数据并行加专家并行时，token 如何到达其他 rank 上的专家。",
