@@ -55,14 +55,14 @@ def _of_qwen2(found: Mapping[str, Any]) -> dict[str, Any]:
         if found.get(f"{_CONFIG}{name}") is False or value not in allowed:
             raise UnsupportedError(
                 f"{_CONFIG}{name}",
-                "found {!r}; supported with is_qwen2_config: {}",
+                "found {!r}; supported here: {}",
                 found[f"{_CONFIG}{name}"],
                 joined(", ", [str(each).lower() for each in allowed]),
             )
     biased, period = found.get(_BIASED) is True, found.get(_PERIOD) or 0
     if biased and period:
         raise UnsupportedError.of_value(
-            _BIASED, True, "biases and layers without positions together are not supported yet; set it to false"
+            _BIASED, True, "biases and layers without positions together are not supported yet; leave it out"
         )
     return {**found, **({_KIND: "qwen2"} if biased else {_KIND: "smollm3", _EVERY: period} if period else {})}
 

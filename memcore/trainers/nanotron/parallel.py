@@ -53,7 +53,7 @@ def _column(x: Tensor, weight: Parameter, plan: NanotronPlan, bias: Parameter | 
             for_weight = new(tape, weight.shape, gradient.dtype, "weight_gradient")
         if plan.scatters:
             del whole_gradient
-        for_bias = [] if bias is None else [new(tape, bias.shape, gradient.dtype, "bias_gradient")]
+        for_bias = [] if bias is None else [new(tape, bias.shape, gradient.dtype, "sum")]
         return [for_input, for_weight, *for_bias]
 
     attach([out], [x, weight] if bias is None else [x, weight, bias], saved, apply)
