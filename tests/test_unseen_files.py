@@ -1784,3 +1784,62 @@ def test_nanotrons_qwen2():
     assert find_model(smollm3).parameters == find_model("HuggingFaceTB/SmolLM3-3B").parameters
     biased = imported(NANOTRON_QWEN2.replace("attention_bias: false", "attention_bias: true"))
     assert biased.config["model"]["model_type"] == "qwen2"
+
+
+@pytest.mark.parametrize(
+    ("said", "optimizer"),
+    [
+        ("optimizer=sgd", {"name": "sgd"}),
+        ("optimizer=muon", {"name": "muon"}),
+        ("optimizer=AdamW8bit ACTOR.optim.optimizer_impl=bitsandbytes.optim",
+         {"name": "adamw-8bit", "implementation": "bitsandbytes"}),
+        ("optimizer=AdamW ACTOR.optim.optimizer_impl=torch.optim", {"name": "adamw"}),
+    ],
+)  # fmt: skip
+def test_what_a_section_says_is_not_silenced_as_a_whole(said, optimizer):
+    """verl, workers/config/optimizer.py (`build_optimizer`) and utils/megatron/optimizer.py."""
+    text = VERL_ULYSSES if "Adam" in said else VERL_MEGATRON.replace(" $@", "")
+    actor = "actor_rollout_ref.actor"
+    found = imported(f"{text.rstrip()} {actor}.optim.{said.replace('ACTOR', actor)}\n")
+    assert found.config["training"]["optimizer"] == optimizer
+
+
+def test_of_what_memory_may_depend_is_said():
+    """A class of its own goes before a pattern of the whole section."""
+    optim = "actor_rollout_ref.actor.optim"
+    text = f"{VERL_ULYSSES.rstrip()} {optim}.override_optimizer_config.maximize=true {optim}.lr_warmup_steps=3\n"
+    accounts = imported(text).accounts
+    assert accounts.left_out == (f"{optim}.override_optimizer_config.maximize",)
+    assert f"{optim}.lr_warmup_steps" in accounts.of_no_account
+
+
+MEGATRON_FP8 = """\
+torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --num-layers 32 --hidden-size 4096 \\
+    --ffn-hidden-size 14336 --num-attention-heads 32 --seq-length 8192 --max-position-embeddings 8192 \\
+    --micro-batch-size 1 --global-batch-size 128 --vocab-size 128256 --bf16 --fp8-format hybrid
+"""
+"""After Megatron-LM, examples/llama/train_llama3_8b_h100_fp8.sh, shortened."""
+
+
+@pytest.mark.parametrize("flag", ["--fp8-format hybrid", "--fp8-hybrid"])
+def test_products_in_fp8(flag):
+    """megatron/training/arguments.py called the format --fp8-hybrid before."""
+    found = flat(imported(MEGATRON_FP8.replace("--fp8-format hybrid", flag)).config)
+    assert (found["training.precision"], found["engine.fp8_format"]) == ("fp8-mixed", "hybrid")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MEGATRON_FP8.replace("--bf16 ", ""), "--fp8-format: found 'hybrid'; with parameters in fp32"),
+        (MEGATRON_FP8.replace("--bf16", "--fp16"), "with parameters in fp16"),
+        (
+            "python open_instruct/grpo_fast.py --model_name_or_path Qwen/Qwen2.5-7B --response_length 2048 "
+            "--pack_length 4096 --per_device_train_batch_size 1 --deepspeed_stage 3\n",
+            "packed GRPO of open-instruct",
+        ),
+    ],
+)
+def test_what_is_refused_with_the_closest(text, words):
+    with pytest.raises(MemcoreError, match=re.escape(words)):
+        imported(text, 8)

@@ -72,7 +72,12 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
 
 def counts(tool: Tool, name: str) -> bool:
     """Whether memory may depend on a key by its class, whatever a pattern of a whole section says; not what is read."""
-    own = vocabulary(tool.vocabulary).get(name)
+    known = vocabulary(tool.vocabulary)
+    while name and name not in known:
+        name = name.rpartition(".")[0]  # below a key whose value is a mapping of anything
+        if any(each.startswith(f"{name}.") for each in known):
+            return False
+    own = known.get(name)
     return own in (MAPPED, LEFT_OUT, REFUSED) and not any(fnmatchcase(name, each) for each in tool.settles)
 
 
