@@ -10,6 +10,7 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.readers import flat
 from memcore.networks.catalog import find_model
 from memcore.tools import imported
+from memcore.tools.convert import exported
 from memcore.tools.sources import Source, read_sources
 
 VERL_MEGATRON = """\
@@ -1782,8 +1783,11 @@ def test_nanotrons_qwen2():
     smollm3 = imported(NANOTRON_QWEN2.replace("no_rope_layer: null", "no_rope_layer: 4")).config["model"]
     assert (smollm3["model_type"], smollm3["no_rope_layer_interval"]) == ("smollm3", 4)
     assert find_model(smollm3).parameters == find_model("HuggingFaceTB/SmolLM3-3B").parameters
-    biased = imported(NANOTRON_QWEN2.replace("attention_bias: false", "attention_bias: true"))
-    assert biased.config["model"]["model_type"] == "qwen2"
+    biased = imported(NANOTRON_QWEN2.replace("attention_bias: false", "attention_bias: true")).config["model"]
+    assert biased["model_type"] == "qwen2"
+    for model in (found.config["model"], smollm3, biased):
+        written = exported(Config.from_dict({**found.config, "model": model}))
+        assert (written.left_out, imported(written.text).config) == ((), {**found.config, "model": model})
 
 
 @pytest.mark.parametrize(

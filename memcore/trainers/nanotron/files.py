@@ -10,6 +10,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import Normalized
@@ -84,6 +85,19 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return {**found, _WORDS: padded}, (note,)
 
 
+def _written(config: Config) -> dict[str, Any]:
+    """The network of nanotron's Qwen2, as its config says it."""
+    model = config.model
+    if isinstance(model, str) or model.get("model_type") not in ("qwen2", "smollm3"):
+        return {}
+    own: dict[str, Any] = {_BIASED: True}
+    if model["model_type"] == "smollm3":
+        if not isinstance(model.get("no_rope_layer_interval"), int) or model.get("no_rope_layers"):
+            return {}
+        own = {_PERIOD: model["no_rope_layer_interval"]}
+    return {_QWEN2: True, **{f"{_CONFIG}{name}": model[name] for name in _DIMENSIONS.split() if name in model}, **own}
+
+
 NANOTRON = Tool(
     name="nanotron",
     title="nanotron",
@@ -97,6 +111,7 @@ NANOTRON = Tool(
         **{f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
     },
     normalized=_normalized,
+    written=_written,
     keys=(
         Key(path=Training.parameter_dtype, name="model.dtype", values={"bf16": "bfloat16"}),
         Key(path=Training.micro_batch_size, name="tokens.micro_batch_size"),
