@@ -268,7 +268,7 @@ MEGATRON = Tool(
     dimensions={
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
-    alongside={"--num-query-groups": (_GROUPS, True)},
+    alongside={"--num-query-groups": (_GROUPS, True), "--fp8-format": ("--bf16", True)},
     normalized=arguments,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",
