@@ -104,6 +104,50 @@ def test_activations_of_a_layer():
     assert blocks[9] - blocks[8] == 4096 * (5 * 2 * h + 6 * h + 4 * h + 8 * f + rows) + small
 
 
+SMOLLM3 = {**SIZES, "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 11008,
+           "vocab_size": 128256, "tie_word_embeddings": True}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "name"),
+    [
+        ({"model_type": "smollm3", "no_rope_layer_interval": 4}, None),
+        ({"model_type": "qwen2"}, None),
+        ({"model_type": "llama"}, "qwen2"),
+    ],
+)
+def test_activations_of_a_layer_of_qwen2(network, name):
+    """PyTorch's norm keeps fp32 rows and 2h with its result 2h, Triton's its input and result, 2h each.
+
+    Queries, keys and values stay where the product has written them; attention's result is 2h.
+    """
+    held = {}
+    for repeats in (8, 9):
+        model = {**SMOLLM3, **network, "num_hidden_layers": repeats}
+        training = {"sequence_length": 4096, "micro_batch_size": 3}
+        config = {"model": model, "training": training, "engine": {"type": "nanotron", "model_class": name}}
+        found = estimate_training(config)
+        held[repeats] = found.rank.end_of_forward - found.rank.persistent.before_step
+    h, f, keys = 2048, 11008, 4 * 128
+    numbers = 2 * 4 + 16 * 4
+    each = (4 * h + 2 * h + 2 * h) + 2 * 2 * h + 2 * (h + 2 * keys) + 2 * h + 8 * f + numbers
+    assert held[9] - held[8] == 3 * 4096 * each + 512
+
+
+def test_biases_of_queries_keys_and_values():
+    """nanotron's Qwen2 has them where `attention_bias` says so; layers without positions have no rotary tables."""
+    sizes, engine = {**SMOLLM3, "num_hidden_layers": 8}, {"type": "nanotron", "model_class": "qwen2"}
+    found = {}
+    for kind in ({"model_type": "llama"}, {"model_type": "qwen2"}, {"model_type": "smollm3"}):
+        config = {"model": {**sizes, **kind}, "training": {"sequence_length": 4096}, "engine": engine}
+        found[kind["model_type"]] = estimate_training(config)
+    parameters = {name: each.rank.persistent.parameters for name, each in found.items()}
+    assert parameters["qwen2"] - parameters["llama"] == 8 * 2 * (2048 + 2 * 4 * 128)
+    assert parameters["smollm3"] == parameters["llama"]
+    tables = [held(found[name], "rotary_table") for name in ("llama", "smollm3")]
+    assert tables == [8 * 2 * 2 * 4096 * 64, 6 * 2 * 2 * 4096 * 64]
+
+
 def test_tensor_parallel_ranks_share_all_but_norms():
     """Matrices, embedding and head are shared; gather buffers for a sequence stay."""
     changes = {"parallelism__tensor_parallel_size": 4, "engine__tp_mode": "REDUCE_SCATTER"}
@@ -500,7 +544,10 @@ def test_every_key_is_known():
 DEPENDS = [
     # Keys that memory depends on, another value, and a word of what a refusal says; None: it is honoured.
     ("dtype: bfloat16", "dtype: float32", "bfloat16"),
-    ("is_llama_config", "is_qwen2_config", "Qwen2"),
+    ("is_llama_config", "is_qwen2_config", None),
+    ("is_llama_config: true", "is_qwen2_config: true\n    _fused_rms_norm: false", "_fused_rms_norm.*: true"),
+    ("is_llama_config: true", "is_qwen2_config: true\n    _use_qkv_packed: false", "_use_qkv_packed.*: true"),
+    ("_attn_implementation: flash_attention_2", "is_qwen2_config: true\n    _attn_implementation: ring", "flex_att"),
     ("is_llama_config", "is_starcoder2_config", "StarCoder2"),
     ("use_cache: true", "moe_config: {num_experts: 8}", "experts"),
     ("z_loss_enabled: false", "z_loss_enabled: true", "loss"),

@@ -10,6 +10,7 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.readers import flat
 from memcore.networks.catalog import find_model
 from memcore.tools import imported
+from memcore.tools.convert import exported
 from memcore.tools.sources import Source, read_sources
 
 VERL_MEGATRON = """\
@@ -1640,3 +1641,209 @@ def test_ninth(text):
     found = imported(text, None)
     said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
     assert {path: said.get(path) for path in NINTH[text]} == NINTH[text]
+
+
+NANOTRON_QWEN2 = """\
+checkpoints:
+  checkpoint_interval: 100000
+  checkpoints_path: checkpoints
+  checkpoints_path_is_shared_file_system: false
+  load_lr_scheduler: true
+  load_optimizer: true
+  resume_checkpoint_path: null
+  save_final_state: true
+  save_initial_state: false
+data_stages:
+- data:
+    dataset:
+      dataset_folder:
+      - /fsx/loubna/datasets/llama_tokenized/fineweb-edu/merged
+      dataset_max_tokens: null
+      dataset_read_path: null
+      dataset_weights: null
+      pad_samples_to_global_batch_size: false
+      return_positions: true
+      shuffle_files: false
+      skip_in_stream: false
+      token_size_in_bytes: 4
+      tokenizer_name: meta-llama/Llama-3.2-1B
+      use_old_brrr_dataloader: false
+      vocab_size: 128256
+    num_loading_workers: 1
+    seed: 42
+  name: Stable Training Stage
+  start_training_step: 1
+general:
+  benchmark_csv_path: null
+  consumed_train_samples: null
+  ignore_sanity_checks: true
+  project: debug
+  run: qwen_20250424_120835_16423158
+  seed: 42
+  step: null
+lighteval: null
+logging:
+  iteration_step_info_interval: 1
+  log_level: info
+  log_level_replica: info
+metrics_logging: null
+model:
+  ddp_bucket_cap_mb: 25
+  dtype: bfloat16
+  init_method:
+    scaling_method: NUM_LAYERS
+    std: 0.025
+  make_vocab_size_divisible_by: 1
+  model_config:
+    _attn_implementation: flash_attention_2
+    _fused_rms_norm: true
+    _fused_rotary_emb: true
+    _use_doc_masking: true
+    _use_qkv_packed: true
+    attention_bias: false
+    bos_token_id: 1
+    eos_token_id: 2
+    flex_attention_mask: null
+    hidden_act: silu
+    hidden_size: 2048
+    initializer_range: 0.02
+    intermediate_size: 11008
+    is_qwen2_config: true
+    max_position_embeddings: 4096
+    moe_config: null
+    no_rope_layer: null
+    num_attention_heads: 16
+    num_hidden_layers: 36
+    num_key_value_heads: 4
+    pad_token_id: null
+    pretraining_tp: 1
+    rms_norm_eps: 1.0e-06
+    rope_interleaved: false
+    rope_scaling: null
+    rope_theta: 10000.0
+    sliding_window_size: null
+    tie_word_embeddings: true
+    use_cache: true
+    vocab_size: 128256
+    z_loss_coefficient: 0.0001
+    z_loss_enabled: false
+optimizer:
+  accumulate_grad_in_fp32: true
+  clip_grad: 1.0
+  learning_rate_scheduler:
+    learning_rate: 0.0003
+    lr_decay_starting_step: null
+    lr_decay_steps: 31998
+    lr_decay_style: cosine
+    lr_warmup_steps: 2
+    lr_warmup_style: linear
+    min_decay_lr: 1.0e-05
+  optimizer_factory:
+    adam_beta1: 0.9
+    adam_beta2: 0.95
+    adam_eps: 1.0e-08
+    name: adamW
+    torch_adam_is_fused: true
+  weight_decay: 0.01
+  weight_decay_exclude_named_params: []
+  zero_stage: 0
+parallelism:
+  context_parallel_size: 1
+  dp: 2
+  expert_parallel_size: 1
+  pp: 1
+  pp_engine: 1f1b
+  recompute_layer: false
+  tp: 2
+  tp_linear_async_communication: true
+  tp_mode: REDUCE_SCATTER
+  tp_recompute_allgather: true
+profiler: null
+s3_upload: null
+tokenizer:
+  tokenizer_max_length: null
+  tokenizer_name_or_path: meta-llama/Llama-3.2-1B
+  tokenizer_revision: null
+tokens:
+  batch_accumulation_per_replica: 1
+  limit_test_batches: 0
+  limit_val_batches: 0
+  micro_batch_size: 3
+  sequence_length: 4096
+  train_steps: 32000
+  val_check_interval: -1
+"""
+"""huggingface/nanotron, examples/config_qwen.yaml: SmolLM3's sizes."""
+
+
+def test_nanotrons_qwen2():
+    """SmolLM3's own recipes leave positions out of every fourth layer, and say nothing else of its network."""
+    found = imported(NANOTRON_QWEN2)
+    assert (found.unknown, found.config["engine"]["model_class"]) == ((), "qwen2")
+    smollm3 = imported(NANOTRON_QWEN2.replace("no_rope_layer: null", "no_rope_layer: 4")).config["model"]
+    assert (smollm3["model_type"], smollm3["no_rope_layer_interval"]) == ("smollm3", 4)
+    assert find_model(smollm3).parameters == find_model("HuggingFaceTB/SmolLM3-3B").parameters
+    biased = imported(NANOTRON_QWEN2.replace("attention_bias: false", "attention_bias: true")).config["model"]
+    assert biased["model_type"] == "qwen2"
+    for model in (found.config["model"], smollm3, biased):
+        written = exported(Config.from_dict({**found.config, "model": model}))
+        assert (written.left_out, imported(written.text).config) == ((), {**found.config, "model": model})
+
+
+@pytest.mark.parametrize(
+    ("said", "optimizer"),
+    [
+        ("optimizer=sgd", {"name": "sgd"}),
+        ("optimizer=muon", {"name": "muon"}),
+        ("optimizer=AdamW8bit ACTOR.optim.optimizer_impl=bitsandbytes.optim",
+         {"name": "adamw-8bit", "implementation": "bitsandbytes"}),
+        ("optimizer=AdamW ACTOR.optim.optimizer_impl=torch.optim", {"name": "adamw"}),
+    ],
+)  # fmt: skip
+def test_what_a_section_says_is_not_silenced_as_a_whole(said, optimizer):
+    """verl, workers/config/optimizer.py (`build_optimizer`) and utils/megatron/optimizer.py."""
+    text = VERL_ULYSSES if "Adam" in said else VERL_MEGATRON.replace(" $@", "")
+    actor = "actor_rollout_ref.actor"
+    found = imported(f"{text.rstrip()} {actor}.optim.{said.replace('ACTOR', actor)}\n")
+    assert found.config["training"]["optimizer"] == optimizer
+
+
+def test_of_what_memory_may_depend_is_said():
+    """A class of its own goes before a pattern of the whole section."""
+    optim = "actor_rollout_ref.actor.optim"
+    text = f"{VERL_ULYSSES.rstrip()} {optim}.override_optimizer_config.maximize=true {optim}.lr_warmup_steps=3\n"
+    accounts = imported(text).accounts
+    assert accounts.left_out == (f"{optim}.override_optimizer_config.maximize",)
+    assert f"{optim}.lr_warmup_steps" in accounts.of_no_account
+
+
+MEGATRON_FP8 = """\
+torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --num-layers 32 --hidden-size 4096 \\
+    --ffn-hidden-size 14336 --num-attention-heads 32 --seq-length 8192 --max-position-embeddings 8192 \\
+    --micro-batch-size 1 --global-batch-size 128 --vocab-size 128256 --bf16 --fp8-format hybrid
+"""
+"""After Megatron-LM, examples/llama/train_llama3_8b_h100_fp8.sh, shortened."""
+
+
+@pytest.mark.parametrize("flag", ["--fp8-format hybrid", "--fp8-hybrid"])
+def test_products_in_fp8(flag):
+    """megatron/training/arguments.py called the format --fp8-hybrid before."""
+    found = flat(imported(MEGATRON_FP8.replace("--fp8-format hybrid", flag)).config)
+    assert (found["training.precision"], found["engine.fp8_format"]) == ("fp8-mixed", "hybrid")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MEGATRON_FP8.replace("--bf16 ", ""), "--fp8-format: found 'hybrid'; with parameters in fp32"),
+        (MEGATRON_FP8.replace("--bf16", "--fp16"), "with parameters in fp16"),
+        (
+            "python open_instruct/grpo_fast.py --model_name_or_path Qwen/Qwen2.5-7B --response_length 2048 "
+            "--pack_length 4096 --per_device_train_batch_size 1 --deepspeed_stage 3\n",
+            "packed GRPO of open-instruct",
+        ),
+    ],
+)
+def test_what_is_refused_with_the_closest(text, words):
+    with pytest.raises(MemcoreError, match=re.escape(words)):
+        imported(text, 8)

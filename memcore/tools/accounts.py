@@ -10,7 +10,16 @@ from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Tool
 from memcore.messages import Message
-from memcore.tools.vocabulary import LEFT_OUT, MAPPED, OF_NO_ACCOUNT, REFUSED, class_of, class_of_off, nearest_key
+from memcore.tools.vocabulary import (
+    LEFT_OUT,
+    MAPPED,
+    OF_NO_ACCOUNT,
+    REFUSED,
+    class_of,
+    class_of_off,
+    nearest_key,
+    vocabulary,
+)
 
 _OFF = (False, None, 0, "", "none", "None", "null", "off", "no", "false", "False", "auto", "default", -1)
 
@@ -59,6 +68,17 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     if problems:
         raise ConfigError(problems)
     return Accounts(tuple(kinds["none"]), tuple(kinds["left"]), tuple(kinds["unknown"]))
+
+
+def counts(tool: Tool, name: str) -> bool:
+    """Whether memory may depend on a key by its class, whatever a pattern of a whole section says; not what is read."""
+    known = vocabulary(tool.vocabulary)
+    while name and name not in known:
+        name = name.rpartition(".")[0]  # below a key whose value is a mapping of anything
+        if any(each.startswith(f"{name}.") for each in known):
+            return False
+    own = known.get(name)
+    return own in (MAPPED, LEFT_OUT, REFUSED) and not any(fnmatchcase(name, each) for each in tool.settles)
 
 
 def _wrong(value: object, allowed: list[Any]) -> Message:

@@ -29,7 +29,7 @@ from memcore.formats.writing import argument, as_command, as_json, as_toml, as_y
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
-from memcore.tools.accounts import Accounts, accounted
+from memcore.tools.accounts import Accounts, accounted, counts
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.launchers import surroundings
@@ -231,7 +231,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
-    silent = [name for name in rest if _ignored(tool, name)]
+    silent = [name for name in rest if _ignored(tool, name) and not counts(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
     _whose(tool, len(read), sorted_out)
     unread_keys = Accounts(

@@ -158,7 +158,11 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
     if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
         return {}
     absent = (None, False) if tool.syntax == "argv" else (None,)
-    return {theirs: model[ours] for theirs, ours in tool.dimensions.items() if model.get(ours) not in absent}
+    return {
+        theirs: model[ours]
+        for theirs, ours in tool.dimensions.items()
+        if model.get(ours) not in absent and ours != "model_type"
+    }
 
 
 def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -163,7 +163,10 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "nanotron's row-parallel matrices need tp_mode 'REDUCE_SCATTER'": (
         "nanotron 的行并行矩阵需要 tp_mode 'REDUCE_SCATTER'"
     ),
-    "'nanotron' is supported only for Llama models": "'nanotron' 仅支持 Llama 模型",
+    "'nanotron' is supported only for Llama, Qwen2 and SmolLM3 models": (
+        "'nanotron' 仅支持 Llama、Qwen2 和 SmolLM3 模型"
+    ),
+    "pipelines of nanotron's Qwen2 are not supported yet": "暂不支持 nanotron 的 Qwen2 使用流水线",
     "{model} lacks {what}": "{model} 缺少{what}",
     "nanotron requires head_dim = hidden_size / num_attention_heads, unlike {model}'s": (
         "nanotron 要求 head_dim = hidden_size / num_attention_heads，{model} 不是这样"

@@ -74,6 +74,8 @@ _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--use-custom-fsdp": {"--use-megatron-fsdp": True},
     "--padded-vocab-size": {"--vocab-size": None, "--make-vocab-size-divisible-by": 1},
     "--no-pad-vocab-size": {"--make-vocab-size-divisible-by": 1},
+    "--fp8-hybrid": {"--fp8-format": "hybrid"},
+    "--fp8-e4m3": {"--fp8-format": "e4m3"},
 }
 """Older names and what they are today, and numbers of words that are not padded; None is the same value."""
 _FSDP_DTYPES = (
@@ -158,6 +160,7 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     other = next((word for word in scripts if _PROGRAMS.search(word)), None)
     if other is not None:
         raise ConfigError.at("the command", "found {:.60}, which does not train", other)
+    _refuse_products(found)
     generates = next((name for name in _GENERATING if name in found), None)
     if generates is not None:
         raise UnsupportedError(
@@ -179,6 +182,18 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
     if "--nproc_per_node" in normalized:
         normalized.setdefault("--nnodes", 1)  # torchrun's default
     return normalized
+
+
+def _refuse_products(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for FP8 products of fp32 or fp16 layers.
+
+    Source: megatron/training/arguments.py, `validate_args`: parameters are fp32 where neither --bf16 nor --fp16 is
+    said, and --fp8-format changes none of that.
+    """
+    name = next((each for each in ("--fp8-format", "--fp8-hybrid", "--fp8-e4m3") if found.get(each)), None)
+    if name is not None and found.get("--bf16") is not True:
+        message = "with parameters in {} FP8 matrix products are not supported yet; add --bf16"
+        raise UnsupportedError.of_value(name, found[name], Message(message, "fp16" if found.get("--fp16") else "fp32"))
 
 
 def uneven(found: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +268,7 @@ MEGATRON = Tool(
     dimensions={
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
-    alongside={"--num-query-groups": (_GROUPS, True)},
+    alongside={"--num-query-groups": (_GROUPS, True), "--fp8-format": ("--bf16", True)},
     normalized=arguments,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",

@@ -107,6 +107,8 @@ VERL_MEGATRON = Tool(
     normalized=_normalized,
     keys=(
         *ARGUMENTS,
+        Key(path=Training.optimizer.name, name=f"{_ACTOR}optim.optimizer",
+            values={name: name for name in ("adam", "sgd", "muon")}),
         Key(path=Training.micro_batch_size, name=_BATCH),
         Key(path=Training.gradient_accumulation_steps, name=_STEPS),
         Key(path=Training.sequence_length, name=_LENGTH),

@@ -10,11 +10,12 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import Normalized
-from memcore.formats.tool import Key, Tool
-from memcore.messages import Message
+from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
 from memcore.trainers.nanotron.settings import NanotronSettings
 
 _DIMENSIONS = (
@@ -25,7 +26,6 @@ _DIMENSIONS = (
 _CONFIG = "model.model_config."
 _WORDS, _MULTIPLE = f"{_CONFIG}vocab_size", "model.make_vocab_size_divisible_by"
 _OTHERS: Mapping[str, str] = {
-    "is_qwen2_config": "its Qwen2 has different layers",
     "is_starcoder2_config": "its StarCoder2 has different layers",
     "moe_config": "its experts have different layers",
     "z_loss_enabled": "a loss with that term keeps more tensors",
@@ -33,14 +33,49 @@ _OTHERS: Mapping[str, str] = {
 """Keys of a model_config that ask for other code than its Llama's (models/llama.py), and why that matters."""
 
 
+_QWEN2, _BIASED, _PERIOD = f"{_CONFIG}is_qwen2_config", f"{_CONFIG}attention_bias", f"{_CONFIG}no_rope_layer"
+_KIND, _EVERY = "*model_type", "*no_rope_layer"
+_ONLY: Mapping[str, tuple[object, ...]] = {
+    "_fused_rms_norm": (True,),
+    "_use_qkv_packed": (True,),
+    "_attn_implementation": ("flash_attention_2", "sdpa", "flex_attention"),
+}
+"""Values with which the layers of its Qwen2 are known; of attention all run FlashAttention's packed kernel."""
+
+
+def _of_qwen2(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The network of a config of nanotron's Qwen2: biases of Qwen2's, or SmolLM3's layers without positions.
+
+    Source: nanotron, models/qwen.py and models_config.py (`Qwen2Config`): without biases and with positions everywhere
+    where nothing else is said.
+    """
+    if found.get(_QWEN2) is not True:
+        return dict(found)
+    for name, allowed in _ONLY.items():
+        value = found.get(f"{_CONFIG}{name}") or allowed[0]
+        if found.get(f"{_CONFIG}{name}") is False or value not in allowed:
+            raise UnsupportedError(
+                f"{_CONFIG}{name}",
+                "found {!r}; supported here: {}",
+                found[f"{_CONFIG}{name}"],
+                joined(", ", [str(each).lower() for each in allowed]),
+            )
+    biased, period = found.get(_BIASED) is True, found.get(_PERIOD) or 0
+    if biased and period:
+        raise UnsupportedError.of_value(
+            _BIASED, True, "biases and layers without positions together are not supported yet; leave it out"
+        )
+    return {**found, **({_KIND: "qwen2"} if biased else {_KIND: "smollm3", _EVERY: period} if period else {})}
+
+
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """Refuse other networks, and pad the vocabulary (helpers.py, `_vocab_size_with_padding`)."""
     for name, value in found.items():
         asked = name.removeprefix(_CONFIG).split(".")[0]
         if name.startswith(_CONFIG) and asked in _OTHERS and value not in (None, False):
-            raise UnsupportedError(
-                f"{_CONFIG}{asked}", "found {!r}; only nanotron's Llama is supported: {}", value, _OTHERS[asked]
-            )
+            message = "found {!r}; only nanotron's Llama and Qwen2 are supported: {}"
+            raise UnsupportedError(f"{_CONFIG}{asked}", message, value, _OTHERS[asked])
+    found = _of_qwen2(found)
     words, multiple = found.get(_WORDS), found.get(_MULTIPLE)
     if not isinstance(words, int) or not isinstance(multiple, int) or multiple <= 1:
         return found, ()
@@ -48,6 +83,19 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     padded = -(-words // multiple) * multiple
     note = Message("{} is {:,}: padded from {:,} to a multiple of {} × tp", _WORDS, padded, words, _MULTIPLE)
     return {**found, _WORDS: padded}, (note,)
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The network of nanotron's Qwen2, as its config says it."""
+    model = config.model
+    if isinstance(model, str) or model.get("model_type") not in ("qwen2", "smollm3"):
+        return {}
+    own: dict[str, Any] = {_BIASED: True}
+    if model["model_type"] == "smollm3":
+        if not isinstance(model.get("no_rope_layer_interval"), int) or model.get("no_rope_layers"):
+            return {}
+        own = {_PERIOD: model["no_rope_layer_interval"]}
+    return {_QWEN2: True, **{f"{_CONFIG}{name}": model[name] for name in _DIMENSIONS.split() if name in model}, **own}
 
 
 NANOTRON = Tool(
@@ -58,8 +106,12 @@ NANOTRON = Tool(
     tells=("model.model_config", "tokens.batch_accumulation_per_replica"),
     family="llama",
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} run_train.py --config-file {file}",
-    dimensions={f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
+    dimensions={
+        _KIND: "model_type", _EVERY: "no_rope_layer_interval",
+        **{f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
+    },
     normalized=_normalized,
+    written=_written,
     keys=(
         Key(path=Training.parameter_dtype, name="model.dtype", values={"bf16": "bfloat16"}),
         Key(path=Training.micro_batch_size, name="tokens.micro_batch_size"),
@@ -97,6 +149,7 @@ NANOTRON = Tool(
         Key(path=EngineSettings.zero_stage, name="optimizer.zero_stage"),
         Key(path=NanotronSettings.accumulate_grad_in_fp32, name="optimizer.accumulate_grad_in_fp32"),
     ),
+    meanings=(Meaning(sets={NanotronSettings.model_class: "qwen2"}, keys={_QWEN2: True}),),
     defaults={
         NanotronSettings.tp_linear_async_communication: False,
         NanotronSettings.tp_mode: "ALL_REDUCE",
@@ -125,8 +178,10 @@ NANOTRON = Tool(
              *(f"{_CONFIG}{name}" for name in _OTHERS),
              *(f"{_CONFIG}{name}" for name in (
                  "bos_token_id", "eos_token_id", "pad_token_id", "initializer_range", "is_llama_config",
-                 "pretraining_tp", "rms_norm_eps", "rope_*", "use_cache", "z_loss_coefficient", "attention_bias",
-                 "_attn_implementation",  # its Llama has no biases and one attention, whatever these two say
+                 "pretraining_tp", "no_rope_layer", "_fused_*", "_use_*", "flex_attention_mask", "sliding_window_size",
+                 "log_attn_probs", "ring_attn_heads_k_stride", "is_qwen2_config", "rms_norm_eps", "rope_*",
+                 "use_cache", "z_loss_coefficient", "attention_bias",
+                 "_attn_implementation",  # its Llama has no biases, and both have one attention, whatever these say
              )),
              "optimizer.clip_grad", "optimizer.weight_decay*", "optimizer.learning_rate_scheduler*",
              "optimizer.optimizer_factory.adam_*", "tokens.train_steps", "tokens.val_check_interval", "tokens.limit_*"),

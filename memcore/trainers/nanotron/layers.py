@@ -11,22 +11,20 @@ from collections.abc import Mapping, Sequence
 from memcore.layers.transformers.context import Weights, leaf
 from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, FeedForward
-from memcore.networks.weights import Norm
-from memcore.symbols import Rounded, Shifted, half
+from memcore.symbols import half
 from memcore.tensors.autograd import Gradient, attach, save
-from memcore.tensors.basics import cat, clone, contiguous, like, new, only, permute, split, to, unmerged, view
-from memcore.tensors.operations import ACTIVATIONS, add, mul
+from memcore.tensors.basics import cat, clone, contiguous, new, only, permute, split, to, unmerged, view
+from memcore.tensors.operations import add
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.nanotron.engine import plan_of
+from memcore.trainers.nanotron.packed_layers import decoder_layer
 from memcore.trainers.nanotron.parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
+from memcore.trainers.nanotron.shared_layers import mlp, rms_norm, rotated, workspaces
 from memcore.trainers.nanotron.step_plan import NanotronPlan
-
-MULTIPROCESSORS = 132
-"""Of an H100: the Triton kernel's backward pass has a row of partial sums for each."""
 
 
 def check(network: Network) -> None:
@@ -44,6 +42,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
             layer=layer,
         )
         for layer in network.kinds
+        if getattr(layer.mixer, "rotary", "none") != "none"
         for _ in range(2)
     ]
 
@@ -60,8 +59,9 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
     if received:
         step.loss_begins(sharded_logits)
         sharded_logits = to(sharded_logits, "fp32")
-    labels = batch.labels
-    label_ids = new(step.tape, (labels.shape[1], labels.shape[0]), "int64", "clone")
+    labels, swapped = batch.labels, (batch.labels.shape[1], batch.labels.shape[0])
+    packed = plan_of(step.recipe).packed
+    label_ids = view(labels, swapped) if packed else new(step.tape, swapped, "int64", "clone")
     loss = sharded_cross_entropy(sharded_logits, label_ids)
     return masked_mean(loss, step.tape), None
 
@@ -74,24 +74,27 @@ def _model(step: Step, tokens: Tensor) -> Tensor:
         hidden_states = _embed(step, hidden_states, embedding_and_head, plan)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
-        return _decoder_layer(x, slot.weights, slot.layer, plan)
+        run_layer = decoder_layer if plan.packed else _decoder_layer
+        return run_layer(x, slot.weights, slot.layer, plan)
 
     for slot in step.slots:
         hidden_states = step.layer(slot, run, hidden_states)
     step.after_layers()
     if embedding_and_head.final_norm is not None:
-        hidden_states = _norm(hidden_states, step.weights, embedding_and_head.final_norm)
+        hidden_states = rms_norm(hidden_states, step.weights, embedding_and_head.final_norm)
     if not embedding_and_head.predicts:
         return hidden_states
     step.loss_begins(hidden_states)
     with step.tape.module(embedding_and_head.head.name):
         sharded_logits = column_linear(hidden_states, step.weights[f"{embedding_and_head.head.name}.weight"], plan)
-    return sharded_logits if embedding_and_head.finish == "logits" else to(sharded_logits, "fp32")
+    if plan.packed or embedding_and_head.finish == "logits":
+        return sharded_logits
+    return to(sharded_logits, "fp32")
 
 
 def _embed(step: Step, tokens: Tensor, embedding_and_head: EmbeddingAndHead, plan: NanotronPlan) -> Tensor:
     with step.tape.at(embedding_and_head.embedding.name.removesuffix(".weight")):
-        input_ids = permute(tokens, 1, 0)
+        input_ids = view(tokens, (tokens.shape[1], tokens.shape[0])) if plan.packed else permute(tokens, 1, 0)
         found = embedded(input_ids, step.weights[embedding_and_head.embedding.name], plan)
         step.embedded(found)
         return found
@@ -101,38 +104,13 @@ def _decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, plan: 
     if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
         raise TypeError(layer)
     residual = hidden_states
-    hidden_states = _norm(hidden_states, weights, layer.norms[0])
+    hidden_states = rms_norm(hidden_states, weights, layer.norms[0])
     output = _attention(hidden_states, weights, layer.mixer, plan)
     hidden_states = add(output, residual)
     residual = hidden_states
-    hidden_states = _norm(hidden_states, weights, layer.norms[1])
-    hidden_states = _mlp(hidden_states, weights, layer.feed_forward, plan)
+    hidden_states = rms_norm(hidden_states, weights, layer.norms[1])
+    hidden_states = mlp(hidden_states, weights, layer.feed_forward, plan)
     return add(hidden_states, residual)
-
-
-def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
-    """`layer_norm_fn`: keeps its input and a number for each row; the weight's gradient is summed from partial rows."""
-    tape, weight = x.tape, weights[f"{part.name}.weight"]
-    with tape.module(leaf(part.name)):
-        x = contiguous(x)
-        saved = save(tape, x, weight)
-        out = like(x, "rms_norm")
-        statistics = new(tape, x.shape[:-1], "fp32", "norm_statistics")
-        saved += save(tape, statistics)
-        del statistics
-        shape, dtype = x.shape, x.dtype
-
-        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-            for_x = new(tape, shape, dtype, "rms_norm_backward")
-            for_x.viewed = True  # It is returned in its input's shape.
-            partial = new(tape, (MULTIPROCESSORS, *weight.shape), "fp32", "rms_norm_backward")
-            summed = new(tape, weight.shape, "fp32", "sum")
-            for_weight = new(tape, weight.shape, dtype, "rms_norm_backward")
-            del partial, summed
-            return [for_x, for_weight]
-
-        attach([out], [x, weight], saved, apply)
-        return out
 
 
 def _attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan) -> Tensor:
@@ -168,18 +146,11 @@ def _forward_training(query_states: Tensor, key_states: Tensor, value_states: Te
     rows = key_states.shape
     key_value_states = cat([unsqueeze(key_states, 0), unsqueeze(value_states, 0)], (2, *rows))
     key_value_states = contiguous(permute(key_value_states, 1, 2, 0, 3, 4))
-    query_states = _rotated(query_states)
-    key_states, value_states = _halves(_rotated(key_value_states))
+    query_states = rotated(query_states)
+    key_states, value_states = _halves(rotated(key_value_states))
     del key_value_states
     attention_output = varlen_attention(query_states, key_states, value_states)
     return permute(unmerged(attention_output, 2), 1, 0, 2, 3)
-
-
-def _rotated(x: Tensor) -> Tensor:
-    """`apply_rotary` in place, there and back."""
-    out = view(x, x.shape, x.order, x.cut)
-    attach([out], [x], [], lambda g, s: [g[0]])
-    return out
 
 
 def _halves(x: Tensor) -> list[Tensor]:
@@ -215,37 +186,10 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def _gradients(saved: list[Tensor], *, shared: bool) -> list[Gradient]:
     """Gradients in fresh tensors; fp32 workspaces have 128 rows more for a sequence (flash_api.cpp, mha_varlen_bwd)."""
     query, key, value = saved[:3]
-    tape, (batch, length, heads, width) = query.tape, query.shape
+    tape = query.tape
     found: list[Gradient] = [new(tape, each.shape, each.dtype, "attention_backward") for each in (query, key, value)]
-    rows, columns = Shifted(length, 1, 128), Rounded(width, 32, limit=128, beyond=64)
-    held = [
-        new(tape, (heads, batch, rows), "fp32", "flash_softmax_sum"),
-        new(tape, (batch, rows, heads, columns), "fp32", "flash_query_accumulator"),
-    ]
-    if shared:
-        held += [new(tape, query.shape, query.dtype, "flash_expanded_gradient") for _ in range(2)]
-    del held
+    workspaces(query, shared=shared)
     return found
-
-
-def _mlp(x: Tensor, weights: Weights, part: FeedForward, plan: NanotronPlan) -> Tensor:
-    with x.tape.module(part.module):
-        with x.tape.module(leaf(part.up.name)):
-            merged_states = column_linear(x, weights[f"{part.up.name}.weight"], plan)
-        gate_states, up_states = _chunks(merged_states)
-        del merged_states
-        hidden_states = mul(ACTIVATIONS[part.activation](gate_states), up_states)
-        del gate_states, up_states
-        with x.tape.module(leaf(part.down.name)):
-            return row_linear(hidden_states, weights[f"{part.down.name}.weight"], plan)
-
-
-def _chunks(x: Tensor) -> list[Tensor]:
-    """Gate and up as slices of (s, b, 2, f); their gradients are put together in one."""
-    tape, full, dtype = x.tape, x.shape, x.dtype
-    parts = [view(x, (*full[:2], full[3]), cut=2) for _ in range(2)]
-    attach(parts, [x], [], lambda g, s: [new(tape, full, dtype, "cat")])
-    return parts
 
 
 IMPLEMENTATIONS: Mapping[str, LayerCode] = {

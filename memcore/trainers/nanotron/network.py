@@ -49,7 +49,8 @@ def _layer(layer: Layer) -> Layer:
     if attention.grouped:
         parts = ((heads.query, heads.width), (heads.key, heads.width), (heads.key, heads.width))
         wide = (Total("(a+2k)·d", parts),)
-    inputs = Linear(f"{attention.module}.qkv_proj", wide, attention.inputs[0].inner, split="outer")
+    biased = any(each.bias for each in attention.inputs)
+    inputs = Linear(f"{attention.module}.qkv_proj", wide, attention.inputs[0].inner, bias=biased, split="outer")
     output = replace(attention.output, split="inner")
     up = Linear(f"{ffn.module}.gate_up_proj", (2, *ffn.up.outer), ffn.up.inner, split="outer")
     mixer = replace(attention, inputs=(inputs,), output=output, fused=FUSED)
@@ -60,8 +61,17 @@ def _layer(layer: Layer) -> Layer:
     )
 
 
-def check(model: Model) -> None:
-    """Refuse networks that nanotron's Llama cannot express."""
+def is_qwen2(model: Model) -> bool:
+    """Whether only nanotron's Qwen2 can express a network: its queries have biases, or layers no positions."""
+    mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers if isinstance(mixer, Attention)]
+    return any(each.rotary == "none" or any(linear.bias for linear in each.inputs) for each in mixers)
+
+
+def check(model: Model, *, packed: bool) -> None:
+    """Refuse networks that nanotron's Llama cannot express; `packed`: its Qwen2, which may have biases.
+
+    Source: models/qwen.py, `Qwen2Attention` (`attention_bias`, `no_rope_layer`).
+    """
     attention = [layer.mixer for layer in model.network.kinds]
     ffns = [layer.feed_forward for layer in model.network.kinds]
     embedding_and_head = model.network.embedding_and_head
@@ -73,10 +83,15 @@ def check(model: Model) -> None:
         "RMSNorm": all(norm.kind == "rms" for layer in model.network.kinds for norm in layer.norms),
         "layers one after the other": all(layer.residual == "sequential" for layer in model.network.kinds),
         "matrices without biases": not any(
-            linear.bias for each in attention if isinstance(each, Attention) for linear in (*each.inputs, each.output)
+            linear.bias
+            for each in attention
+            if isinstance(each, Attention)
+            for linear in (*(() if packed else each.inputs), each.output)
         ),
         "no norm on queries and keys": all(getattr(each, "query_norm", None) is None for each in attention),
-        "rotary embeddings over whole heads": all(getattr(each, "rotary", "") == "full" for each in attention),
+        "rotary embeddings over whole heads": all(
+            getattr(each, "rotary", "") in (("full", "none") if packed else ("full",)) for each in attention
+        ),
         "attention to all tokens": all(getattr(each, "mask", "") == "full" for each in attention),
         "a final norm": embedding_and_head.final_norm is not None,
         "no towers": not model.network.towers
@@ -87,7 +102,7 @@ def check(model: Model) -> None:
     if missing:
         raise UnsupportedError(
             EngineSettings.type,
-            "'nanotron' is supported only for Llama models; {} lacks {}",
+            "'nanotron' is supported only for Llama, Qwen2 and SmolLM3 models; {} lacks {}",
             model.name,
             joined(" and ", missing),
         )

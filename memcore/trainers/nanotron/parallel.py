@@ -14,14 +14,14 @@ from memcore.tensors.tensor import Parameter, Tape, Tensor
 from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
-def column_linear(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
+def column_linear(x: Tensor, weight: Parameter, plan: NanotronPlan, bias: Parameter | None = None) -> Tensor:
     """The product with a matrix shared by columns; a part of a sequence is gathered first."""
     if not plan.overlaps and not plan.scatters:
-        return linear(_identity(x) if plan.tensor else x, weight)
-    return _column(x, weight, plan)
+        return linear(_identity(x) if plan.tensor else x, weight, bias)
+    return _column(x, weight, plan, bias)
 
 
-def _column(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
+def _column(x: Tensor, weight: Parameter, plan: NanotronPlan, bias: Parameter | None) -> Tensor:
     """`_ColumnLinearAsyncCommunication`, or the function of its own without overlap."""
     tape, batch = x.tape, len(x.shape) - 1
     with tape.no_grad():
@@ -53,9 +53,10 @@ def _column(x: Tensor, weight: Parameter, plan: NanotronPlan) -> Tensor:
             for_weight = new(tape, weight.shape, gradient.dtype, "weight_gradient")
         if plan.scatters:
             del whole_gradient
-        return [for_input, for_weight]
+        for_bias = [] if bias is None else [new(tape, bias.shape, gradient.dtype, "sum")]
+        return [for_input, for_weight, *for_bias]
 
-    attach([out], [x, weight], saved, apply)
+    attach([out], [x, weight] if bias is None else [x, weight, bias], saved, apply)
     return out
 
 

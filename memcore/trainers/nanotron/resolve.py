@@ -17,7 +17,7 @@ from memcore.networks.network import Model
 from memcore.symbols import Axis, split_over
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
-from memcore.trainers.nanotron.network import check, converted, uneven
+from memcore.trainers.nanotron.network import check, converted, is_qwen2, uneven
 from memcore.trainers.nanotron.settings import NanotronSettings
 from memcore.trainers.nanotron.step_plan import NanotronPlan
 from memcore.trainers.pytorch.extension import Extension
@@ -63,7 +63,8 @@ def nanotron_job(
     checkpoints: Checkpoints | None,
 ) -> tuple[Model, Recipe]:
     """Return what one rank has of the model, and the recipe of its step."""
-    check(model)
+    packed = _packed(read, model)
+    check(model, packed=packed)
     _refuse(read, model, sizes, micro_batches)
     share = converted(model, sizes["tp"])
     precision, fp32 = _precision(read, engine)
@@ -89,7 +90,7 @@ def nanotron_job(
         micro_batches=2 if micro_batches > 1 else 1,
         keeps_gradients=False,
         units=frozenset(_units(sizes)),
-        plans=(_plan(read, sizes, fp32, ties=model.network.embedding_and_head.tied),),
+        plans=(_plan(read, sizes, fp32, ties=model.network.embedding_and_head.tied, packed=packed),),
         pipeline=_pipeline(read),
     )
 
@@ -156,7 +157,17 @@ def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
     return precision, fp32
 
 
-def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -> NanotronPlan:
+def _packed(read: Defaults, model: Model) -> bool:
+    """Whether nanotron's Qwen2 runs."""
+    given = read.given(NanotronSettings.model_class)
+    found = given == "qwen2" if given is not None else is_qwen2(model)
+    stages = read.given(STAGES) or 1
+    if found and stages > 1:
+        read.refuse(STAGES, "found {}; pipelines of nanotron's Qwen2 are not supported yet; allowed: {}", stages, 1)
+    return found
+
+
+def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool, packed: bool) -> NanotronPlan:
     tensor = sizes["tp"] > 1
     by_sequence = read.given(_SEQUENCE)
     mode = read.take(NanotronSettings.tp_mode, "REDUCE_SCATTER" if by_sequence else "ALL_REDUCE")
@@ -184,6 +195,7 @@ def _plan(read: Defaults, sizes: Mapping[str, int], fp32: bool, *, ties: bool) -
         fp32_gradients=fp32,
         sorts=sizes["b"] * sizes["s"] > SORTED,
         ties=ties,
+        packed=packed,
         zero_stage=stage,
     )
 

@@ -54,6 +54,20 @@ class NanotronSettings(Section, path="engine", engines=NANOTRON):
         default="true",
         advanced=True,
     )
+    model_class = setting(
+        Choice(
+            ("llama", "qwen2"),
+            {
+                "llama": "LlamaForTraining (models/llama.py)",
+                "qwen2": "Qwen2ForTraining (models/qwen.py), with packed queries, keys and values",
+            },
+        ),
+        "nanotron's model class",
+        "Which of nanotron's model classes runs: a config with is_qwen2_config has its Qwen2, SmolLM3's included.",
+        flag="nanotron-model-class",
+        default="qwen2 if projections have biases or layers have no positions, otherwise llama",
+        advanced=True,
+    )
 
 
 SECTIONS = (NanotronSettings,)
@@ -71,6 +85,13 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     NanotronSettings.tp_linear_async_communication: ("集合通信与矩阵乘重叠。", "", "true；ALL_REDUCE 时为 false"),
     NanotronSettings.tp_recompute_allgather: ("反向传播时重新 all-gather 序列，而不是一直保留。", "重做 all-gather"),
+    NanotronSettings.model_class: (
+        "运行 nanotron 的哪个模型类：带 is_qwen2_config 的配置用它的 Qwen2，SmolLM3 也是如此。",
+        "nanotron 的模型类",
+        "投影带偏置或有层不用位置编码时为 qwen2，否则为 llama",
+        "LlamaForTraining（models/llama.py）",
+        "Qwen2ForTraining（models/qwen.py），查询、键和值打包在一起",
+    ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {

@@ -23,5 +23,7 @@ class NanotronPlan:
     """Whether micro-batches have enough tokens for the embedding's backward pass to sort them."""
     ties: bool
     """The first stage's embedding is the last one's head too."""
+    packed: bool = False
+    """Its Qwen2 runs: queries, keys and values stay parts of one product (models/qwen.py)."""
     zero_stage: int
     """1: data-parallel ranks share the optimizer."""

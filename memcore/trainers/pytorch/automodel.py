@@ -69,7 +69,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     recipes/_dist_utils.py, recipes/llm/train_ft.py, _transformers/auto_model.py, components/_peft/lora.py,
     components/loss/*.py, components/training/step_scheduler.py.
     """
-    normalized: dict[str, Any] = {**found, _FRAMEWORK: "nemo-automodel"}
+    without = "fp8." if found.get("fp8.enabled") in _OFF else None  # what its section says is of no account then
+    normalized: dict[str, Any] = {
+        **{name: value for name, value in found.items() if without is None or not name.startswith(without)},
+        _FRAMEWORK: "nemo-automodel",
+    }
     notes: list[str] = []
     recipe = _last(found.get("recipe", _RECIPES[0]))
     if recipe not in _RECIPES:

@@ -61,6 +61,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized |= critic(
         found, notes, *(f"critic.model.fsdp_config.{name}" for name in ("param_offload", "optimizer_offload"))
     )
+    if normalized.get(_MODULE) == "torch.optim":
+        del normalized[_MODULE]
     gpus(normalized)
     rollout(normalized, notes)
     ranks = normalized.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
@@ -220,6 +222,13 @@ _MADE_PLAIN = (
 )  # fmt: skip
 """Settings whose defaults are others here."""
 
+_OPTIMIZERS: Mapping[str, str] = {
+    "AdamW": "adamw", "Adam": "adam", "SGD": "sgd", "AdamW8bit": "adamw-8bit", "AdamW4bit": "adamw-4bit",
+    "PagedAdamW": "paged-adamw", "PagedAdamW8bit": "paged-adamw-8bit",
+}  # fmt: skip
+_MODULE = f"{_ACTOR}optim.optimizer_impl"
+_MODULES: Mapping[str, str] = {"torchao": "torchao.optim", "bitsandbytes": "bitsandbytes.optim"}
+"""The module whose class is the optimizer, where that is not PyTorch's (workers/config/optimizer.py)."""
 VERL = Tool(
     name="verl",
     title="verl",
@@ -256,13 +265,15 @@ VERL = Tool(
         Key(path=Parallelism.data_parallel_shard_size, name=f"{_FSDP}fsdp_size"),
         Key(path=TorchSettings.reshard_after_forward, name=f"{_FSDP}reshard_after_forward"),
         Key(path=TorchSettings.cpu_offload, name=f"{_FSDP}offload_policy"),
+        Key(path=Training.optimizer.implementation, name=_MODULE, values=_MODULES),
     ),
     meanings=(
         Meaning(sets={Training.offload.activations: "cpu"}, keys={f"{_MODEL}enable_activation_offload": True}),
         Meaning(sets={Training.implementation: "liger"}, keys={f"{_MODEL}use_liger": True}),
-        Meaning(sets={Training.optimizer.name: "adamw"}, keys={f"{_ACTOR}optim.optimizer": "AdamW"}),
-        Meaning(sets={Training.optimizer.name: "adam"}, keys={f"{_ACTOR}optim.optimizer": "Adam"}),
-        Meaning(sets={Training.optimizer.name: "sgd"}, keys={f"{_ACTOR}optim.optimizer": "SGD"}),
+        *(
+            Meaning(sets={Training.optimizer.name: ours}, keys={f"{_ACTOR}optim.optimizer": theirs})
+            for theirs, ours in _OPTIMIZERS.items()
+        ),
     ),
     normalized=_normalized,
     settles=(*FREEZES["verl"].keys, "algorithm.adv_estimator", "trainer.n_gpus_per_node", "trainer.nnodes",
