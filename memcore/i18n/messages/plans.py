@@ -58,12 +58,22 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Optimizer and parameters on the host": "优化器和参数放在主机上",
     "FSDP's CPU offload": "FSDP 的 CPU 卸载",
     "Some layers on the host": "部分层放在主机上",
+    "Checkpoints on the host": "检查点放在主机上",
     "{number} GPUs": "{number} 块 GPU",
     "Sequences of {length} tokens": "序列长度为 {length} token",
     "{count} sequences of {length} tokens": "{count} 个长度为 {length} token 的序列",
     "weights in {format}": "{format} 权重",
     # Why
-    "chosen by this plan": "由本方案选定",
+    "each layer saves only its input, which waits in the host's memory for the backward pass": (
+        "每层只保存输入，并在主机内存中等到反向传播"
+    ),
+    "runs with {}": "用 {} 运行",
+    "each matrix is split across GPUs of a node": "每个矩阵切分到同一节点的多块 GPU",
+    "each GPU holds a part of the layers": "每块 GPU 只存放一部分层",
+    "the stages cannot all have the same number of layers": "各级的层数无法相同",
+    "each sequence is split across GPUs": "每条序列切分到多块 GPU",
+    "experts are distributed over GPUs": "专家分布到多块 GPU",
+    "how the job is divided among the GPUs": "任务在各 GPU 之间的划分方式",
     "keeps the global batch size on this number of GPUs": "在该 GPU 数下保持全局批次大小不变",
     "more memory for each GPU": "每块 GPU 的显存更大",
     "activations grow with the sequence": "激活值随序列长度增长",
