@@ -56,7 +56,7 @@ class Candidate:
 
         What another frees counts if it is more than the range of the estimate.
         """
-        if not self.safe or "hardware" in (self.tier, other.tier):
+        if self.safe < other.safe or "hardware" in (self.tier, other.tier):
             return False
         less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
         frees = other.found.device.expected < self.found.device.low
@@ -504,8 +504,15 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     if asked.config.get(EngineSettings.framework) is None and kept:
         return kept
     engine = named or ("none" if asked.gpus == 1 else registry.USUAL_TRAINER)
-    first: Way = registry.own(engine, "knobs", "WAYS")[0]
-    return [Way(title=engine, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+    ways: Sequence[Way] = registry.own(engine, "knobs", "WAYS")
+    first = ways[0]
+    title = next((each.title for each in ways if _agrees(asked.config, each.settings)), engine)
+    return [Way(title=title, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+
+
+def _agrees(config: Config, settings: Settings) -> bool:
+    """Return whether a config says nothing else than some settings."""
+    return all(config.get(path) in (None, value) for path, value in settings.items())
 
 
 def _engines(named: str) -> tuple[str, ...]:
