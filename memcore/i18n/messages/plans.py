@@ -67,6 +67,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "each layer saves only its input, which waits in the host's memory for the backward pass": (
         "每层只保存输入，并在主机内存中等到反向传播"
     ),
+    "the most bits that fit, up to 8": "放得下的最高位数，至多 8 位",
     "runs with {}": "用 {} 运行",
     "each matrix is split across GPUs of a node": "每个矩阵切分到同一节点的多块 GPU",
     "each GPU holds a part of the layers": "每块 GPU 只存放一部分层",
