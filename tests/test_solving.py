@@ -149,7 +149,7 @@ def test_layers_and_ranks_of_adapters():
     job = {
         "model": "llama-3.2-1b",
         "training": {"sequence_length": 2048, "adapter": {"type": "lora", "rank": 8}},
-        "hardware": {"accelerator": "t4"},
+        "hardware": {"accelerator": "l4"},
     }
     deepest = solve(job, "layers")
     assert deepest.value > 16
