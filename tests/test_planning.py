@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memcore import ConfigError, estimate, plan
+from memcore import ConfigError, MemcoreError, estimate, plan
 from memcore.faces.cli import main
 from memcore.faces.render.cards import plan_cards
 from memcore.faces.render.page import EXAMPLE
@@ -514,3 +514,13 @@ def test_a_terminal_says_what_a_server_is_worth():
     assert any(each.endswith("tokens/s  plan") for each in text.splitlines())
     assert "room for" in text
     assert " step " not in text.partition("Plan 1")[0]
+
+
+def test_gpus_before_ampere_have_no_ring_in_bf16():
+    """Long sequences on V100s end in plans, none of which divides sequences with a kernel that the GPU lacks."""
+    found = plan(train("llama-3.2-1b", 32768, gpus(8, "v100-sxm2-32gb")))
+    assert found.plans
+    ring = {"model": "llama-3.2-1b", "hardware": gpus(2, "t4"), "parallelism": {"context_parallel_size": 2}}
+    ring["training"] = {"sequence_length": 4096, "implementation": "torchtitan"}
+    with pytest.raises(MemcoreError, match="allowed: fp16-mixed"):
+        estimate(ring)

@@ -53,7 +53,7 @@ SPARSE = {
 TRANSFORMERS = {
     "model": "qwen2.5-0.5b",
     "training": {"sequence_length": 2048},
-    "hardware": {"num_gpus": 4, "accelerator": "t4"},
+    "hardware": {"num_gpus": 4, "accelerator": "l4"},
 }
 MEGATRON = {
     "model": "llama-3.1-8b",

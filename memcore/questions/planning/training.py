@@ -32,6 +32,8 @@ FEW = 3
 """Plans that somebody should have a choice of."""
 _FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
+_ALIKE = 1.05
+"""Steps whose times differ by no more are about as fast."""
 _ORDER = tuple(TIERS)
 
 
@@ -60,7 +62,7 @@ class Candidate:
             return False
         less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
         frees = other.found.device.expected < self.found.device.low
-        return less and self.seconds <= other.seconds and not frees
+        return less and self.seconds <= _ALIKE * other.seconds and not frees
 
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.

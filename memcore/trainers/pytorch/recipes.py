@@ -305,6 +305,12 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
 _AMPERE, _HOPPER = 8, 9
 
 
+def _turns(read: Defaults, model: Model, implementation: str, kernel: str, precision: Precision) -> int:
+    """Return how many turns of ring attention are recorded."""
+    dtype = precision.autocast or precision.compute
+    return ring(read, model, implementation, kernel, dtype, early=_is_before_ampere(read))
+
+
 def _is_before_ampere(read: Defaults) -> bool:
     """Return whether the GPU has no flash attention (sdp_utils.cpp, `check_flash_attention_hardware_support`)."""
     given = read.given(Hardware.accelerator)
@@ -441,7 +447,7 @@ def recipe_of(
         quantization=_quantization(read, precision),
         offloads_activations=_offloads_activations(read),
         steps_in_backward=_steps_in_backward(read, micro_batches),
-        ring_turns=ring(read, model, implementation, kernel, precision.autocast or precision.compute),
+        ring_turns=_turns(read, model, implementation, kernel, precision),
         recurrence=_recurrence(read, model, sizes, precision.parameter),
         tower_repeats=tower_repeats(model),
         pictures=pictures(model, sizes),
