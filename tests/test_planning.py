@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memcore import ConfigError, estimate, plan
+from memcore import ConfigError, MemcoreError, estimate, plan
 from memcore.faces.cli import main
 from memcore.faces.render.cards import plan_cards
 from memcore.faces.render.page import EXAMPLE
@@ -451,3 +451,76 @@ def test_a_larger_gpu_is_of_the_same_vendor(job, vendor):
     assert all(BY_ID[each].usable > now.usable for each in found)
     offered = {each.config["hardware.accelerator"] for each in plan(job, quality="same").plans}
     assert {BY_ID[each].vendor for each in offered} <= {vendor}
+
+
+CHOICES = {
+    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "Weights in fp8"),
+    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "Weights in fp8"),
+    "a context that one GPU holds": (serve("qwen3-30b-a3b", 16384, gpus(1, "rtx-3090"), "llama.cpp"), "2 GPUs"),
+}
+
+
+@pytest.mark.parametrize(("job", "never"), CHOICES.values(), ids=CHOICES)
+def test_servers_have_a_choice_of_what_helps(job, never):
+    """Three plans at least, no two alike, without what the checkpoint has, the GPU lacks or nobody needs."""
+    titles = [each.title for each in plan(job).plans]
+    assert len(set(titles)) == len(titles) >= 3
+    assert not any(never in each for each in titles), titles
+
+
+def test_a_better_format_is_the_best_that_fits():
+    """Of a server whose format nobody named; a format that is named stays."""
+    job = serve("qwen3-30b-a3b", 16384, gpus(1, "rtx-3090"), "llama.cpp")
+    better = [each for each in plan(job).plans if each.config.get(FORMAT)]
+    assert [each.config.get(FORMAT) for each in better] == ["q5_k_m"]
+    assert not estimate({**job, "inference": {**job["inference"], FORMAT.split(".")[1]: "q6_k"}}).fits
+    named = {**job, "inference": {**job["inference"], "quantization": "q4_k_s"}}
+    assert {each.config.get(FORMAT) for each in plan(named).plans} == {"q4_k_s"}
+
+
+def test_changes_say_why_and_only_what_changes():
+    """No setting that spells out a default; every one with a reason of its own; no sequence parallel on one rank."""
+    found = plan(train("qwen3-30b-a3b", 4096, gpus(64)), **PRE)
+    megatron = next(each for each in found.plans if each.config.get("engine.type") == "megatron")
+    reasons = {each.path: each.why for each in megatron.changes}
+    assert "parallelism.tensor_parallel_size" not in reasons
+    assert "parallelism.sequence_parallel" not in reasons
+    assert reasons["parallelism.expert_parallel_size"] == "experts are distributed over GPUs"
+    assert reasons["engine.type"] == "runs with Megatron-Core"
+    alone = plan(train("llama-3.2-3b", 2048, gpus(1, "rtx-4090"))).plans[0]
+    paths = {each.path for each in alone.changes}
+    assert paths
+    assert paths.isdisjoint({"engine.type", "training.micro_batch_size", "training.gradient_accumulation_steps"})
+
+
+def test_checkpoints_of_long_sequences_wait_on_the_host():
+    """Where QLoRA and checkpointing are not enough, what is left on one GPU is layers' inputs: 32 of 32k · 4096."""
+    found = plan(train("llama-3.1-8b", 32768, gpus(1, "rtx-4090"))).plans[0]
+    assert found.config.get("training.offload.activations") == "cpu"
+    assert found.config.get(NF4) == "nf4"
+    assert found.host >= 32 * 32768 * 4096 * 2
+
+
+def test_what_frees_less_than_the_estimate_can_tell_is_no_choice():
+    """Frozen weights in int8 next to towers in bf16: slower than LoRA, and 0.2 of 19 GiB less."""
+    found = plan(train("qwen2.5-vl-7b", 4096, gpus(1, "rtx-4090")))
+    assert len(found.plans) >= 3
+    assert not any(each.config.get(NF4) == "int8" for each in found.plans)
+
+
+def test_a_terminal_says_what_a_server_is_worth():
+    """Tokens per second instead of seconds per step, and what the cache holds."""
+    text = plans_text(plan(serve("llama-3.1-70b", 8192, gpus(2))))
+    assert any(each.endswith("tokens/s  plan") for each in text.splitlines())
+    assert "room for" in text
+    assert " step " not in text.partition("Plan 1")[0]
+
+
+def test_gpus_before_ampere_have_no_ring_in_bf16():
+    """Long sequences on V100s end in plans, none of which divides sequences with a kernel that the GPU lacks."""
+    found = plan(train("llama-3.2-1b", 32768, gpus(8, "v100-sxm2-32gb")))
+    assert found.plans
+    ring = {"model": "llama-3.2-1b", "hardware": gpus(2, "t4"), "parallelism": {"context_parallel_size": 2}}
+    ring["training"] = {"sequence_length": 4096, "implementation": "torchtitan"}
+    with pytest.raises(MemcoreError, match="allowed: fp16-mixed"):
+        estimate(ring)

@@ -19,6 +19,8 @@ class Knob:
     to: Settings
     when: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     """It applies where settings, given or assumed, have one of these values."""
+    needs: str = ""
+    """It says something only where a job is divided so: `tensor`, `stages` … ; empty: always."""
     why: str
     quality: str = ""
     """What it may cost in quality; empty: the result of the job is the same."""

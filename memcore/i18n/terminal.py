@@ -148,6 +148,7 @@ tensors. Start with:
     "cli-needs": ("needs", "需要"),
     "cli-left": ("free", "剩余"),
     "cli-per-step": ("step", "每步"),
+    "cli-per-second": ("tokens/s", "token/s"),
     "cli-plan": ("plan", "方案"),
     "cli-plan-number": ("Plan {number}: {title}", "方案 {number}：{title}"),
     "cli-ways": (

@@ -11,6 +11,8 @@ from dataclasses import field
 from math import ceil
 from typing import TypeVar
 
+from memcore import registry
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Integer, Number
 from memcore.config.settings import SETTINGS, Config
@@ -24,6 +26,7 @@ from memcore.networks.catalog import content_of
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
+from memcore.serving.job import server_of
 
 ACCELERATOR = Hardware.accelerator
 SMALLEST = (
@@ -117,13 +120,22 @@ def solve_by_piece(
     least = path.startswith(SMALLEST) if smallest is None else smallest
     if path == LAYERS:
         with_layers(described, 1)
-    tries = Tries(described, path, certain=certain)
+    tries = Tries(_held(described, path), path, certain=certain)
     if path == ACCELERATOR:
         yield (yield from _accelerator(tries, smallest=least))
     elif isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
         yield (yield from _part(tries, kind, smallest=least))
     else:
         yield (yield from (_smallest(tries) if least else _largest(tries)))
+
+
+def _held(config: Config, path: str) -> Config:
+    """Return a config whose longest sequence has to fit, also on a server that starts without room for it."""
+    engine = config[EngineSettings.type]
+    if engine is None or engine not in registry.SERVERS or config[Inference.batch_size] is not None:
+        return config
+    wanted = path == Inference.max_model_len and server_of(engine).shortens
+    return config.changed({Inference.batch_size: 1}) if wanted else config
 
 
 def _path(setting: str, *, serving: bool) -> str:
@@ -292,15 +304,21 @@ def _largest(tries: Tries) -> Pieces[Solution]:
 
 
 def _enough(tries: Tries, first: int, step: int) -> Pieces[int | None]:
-    """Of a setting of which more helps, a value that fits though the first does not."""
-    reach = 1
-    while tries.path.startswith(SMALLEST) and first + reach * step <= LIMIT:
+    """A value that fits though the first does not, of a setting of which more helps.
+
+    Of other settings while more does not hurt: TGI warms up with as many short sequences as fill a batch.
+    """
+    reach, last = 1, tries.known[first]
+    while first + reach * step <= LIMIT:
         value = first + reach * step
         if (yield from tries.fits(value)):
             return value
-        if (yield from tries.refused(value)):
+        found = yield from tries.at(value)
+        if isinstance(found, MemcoreError) or isinstance(last, MemcoreError):
             return None
-        reach *= 2
+        if not tries.path.startswith(SMALLEST) and _missing(found) > _missing(last):
+            return None
+        reach, last = reach * 2, found
     return None
 
 

@@ -62,6 +62,8 @@ class ServerChange:
     how: How
     ladder: bool = True
     """It is a rung of the standard ladder."""
+    capability: tuple[int, int] = (0, 0)
+    """The least compute capability of an NVIDIA GPU that has kernels for it."""
 
 
 FEW_BITS = ("fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")
@@ -113,12 +115,14 @@ PAGED: tuple[ServerChange, ...] = (
         kind="precision",
         note="weights are rounded to 8 bits, with a scale for each matrix",
         how=Becomes({_FORMAT: "fp8"}, {_FORMAT: FEW_BITS}),
+        capability=(8, 0),  # Marlin's: vllm, quantization/fp8.py, get_min_capability; tgi, layers/fp8.py
     ),
     ServerChange(
         title="Weights in int4 (AWQ)",
         kind="precision",
         note="weights are rounded to 4 bits in groups of 128: measure the effect on your task",
         how=Becomes({_FORMAT: "awq"}, {_FORMAT: ("int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")}),
+        capability=(7, 5),  # vllm, quantization/awq.py, get_min_capability
     ),
     ServerChange(
         title="Twice the GPUs, each matrix split over them",

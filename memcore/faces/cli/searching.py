@@ -11,10 +11,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from memcore.config.hardware import Hardware
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json, width
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.cli.planning import print_brief
 from memcore.faces.render.search import search_data, search_text
 from memcore.hardware import alike
 from memcore.messages import Message
@@ -56,6 +58,9 @@ def _search(options: argparse.Namespace) -> int:
         print_csv(COLUMNS, [list(record(each).values()) for each in last.best])
     else:
         print(search_text(last, config, width()), end="")
+        asked_alone = not options.on and not options.counts
+        if not last.best and asked_alone and config.get(Hardware.accelerator) is not None:
+            print_brief(config)
     return FITS if last.best else DOES_NOT_FIT
 
 

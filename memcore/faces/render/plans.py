@@ -9,9 +9,10 @@ from memcore.columns import WIDTH, fitted, table
 from memcore.config.knobs import TIERS
 from memcore.i18n.page import say, translated
 from memcore.questions.costs import Range
-from memcore.questions.describe_serving import pace_in_words, span_data
+from memcore.questions.describe_serving import pace_in_words, serving_verdict, span_data
 from memcore.questions.planning.budget import Budget
 from memcore.questions.planning.plan import Planned, Proposal, Step
+from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes
 
 
@@ -24,7 +25,8 @@ def plans_text(found: Planned, tokens: int | None = None, price: float | None = 
     lines = _fitting(_limit(found), width)
     if not found.plans:
         return "\n".join(lines) + "\n"
-    rows = [("", *map(say, ("cli-needs", "cli-left", "cli-per-step", "cli-plan")))]
+    pace = "cli-per-step" if any(each.seconds for each in found.plans) else "cli-per-second"
+    rows = [("", *map(say, ("cli-needs", "cli-left", pace, "cli-plan")))]
     rows += [
         (f"{number}.", format_bytes(each.found.device.expected), format_bytes(each.headroom), _step(each), _title(each))
         for number, each in enumerate(found.plans, 1)
@@ -77,6 +79,9 @@ def _memory(each: Proposal) -> str:
 
 
 def _step(each: Proposal) -> str:
+    """Seconds of a step of training; of a server tokens per second of one user."""
+    if each.speed is not None:
+        return f"{each.speed.tokens[1]:.3g}"
     return "-" if each.seconds is None else f"{each.seconds[1]:.3g} s"
 
 
@@ -112,6 +117,8 @@ def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterato
     if not each.safe:
         yield "  " + say("cli-tight")
     yield _memory(each)
+    if isinstance(each.found, ServingEstimate):
+        yield "    " + serving_verdict(each.found).reason
     if each.host:
         yield "  " + say("cli-host-ram", size=format_bytes(each.host))
     yield "  " + say("cli-quality", said=translated(each.quality))

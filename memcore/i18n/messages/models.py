@@ -17,10 +17,6 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "Unsloth runs flex attention with sinks, which is not supported yet": (
         "Unsloth 对 sinks 使用 flex attention，暂不支持"
     ),
-    "context parallelism has no kernel for bf16 on GPUs before Ampere": (
-        "上下文并行在 Ampere 之前的 GPU 上没有 bf16 的 kernel"
-    ),
-    "take a newer one": "请换用更新的 GPU",
     "context parallelism has no kernel for these widths and heads in this dtype": (
         "上下文并行没有支持该 dtype、宽度和头数的 kernel"
     ),

@@ -12,11 +12,15 @@ from memcore.estimation import changed
 from memcore.serving.answers import utilization
 from memcore.serving.changes import Becomes, Halved, ServerChange, Share, Utilization
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import Inference
 from memcore.trace.changes import Changes
 
 
 def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
     """Yield what a row makes of a server's settings: nothing where it does not apply."""
+    gpu = found.job.accelerator
+    if gpu is not None and gpu.major is not None and tuple(map(int, gpu.capability.split("."))) < row.capability:
+        return
     match row.how:
         case Becomes(to, unless):
             yield from _become(found, to, unless or {path: (value,) for path, value in to.items()})
@@ -37,7 +41,11 @@ def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
 
 
 def _become(found: ServingEstimate, changes: Changes, unless: Mapping[str, tuple[object, ...]]) -> Iterator[Changes]:
-    if not any(value_of(found.job.config, found.assumptions, path) in values for path, values in unless.items()):
+    own = {each.value for each in found.assumptions if each.path == "model.quantization_config"}
+    given = {path: {value_of(found.job.config, found.assumptions, path)} for path in unless}
+    if found.job.config[Inference.quantization] is None and Inference.quantization in given:
+        given[Inference.quantization] |= own  # as the checkpoint is published
+    if not any(not given[path].isdisjoint(values) for path, values in unless.items()):
         yield changes
 
 

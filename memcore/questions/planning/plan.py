@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
 
-from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
@@ -143,13 +143,17 @@ class Proposal:
 
     @cached_property
     def changes(self) -> tuple[Step, ...]:
-        """Return every setting that differs from the config asked for, with the reason."""
+        """Return every setting that differs from the job asked for, with the reason.
+
+        Not one that spells out what the job has by default, unless it divides the job among GPUs.
+        """
         before, after = self.asked.values, self.config.values
+        taken = {each.path: each.value for each in self.first.assumptions if not each.path.startswith("parallelism.")}
         reasons = {path: knob for knob in self.knobs for path in knob.to}
         return tuple(
-            Step(path, before.get(path), after.get(path), _why(path, reasons))
+            Step(path, before.get(path), after.get(path), _why(path, reasons, self.way))
             for path in sorted({*before, *after})
-            if before.get(path) != after.get(path)
+            if before.get(path) != after.get(path) and after.get(path) != before.get(path, taken.get(path, _NOTHING))
         )
 
     @cached_property
@@ -175,13 +179,27 @@ class Proposal:
             return None
 
 
-_DIVIDED = "keeps the global batch size on this number of GPUs"
+_NOTHING = object()
+_REASONS: Mapping[str, str] = {
+    Training.micro_batch_size: "keeps the global batch size on this number of GPUs",
+    Training.gradient_accumulation_steps: "keeps the global batch size on this number of GPUs",
+    Parallelism.tensor_parallel_size: "each matrix is split across GPUs of a node",
+    Parallelism.pipeline_parallel_size: "each GPU holds a part of the layers",
+    Parallelism.pipeline_layout: "the stages cannot all have the same number of layers",
+    Parallelism.context_parallel_size: "each sequence is split across GPUs",
+    Parallelism.expert_parallel_size: "experts are distributed over GPUs",
+}
+"""Why a plan sets what none of its rows sets."""
 
 
-def _why(path: str, reasons: Mapping[str, Knob]) -> str:
+def _why(path: str, reasons: Mapping[str, Knob], way: str) -> str:
     if path in reasons and reasons[path].why:
         return Message("{}: {}", reasons[path].title, reasons[path].why)
-    return "chosen by this plan" if path in (EngineSettings.type, Training.implementation) else _DIVIDED
+    if path in _REASONS:
+        return _REASONS[path]
+    if path.startswith("parallelism."):
+        return "how the job is divided among the GPUs"
+    return Message("runs with {}", way)
 
 
 @dataclass(frozen=True, slots=True)

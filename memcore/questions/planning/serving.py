@@ -12,6 +12,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
 from memcore.config.settings import Config
+from memcore.dtypes import FLOATING
 from memcore.messages import Message
 from memcore.questions.advising.server_changes import made
 from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
@@ -27,9 +28,9 @@ _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
 _LEANER = 8
 """How much more a cache may hold with other formats: half the bytes for each token, and room that weights leave."""
-_CHOICE, _LAST = 2, 80
-"""Plans from which on more hardware is not looked for, and further estimates for that; three times as many if nothing
-fits."""
+_CHOICE, _LAST = 3, 80
+"""Plans that somebody should have a choice of, before more hardware is looked for, and further estimates for that;
+three times as many if nothing fits."""
 
 
 _NODE = 8
@@ -77,6 +78,8 @@ class Servings:
             yield from gathered(found, self._replicated(found))
             if "transfer" in self.tiers:
                 yield from gathered(found, self._on_host())
+            if sum(self.bench.safe(each.found) for each in found) < _CHOICE:
+                yield from gathered(found, self._others(tuple(found)))
         except SpentError:
             pass
         most = _LAST if found else 3 * _LAST
@@ -84,7 +87,11 @@ class Servings:
             yield from at_last(self.bench, found, self._more_hardware(), most)
         if not any(each.tier != "hardware" for each in found):
             yield from at_last(self.bench, found, self._less_work(), most)
-        yield sorted(found, key=lambda each: (not self.bench.safe(each.found), _ORDER.index(each.tier), each.harm))
+        yield sorted(found, key=self._place)
+
+    def _place(self, each: Served) -> tuple[object, ...]:
+        """Whatever may fit on the GPUs that are there stands before more hardware, what is safe before what is not."""
+        return each.tier == "hardware", not self.bench.safe(each.found), _ORDER.index(each.tier), each.harm
 
     def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served | None]:
         """For each format of weights the least harmful changes with which the server takes what is asked."""
@@ -150,6 +157,46 @@ class Servings:
             if isinstance(copies, ServingEstimate) and self.bench.safe(copies):
                 rest = tuple(each for each in whole.knobs if not set(each.to) & set(knob.to))
                 yield Served("same", (knob, *rest), copies, whole.harm + 1)
+                return
+
+    def _others(self, found: Sequence[Served]) -> Iterator[Served | None]:
+        """Yield what is safe as it was asked for in another layout, with a smaller cache, in a better format."""
+        whole = next((each for each in found if each.tier == "same" and self.bench.safe(each.found)), None)
+        if whole is None:
+            return
+        starts = yield from self._starts(self.asked)
+        for knobs, base in starts[1:]:
+            if self.bench.safe(base) and base.job.config != whole.found.job.config:
+                yield Served("same", knobs, base, whole.harm + 1)
+        if "quantized" in self.tiers:
+            rows = tuple(_rows(whole.found, _is_cache))
+            smaller = (yield from self._climbed(whole.found, rows)) if rows else None
+            if smaller is not None and self.bench.safe(smaller[0]) and _room(smaller[0]) > _room(whole.found):
+                yield Served("quantized", (*whole.knobs, *smaller[1]), smaller[0], 0)
+            yield from self._better(whole)
+
+    def _better(self, whole: Served) -> Iterator[Served | None]:
+        """Yield a server whose format nobody named in the one with most bits that is safe.
+
+        Up to 8 bits: llama.cpp measures no loss with these (tools/quantize/README.md).
+        """
+        given = next((each for each in whole.found.assumptions if each.path == Inference.quantization), None)
+        formats = whole.found.job.server.formats
+        if given is None or given.value not in formats:
+            return
+        for name in formats[: formats.index(str(given.value))]:
+            if name in FLOATING:
+                continue
+            found = yield from self.bench.with_(whole.found.job.config, {Inference.quantization: name})
+            if isinstance(found, ServingEstimate) and self.bench.safe(found):
+                knob = Knob(
+                    title=Message("weights in {}", name),
+                    to={Inference.quantization: name},
+                    why="the most bits that fit, up to 8",
+                    quality=Message("weights are stored as {}", name),
+                    source="assumed",
+                )
+                yield Served("same", (*whole.knobs, knob), found, whole.harm + 1)
                 return
 
     def _climbed(

@@ -32,6 +32,8 @@ FEW = 3
 """Plans that somebody should have a choice of."""
 _FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
+_ALIKE = 1.05
+"""Steps whose times differ by no more are about as fast."""
 _ORDER = tuple(TIERS)
 
 
@@ -52,11 +54,15 @@ class Candidate:
     """Its place in `METHODS`."""
 
     def beats(self, other: Candidate) -> bool:
-        """Return whether it gives up less than another on the same hardware, is as fast and leaves as much free."""
-        if not self.safe or "hardware" in (self.tier, other.tier):
+        """Return whether it gives up less than another on the same hardware, is as fast and leaves as much free.
+
+        What another frees counts if it is more than the range of the estimate.
+        """
+        if self.safe < other.safe or "hardware" in (self.tier, other.tier):
             return False
         less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
-        return less and self.seconds <= other.seconds and self.found.device.expected <= other.found.device.expected
+        frees = other.found.device.expected < self.found.device.low
+        return less and self.seconds <= _ALIKE * other.seconds and not frees
 
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
@@ -341,7 +347,8 @@ class Trainings:
         """The estimate with a degree of checkpointing and a micro-batch."""
         given = {path: (frame.asked.config.get(path),) for path in degree.when}
         applies = all(given[path][0] in values for path, values in degree.when.items())
-        changes = {**self._settings(frame, division, size), **_merged(free), **(degree.to if applies else {})}
+        suited = _merged(_suited(free, division))
+        changes = {**self._settings(frame, division, size), **suited, **(degree.to if applies else {})}
         found = yield from self.bench.with_(frame.asked.config, changes)
         return found if isinstance(found, Estimate) else None
 
@@ -360,7 +367,7 @@ class Trainings:
 
     def _candidate(self, frame: Frame, division: Division, knobs: tuple[Knob, ...], found: Estimate) -> Candidate:
         """A config with the rows that it is made of."""
-        rows = (*(each for each in knobs if each.to), *frame.knobs)
+        rows = (*(each for each in _suited(knobs, division) if each.to), *frame.knobs)
         seconds, safe = self.bench.cost(found).seconds, self.bench.safe(found)
         place = METHODS.index(frame.method)
         return Candidate(frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked, place)
@@ -467,6 +474,11 @@ def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
     return {path: value for knob in knobs for path, value in knob.to.items()}
 
 
+def _suited(knobs: Sequence[Knob], division: Division) -> tuple[Knob, ...]:
+    """Return the rows that say something in a division."""
+    return tuple(each for each in knobs if not each.needs or getattr(division, each.needs) > 1)
+
+
 def _free_of(job: Job, way: Way) -> Iterator[Knob]:
     """Rows that cost nothing and apply to a job."""
     own = [knob for knob in way.free if _applies(knob, job)]
@@ -494,8 +506,15 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     if asked.config.get(EngineSettings.framework) is None and kept:
         return kept
     engine = named or ("none" if asked.gpus == 1 else registry.USUAL_TRAINER)
-    first: Way = registry.own(engine, "knobs", "WAYS")[0]
-    return [Way(title=engine, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+    ways: Sequence[Way] = registry.own(engine, "knobs", "WAYS")
+    first = ways[0]
+    title = next((each.title for each in ways if _agrees(asked.config, each.settings)), engine)
+    return [Way(title=title, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+
+
+def _agrees(config: Config, settings: Settings) -> bool:
+    """Return whether a config says nothing else than some settings."""
+    return all(config.get(path) in (None, value) for path, value in settings.items())
 
 
 def _engines(named: str) -> tuple[str, ...]:

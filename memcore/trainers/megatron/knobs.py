@@ -26,6 +26,7 @@ _FREE = (
         title="Sequence parallel",
         to={Parallelism.sequence_parallel: True},
         when={Parallelism.sequence_parallel: (None, False)},
+        needs="tensor",
         why="tensor-parallel ranks also split norms and dropout; they send as many bytes as before",
         source="arXiv 2205.05198, section 4.2.2",
     ),

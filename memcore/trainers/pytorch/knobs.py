@@ -45,6 +45,13 @@ _TO_HOST = Knob(
     why="shards, gradients and optimizer states stay on the host, and the CPU runs the step",
     source="pytorch 2.9, distributed/fsdp/_fully_shard/_fsdp_api.py, CPUOffloadPolicy",
 )
+_SAVED_TO_HOST = Knob(
+    title="Checkpoints on the host",
+    to={**FULL.to, Training.offload.activations: "cpu"},
+    when={Training.offload.activations: (None,)},
+    why="each layer saves only its input, which waits in the host's memory for the backward pass",
+    source="trl, models/activation_offloading.py; torchtune, training/_activation_offloading.py",
+)
 _CHUNKED = Knob(
     title="Chunked loss",
     to={Training.loss: "chunked:8"},
@@ -53,7 +60,15 @@ _CHUNKED = Knob(
     source="torchtitan, components/loss.py, ChunkedLossWrapper",
 )
 WAYS: Mapping[str, tuple[Way, ...]] = {
-    "none": (Way(title="one GPU", settings={_TYPE: "none"}, degrees=PLAIN_DEGREES, alone=True),),
+    "none": (
+        Way(
+            title="one GPU",
+            settings={_TYPE: "none"},
+            degrees=PLAIN_DEGREES,
+            transfers=(_SAVED_TO_HOST,),
+            alone=True,
+        ),
+    ),
     "ddp": (Way(title="DDP", settings={_TYPE: "ddp"}, degrees=PLAIN_DEGREES, alone=False, named=True),),
     "fsdp": (
         Way(

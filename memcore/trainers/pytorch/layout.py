@@ -67,6 +67,7 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: 
     contexts: int = read.given(path) or 1
     if contexts == 1:
         return 0
+    early = is_before_ampere(read)
     if not all(isinstance(layer.mixer, Attention | LatentAttention) for layer in model.network.kinds):
         raise UnsupportedError(
             path, "found {}; supported only for multi-head attention, which {} does not have", contexts, model.name
@@ -75,29 +76,26 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: 
     if implementation != "torchtitan" or kernel not in kernels:
         among = ", ".join(kernels)
         read.refuse(path, "found {}; supported only for torchtitan's layers with attention {}", contexts, among)
-    elif is_before_ampere(read) and dtype == "bf16":
+    elif any(_kernel_of(layer.mixer, kernel, dtype, early=early) == "math" for layer in model.network.kinds):
+        other = "bf16-mixed" if dtype == "fp32" else "fp16-mixed" if early and dtype == "bf16" else ""
         raise UnsupportedError(
-            Hardware.accelerator,
-            "context parallelism has no kernel for bf16 on GPUs before Ampere; take a newer one",
-        )
-    elif any(_kernel_of(layer.mixer, kernel, dtype) == "math" for layer in model.network.kinds):
-        raise UnsupportedError(
-            Training.precision if dtype == "fp32" else Training.attention,
+            Training.precision if other else Training.attention,
             "context parallelism has no kernel for these widths and heads in this dtype; allowed: {}",
-            "bf16-mixed" if dtype == "fp32" else "cudnn",
+            other or "cudnn",
         )
     return min(contexts, TURNS)
 
 
-def _kernel_of(part: Mixer | None, kernel: str, dtype: str) -> str:
+def _kernel_of(part: Mixer | None, kernel: str, dtype: str, *, early: bool) -> str:
     """What torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
     if isinstance(part, Attention) and kernel == "sdpa":
         heads = heads_of(part)
-        heads = heads.repeated() if part.repeats_heads else heads
-        return kernel_for(dtype, heads, masked=False, even=True)
+        return kernel_for(
+            dtype, heads.repeated() if part.repeats_heads else heads, masked=False, even=True, early=early
+        )
     if isinstance(part, LatentAttention) and kernel in ("sdpa", "flash"):
         even = part.heads.value == part.heads.width
-        return kernel_for(dtype, heads_of(part), masked=False, even=even)
+        return kernel_for(dtype, heads_of(part), masked=False, even=even, early=early)
     return kernel
 
 
