@@ -58,7 +58,6 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Optimizer and parameters on the host": "优化器和参数放在主机上",
     "FSDP's CPU offload": "FSDP 的 CPU 卸载",
     "Some layers on the host": "部分层放在主机上",
-    "Checkpoints on the host": "检查点放在主机上",
     "{number} GPUs": "{number} 块 GPU",
     "Sequences of {length} tokens": "序列长度为 {length} token",
     "{count} sequences of {length} tokens": "{count} 个长度为 {length} token 的序列",
