@@ -63,8 +63,8 @@ def search(query: str) -> Mapping[str, Mapping[str, Any]]:
     ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
     >>> list(search("olmo context>=64k >30b"))
     ['allenai/Olmo-3-1125-32B', 'allenai/Olmo-3-32B-Think', 'allenai/Olmo-3.1-32B-Instruct']
-    >>> list(search("audio <1b"))[0], list(search("embedding >5b"))
-    ('distil-whisper/distil-large-v3', ['intfloat/e5-mistral-7b-instruct', 'Qwen/Qwen3-Embedding-8B'])
+    >>> list(search("audio <1b"))[0], list(search("qwen3 embedding >5b"))
+    ('distil-whisper/distil-large-v3', ['Qwen/Qwen3-Embedding-8B', 'Qwen/Qwen3-VL-Embedding-8B'])
     """
     words = query.lower().split()
     return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}

@@ -191,7 +191,7 @@ def reconcile(config: Config | Mapping[str, object], text: str, *, reading: str 
     Sources: [measuring](measuring.md) lists the lines that are read, by tool.
 
     Examples:
-        >>> job = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "t4"}}
+        >>> job = {"model": "gpt2", "training": {"sequence_length": 1024}, "hardware": {"accelerator": "l4"}}
         >>> row = reconcile(job, "max_memory_allocated: 1.85 GiB").rows[0]
         >>> row.quantity, row.verdict
         ('max_allocated', 'inside')
