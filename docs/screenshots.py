@@ -48,6 +48,8 @@ def pictures(browser: Browser, address: str) -> None:
         page = context.new_page()
         page.goto(address)
         page.locator("html[data-state=live]").wait_for(state="attached")
+        page.locator("#ways li").first.wait_for(timeout=PLANS)
+        page.locator("#sentence .strip i").first.wait_for(state="attached", timeout=PLANS)
         page.screenshot(path=HERE / name)
         context.close()
 

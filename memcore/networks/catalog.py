@@ -178,7 +178,7 @@ def _shortened(name: str) -> Named | None:
     for short, size in ((meant(last, nicknames), None), *meant_otherwise(last, nicknames)):
         found = [_names()[each] for each in short]
         if size is not None:
-            found = [each for each in found if abs(catalog()[each]["parameters"] / (size * 1e9) - 1) < _ABOUT]
+            found = [each for each in found if abs(catalog()[each]["parameters"] - size * 1e9) < _ABOUT * size * 1e9]
         sizes = [catalog()[each]["parameters"] for each in found]
         if found:
             alike = max(sizes) <= (1 + _AS_LARGE) * min(sizes)

@@ -210,7 +210,9 @@ def _mixers(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> 
             (queries, width), (keys, source), values = (left[f"{before}{each}.weight"] for each in names)
             output = _output(left, before, queries)
             size = queries // (heads or 1)
-            if output is None or values != (keys, source) or queries % (heads or 1) or not size or keys % size:
+            if output is None or values != (keys, source) or queries % (heads or 1):
+                continue
+            if not size or not keys or keys % size:
                 continue
             if source != width or left[f"{output}.weight"][0] != width:
                 continue

@@ -53,6 +53,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "a KV cache": "KV 缓存",
     "latent attention": "潜在注意力（MLA）",
     "norms after the rotation": "旋转位置编码之后的归一化",
+    "feed-forward layers without a gate": "没有 gate 的前馈层",
     "attention heads that kernels pad or reject": "kernel 需要填充或不支持的注意力头",
     "found {budget}, too small to keep any matrix product": "值为 {budget}，连一个矩阵乘的结果也放不下",
     "not supported yet with float8": "暂不支持与 float8 一起使用",

@@ -160,9 +160,10 @@ def _mistral4(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed
 
 
 def _chosen(router_logits: Tensor, scores: Tensor, part: Experts) -> Routed:
-    """The best experts of the best groups."""
+    """The best experts of the best groups, if there are groups."""
     scores_for_choice = scores if part.correction is None else _corrected(scores, part)
-    scores_for_choice, *_kept = _within_groups(scores_for_choice, part)
+    if part.groups is not None:
+        scores_for_choice, *_kept = _within_groups(scores_for_choice, part)
     topk_indices = topk(scores_for_choice, part.routed)[1]
     topk_weights = gather(scores, topk_indices)
     if "normalized" in part.options:

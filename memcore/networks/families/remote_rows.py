@@ -10,7 +10,7 @@ from memcore.networks.families.classics import CLASSICS
 from memcore.networks.families.decoders import DECODERS, UNBIASED
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
-from memcore.networks.families.sparse import UNGROUPED
+from memcore.networks.families.sparse import NORMALIZED, UNGROUPED
 from memcore.networks.patterns import Place, first_dense, typed
 from memcore.networks.reader import Reader
 from memcore.networks.recognized import RESIDUAL
@@ -200,6 +200,9 @@ _ROWS: Mapping[str, Family] = {
                 shared_if="num_shared_experts",
                 correction="gate.expert_bias",
                 correction_if="moe_router_enable_expert_bias",
+                groups=("n_group", "topk_group"),
+                groups_if=lambda reader: reader.value("n_group") is not None,
+                options=NORMALIZED,
             ),
         },
         ffn_plan=first_dense(),

@@ -41,11 +41,11 @@ def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
 
 
 def _become(found: ServingEstimate, changes: Changes, unless: Mapping[str, tuple[object, ...]]) -> Iterator[Changes]:
-    own = {each.value for each in found.assumptions if each.path == "model.quantization_config"}
-    given = {path: {value_of(found.job.config, found.assumptions, path)} for path in unless}
+    own = [each.value for each in found.assumptions if each.path == "model.quantization_config"]
+    given = {path: [value_of(found.job.config, found.assumptions, path)] for path in unless}
     if found.job.config[Inference.quantization] is None and Inference.quantization in given:
-        given[Inference.quantization] |= own  # as the checkpoint is published
-    if not any(not given[path].isdisjoint(values) for path, values in unless.items()):
+        given[Inference.quantization] += own  # as the checkpoint is published
+    if not any(each in values for path, values in unless.items() for each in given[path]):
         yield changes
 
 

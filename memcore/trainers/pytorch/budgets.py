@@ -77,24 +77,32 @@ def _around(read: Defaults, recipe: Recipe) -> Mapping[str, bool]:
 
 
 def _of_layer(layer: Layer) -> Iterator[str]:
-    mixer, ffn = layer.mixer, layer.feed_forward
-    if not isinstance(mixer, Attention):
-        yield "latent attention"
+    ffn = layer.feed_forward
+    if isinstance(layer.mixer, Attention):
+        yield from _of_attention(layer.mixer)
     else:
-        if mixer.mask != "full":
-            yield "masks of attention"
-        if mixer.norm_place != "head" and mixer.query_norm is not None:
-            yield "norms after the rotation"
-        if mixer.heads.wide or mixer.heads.unaligned:
-            yield "attention heads that kernels pad or reject"
-        if mixer.dropout:
-            yield "dropout"
+        yield "latent attention"
     if not isinstance(ffn, FeedForward):
         yield "routed experts"
+    elif ffn.gate is None:
+        yield "feed-forward layers without a gate"
     if layer.dropout:
         yield "dropout"
     if layer.residual != "sequential":
         yield Message("layers connected as {!r}", layer.residual)
+
+
+def _of_attention(mixer: Attention) -> Iterator[str]:
+    if mixer.mask != "full":
+        yield "masks of attention"
+    if mixer.norm_place != "head" and mixer.query_norm is not None:
+        yield "norms after the rotation"
+    if mixer.heads.wide or mixer.heads.unaligned:
+        yield "attention heads that kernels pad or reject"
+    if mixer.dropout:
+        yield "dropout"
+    if len(mixer.inputs) != 3:
+        yield "one matrix for queries, keys and values"
 
 
 def _kernel(recipe: Recipe) -> str:

@@ -69,6 +69,8 @@ def rows_at_once(read: Defaults, model: Model, capacity: int | None, rows: int) 
     found, logits = _release(read), rows * model.sizes["V"] * 4
     if layer_code(read) != "unsloth" or (model.network.family not in _FAST and found < _MEASURES):
         return {}
+    if not rows:  # a sequence shorter than the ranks that share it, which is refused with its layers
+        return {}
     if found < _FUSES:
         return chunk_rows(rows, rows)
     target = GiB if found < _MEASURES else _free(read, model, capacity) // 2
