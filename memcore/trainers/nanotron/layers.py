@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memcore.layers.transformers.context import Weights, leaf
-from memcore.networks.network import EmbeddingAndHead, Layer, Network
-from memcore.networks.parts import Attention, FeedForward
+from memcore.layers.transformers.norms import norm
+from memcore.networks.network import EmbeddingAndHead, Network
+from memcore.networks.parts import Attention
 from memcore.symbols import half
 from memcore.tensors.autograd import Gradient, attach, save
 from memcore.tensors.basics import cat, clone, contiguous, new, only, permute, split, to, unmerged, view
-from memcore.tensors.operations import add
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 from memcore.trainers.nanotron.engine import plan_of
-from memcore.trainers.nanotron.packed_layers import decoder_layer
+from memcore.trainers.nanotron.packed_layers import packed_attention
 from memcore.trainers.nanotron.parallel import column_linear, embedded, masked_mean, row_linear, sharded_cross_entropy
-from memcore.trainers.nanotron.shared_layers import mlp, rms_norm, rotated, workspaces
+from memcore.trainers.nanotron.shared_layers import decoder_layer, rms_norm, rotated, workspaces
 from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
@@ -74,8 +74,8 @@ def _model(step: Step, tokens: Tensor) -> Tensor:
         hidden_states = _embed(step, hidden_states, embedding_and_head, plan)
 
     def run(slot: Slot, x: Tensor) -> Tensor:
-        run_layer = decoder_layer if plan.packed else _decoder_layer
-        return run_layer(x, slot.weights, slot.layer, plan)
+        kinds = (norm, packed_attention) if plan.packed else (rms_norm, _attention)
+        return decoder_layer(x, slot.weights, slot.layer, plan, *kinds)
 
     for slot in step.slots:
         hidden_states = step.layer(slot, run, hidden_states)
@@ -98,19 +98,6 @@ def _embed(step: Step, tokens: Tensor, embedding_and_head: EmbeddingAndHead, pla
         found = embedded(input_ids, step.weights[embedding_and_head.embedding.name], plan)
         step.embedded(found)
         return found
-
-
-def _decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, plan: NanotronPlan) -> Tensor:
-    if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
-        raise TypeError(layer)
-    residual = hidden_states
-    hidden_states = rms_norm(hidden_states, weights, layer.norms[0])
-    output = _attention(hidden_states, weights, layer.mixer, plan)
-    hidden_states = add(output, residual)
-    residual = hidden_states
-    hidden_states = rms_norm(hidden_states, weights, layer.norms[1])
-    hidden_states = mlp(hidden_states, weights, layer.feed_forward, plan)
-    return add(hidden_states, residual)
 
 
 def _attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan) -> Tensor:

@@ -9,34 +9,18 @@ PyTorch's own, the other one Triton's), `Qwen2Attention._forward_packed`; flash-
 from __future__ import annotations
 
 from memcore.layers.transformers.context import Weights, leaf
-from memcore.layers.transformers.norms import norm
-from memcore.networks.network import Layer
-from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.parts import Attention
 from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save
 from memcore.tensors.basics import new, view
-from memcore.tensors.operations import add
 from memcore.tensors.tensor import Tensor
 from memcore.trainers.nanotron.parallel import column_linear, row_linear
-from memcore.trainers.nanotron.shared_layers import mlp, rms_norm, rotated, workspaces
+from memcore.trainers.nanotron.shared_layers import rotated, workspaces
 from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
-def decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, plan: NanotronPlan) -> Tensor:
-    """`Qwen2DecoderLayer._core_forward`."""
-    if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
-        raise TypeError(layer)
-    residual = hidden_states
-    hidden_states = norm(hidden_states, weights, layer.norms[0])
-    hidden_states = _attention(hidden_states, weights, layer.mixer, plan)
-    hidden_states = add(hidden_states, residual)
-    residual = hidden_states
-    hidden_states = rms_norm(hidden_states, weights, layer.norms[1])
-    hidden_states = mlp(hidden_states, weights, layer.feed_forward, plan)
-    return add(hidden_states, residual)
-
-
-def _attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan) -> Tensor:
+def packed_attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan) -> Tensor:
+    """`Qwen2Attention.forward`."""
     with x.tape.module(part.module):
         name = part.inputs[0].name
         with x.tape.module(leaf(name)):

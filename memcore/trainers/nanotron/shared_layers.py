@@ -1,4 +1,4 @@
-"""What nanotron's Llama and its Qwen2 have in common: the Triton norm, rotations in place, feed-forward layers.
+"""What nanotron's Llama and its Qwen2 have in common: a layer's order, the Triton norm, rotations in place, the MLP.
 
 Source: huggingface/nanotron, models/llama.py, models/qwen.py and nn/layer_norm.py; flash-attn,
 ops/triton/layer_norm.py, layers/rotary.py (rotations in place) and csrc/flash_attn/flash_api.cpp.
@@ -6,19 +6,43 @@ ops/triton/layer_norm.py, layers/rotary.py (rotations in place) and csrc/flash_a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from memcore.layers.transformers.context import Weights, leaf
-from memcore.networks.parts import FeedForward
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Norm
 from memcore.symbols import Rounded, Shifted
 from memcore.tensors.autograd import Gradient, attach, save
 from memcore.tensors.basics import contiguous, like, new, view
-from memcore.tensors.operations import ACTIVATIONS, mul
+from memcore.tensors.operations import ACTIVATIONS, add, mul
 from memcore.tensors.tensor import Tensor
 from memcore.trainers.nanotron.parallel import column_linear, row_linear
 from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 MULTIPROCESSORS = 132
 """Of an H100: the Triton kernel's backward pass has a row of partial sums for each."""
+
+
+def decoder_layer(
+    hidden_states: Tensor,
+    weights: Weights,
+    layer: Layer,
+    plan: NanotronPlan,
+    first_norm: Callable[[Tensor, Weights, Norm], Tensor],
+    attention: Callable[[Tensor, Weights, Attention, NanotronPlan], Tensor],
+) -> Tensor:
+    """`_core_forward` of `LlamaDecoderLayer` and `Qwen2DecoderLayer`."""
+    if not (isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward)):
+        raise TypeError(layer)
+    residual = hidden_states
+    hidden_states = first_norm(hidden_states, weights, layer.norms[0])
+    output = attention(hidden_states, weights, layer.mixer, plan)  # in a dict there, which lives as long as the layer
+    hidden_states = add(output, residual)
+    residual = hidden_states
+    hidden_states = rms_norm(hidden_states, weights, layer.norms[1])
+    hidden_states = mlp(hidden_states, weights, layer.feed_forward, plan)
+    return add(hidden_states, residual)
 
 
 def rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
