@@ -585,11 +585,7 @@ def spoken_in(text: str) -> str:
     >>> spoken_in("C=a.yml; bash -c \"axolotl train $C\" # here")
     'axolotl train a.yml'
     """
-    try:
-        found = _parted(words(script_of(text)))
-    except (ValueError, RecursionError):
-        return ""
-    lines = (" ".join(word.removeprefix(ENVIRONMENT) for word in each if word != END) for each in found)
+    lines = (" ".join(word.removeprefix(ENVIRONMENT) for word in each if word != END) for each in _commands_of(text))
     return "\n".join(line for line in lines if line and not line.startswith(FILE))
 
 
@@ -597,11 +593,16 @@ def written(text: str) -> dict[str, str]:
     """The files of settings that a script writes, by name, wherever in it they stand; none for another text."""
     if "<<" not in text:
         return {}
-    try:
-        found = [each[0] for each in _parted(words(script_of(text))) if each and each[0].startswith(FILE)]
-    except (ValueError, RecursionError):
-        return {}
+    found = [each[0] for each in _commands_of(text) if each and each[0].startswith(FILE)]
     return {name.removeprefix(FILE): content for name, _, content in (each.partition("=") for each in found)}
+
+
+def _commands_of(text: str) -> list[list[str]]:
+    """The words of each command of a script, and the files that it writes; none if it cannot be read."""
+    try:
+        return _parted(words(script_of(text)))
+    except (ValueError, RecursionError):
+        return []
 
 
 def _launches(command: list[str]) -> bool:

@@ -253,7 +253,7 @@ def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> floa
     """
     if not plan.pieces:
         return sending
-    reached = roofline.flops * roofline.flops_efficiency / _faster(work, roofline)
+    reached = _reached(work, roofline)
     tokens = plan.micro_batch * work.sequence / plan.context * plan.micro_batches / (plan.tensor * plan.stages)
     forward, each = 1 + plan.products_again, sending / 4 / (2 + plan.products_again)
     hidden = [min(each, 2 * parameters * tokens / reached) for parameters in plan.pieces]
@@ -376,6 +376,11 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     return max(products, read / memory) + elementwise
 
 
+def _reached(work: Work, roofline: Roofline) -> float:
+    """Operations per second of products, in 16 bits or narrower."""
+    return roofline.flops * roofline.flops_efficiency / _faster(work, roofline)
+
+
 def _faster(work: Work, roofline: Roofline) -> float:
     """Seconds of products over those in 16 bits."""
     return 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
@@ -426,7 +431,7 @@ def _held(work: Work, plan: Plan, roofline: Roofline, each: float, dispatching: 
         return 0.0
     passes = 1 + plan.products_again
     launches = work.sparse / plan.stages * (work.launched_expert / plan.experts + work.counted)
-    reached = roofline.flops * roofline.flops_efficiency / _faster(work, roofline)
+    reached = _reached(work, roofline)
     products = each * work.expert_products * passes / reached * (1 + _grouped(work, plan, roofline))
     sent = dispatching * passes / (1 + passes)
     return max(plan.micro_batches * launches * passes / 3 - products - sent, 0.0)

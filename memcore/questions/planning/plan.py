@@ -17,12 +17,12 @@ from memcore.memory.host_phases import host_phases
 from memcore.messages import Message, joined
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
-from memcore.questions.planning.bench import HEADROOM, Bench, Found
+from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
 from memcore.questions.planning.rows import GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
-from memcore.questions.planning.training import FEW, Candidate, Trainings
+from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass

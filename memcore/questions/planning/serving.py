@@ -15,7 +15,7 @@ from memcore.config.settings import Config
 from memcore.dtypes import FLOATING
 from memcore.messages import Message
 from memcore.questions.advising.server_changes import made
-from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
+from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.server_layouts import division_of, layouts, replicas
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
@@ -28,9 +28,8 @@ _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
 _LEANER = 8
 """How much more a cache may hold with other formats: half the bytes for each token, and room that weights leave."""
-_CHOICE, _LAST = 3, 80
-"""Plans that somebody should have a choice of, before more hardware is looked for, and further estimates for that;
-three times as many if nothing fits."""
+_LAST = 80
+"""Further estimates while more hardware is looked for; three times as many if nothing fits."""
 
 
 _NODE = 8
@@ -78,12 +77,12 @@ class Servings:
             yield from gathered(found, self._replicated(found))
             if "transfer" in self.tiers:
                 yield from gathered(found, self._on_host())
-            if sum(self.bench.safe(each.found) for each in found) < _CHOICE:
+            if sum(self.bench.safe(each.found) for each in found) < FEW:
                 yield from gathered(found, self._others(tuple(found)))
         except SpentError:
             pass
         most = _LAST if found else 3 * _LAST
-        if sum(self.bench.safe(each.found) for each in found) < _CHOICE:
+        if sum(self.bench.safe(each.found) for each in found) < FEW:
             yield from at_last(self.bench, found, self._more_hardware(), most)
         if not any(each.tier != "hardware" for each in found):
             yield from at_last(self.bench, found, self._less_work(), most)

@@ -21,15 +21,13 @@ from memcore.memory.host_phases import host_phases
 from memcore.messages import Message
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
-from memcore.questions.planning.bench import Bench, SpentError, at_last, gathered, larger
+from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.trace.job import Job
 
-FEW = 3
-"""Plans that somebody should have a choice of."""
 _FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
 _ALIKE = 1.05

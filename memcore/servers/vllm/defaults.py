@@ -139,14 +139,9 @@ def _recurrent(basics: Basics) -> bool:
     )
 
 
-_AMPERE = 8
-"""Compute capability."""
-
-
 def _old(basics: Basics) -> bool:
     """Whether the former engine is needed for a GPU or a dtype."""
-    major = basics.accelerator.major if basics.accelerator else None
-    return basics.dtype == "fp32" or (major is not None and major < _AMPERE)
+    return basics.dtype == "fp32" or (basics.accelerator is not None and not basics.accelerator.has_bf16)
 
 
 def _chunked(basics: Basics) -> bool:
