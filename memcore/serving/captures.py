@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from memcore.config.engine import release
 from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL
+from memcore.memory.ledger import Range
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, Experts, Ffn, LatentAttention, Mixer
 from memcore.records import dataclass
-from memcore.serving.devices import direct, switched
+from memcore.serving.devices import direct, integrated, switched
 from memcore.serving.job import ServingJob
 from memcore.serving.profile import ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
+from memcore.serving.settings import ServerHardware
 from memcore.serving.stages import Stage
 from memcore.units import KiB, MiB
 
@@ -29,27 +32,76 @@ LOADED = 300 * MiB
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """KiB that a driver keeps of each graph and of each kernel in it."""
+    """KiB that a driver keeps of each graph and of each kernel in it, and MiB of a layer whose result NCCL sums."""
 
     graph: float
     kernel: float
+    summed: float
     source: str
 
     def bytes(self, count: Count) -> int:
         """Return what it keeps of all."""
-        return int((count.graphs * self.graph + count.kernels * self.kernel) * KiB)
+        return int((count.graphs * self.graph + count.kernels * self.kernel + count.sums * self.summed * KiB) * KiB)
 
 
-FORMER = Driver(90, 12.8, "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source")
+_MORE = 3.46
+"""How many times more drivers before that of CUDA 12.4 keep: 3.81 GiB instead of 1.14, of which the pool has 0.05, for
+the same start on eight A10G, and on eight L4 (vllm, issue 5517)."""
+FORMER = Driver(90, 12.8, 0.2, "start logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source")
 """Debug lines of 40 starts with CUDA 12.9 have 2 to 6 MiB for a whole graph of 80 to 320 kernels, and 1 to 6 MiB for 9
-to 33 pieces with 64 to 256. Logs of GPUs before Blackwell agree up to 0.28."""
-PRESENT = Driver(106, 0.32, "validation/graphs.py on an H100, CUDA 13.0 and PyTorch 2.11")
+to 33 pieces with 64 to 256. Logs of GPUs before Hopper agree with any later driver: 0.48 GiB on an RTX 4090 D with
+580.76. NCCL's all-reduce has several kernels: 31.2 instead of 15 MiB for 80 layers on four L40S, 26.6 for 64 on two
+RTX 3090."""
+EARLIER = Driver(_MORE * FORMER.graph, _MORE * FORMER.kernel, _MORE * FORMER.summed, "vllm, issues 5517 and 7553")
+PRESENT = Driver(106, 0.32, 0.2, "validation/graphs.py on an H100, driver 580.159, CUDA 13.0 and PyTorch 2.11")
 """12 MiB for 51 whole graphs of 416 kernels, 180 MiB for 1,683 pieces of them; copies and fills cost nothing."""
-SUMMED = 0.2
-"""MiB of each layer whose result NCCL sums: its all-reduce has several kernels (31.2 instead of 15 MiB for 80 layers
-on four L40S; 26.6 for 64 on two RTX 3090)."""
+_FEWER, _PRESENT = 550, 580
+"""Branches of the drivers of CUDA 12.4 and of CUDA 13, which builds for CUDA 13 need."""
+_HOPPER, _BLACKWELL = 9, 10
+
+
+def driver_of(job: ServingJob, usual: Driver) -> Driver:
+    """Return the driver that is stated, if one is."""
+    stated = job.config[ServerHardware.driver]
+    if stated is None:
+        return usual
+    branch = release(stated)[0]
+    if branch < _FEWER:
+        return EARLIER
+    present = branch >= _PRESENT and _major(job) >= _HOPPER and not integrated(job.accelerator)
+    return PRESENT if present else FORMER
+
+
+def _runs(job: ServingJob, *, cuda_13: bool) -> Iterator[Driver]:
+    """Drivers on which a build may run; Blackwell has none of the earlier ones, and other makers' GPUs neither."""
+    yield FORMER
+    if _major(job) >= _HOPPER:
+        yield PRESENT
+    if _major(job) < _BLACKWELL and not cuda_13:
+        yield EARLIER
+
+
+def _major(job: ServingJob) -> int:
+    return (job.accelerator.major if job.accelerator else None) or _BLACKWELL
+
+
+def kept(job: ServingJob, usual: Driver, count: Count, further: int, *, cuda_13: bool) -> Range:
+    """Return what the driver keeps of graphs, with `further` bytes that it does not change.
+
+    `cuda_13`: whether the server is built for it. Starts with the same driver differ by a third either way.
+    """
+    expected = driver_of(job, usual)
+    others = {usual, *_runs(job, cuda_13=cuda_13)} if job.config[ServerHardware.driver] is None else {expected}
+    least, most = (pick(each.bytes(count) for each in others) + further for pick in (min, max))
+    found = expected.bytes(count) + further
+    return Range(int(0.6 * least), found, max(int(1.5 * found), int(1.2 * most)) + LOADED)
+
+
 _REDUCED = 2
 """Sums over ranks: after attention and after the feed-forward layer."""
+_NORMS = 2
+"""Kernels of a layer's norms: after a product, inductor makes one of the norm of its result, the residual's sum and the
+next norm, as in Gemma's layers of four."""
 _ROUTING = 9
 """The router, its choice, counting and sorting tokens by expert (3), two products, the activation, the sum."""
 
@@ -60,16 +112,21 @@ class Count:
 
     graphs: int
     kernels: int
+    sums: int = 0
+    """Layers whose results NCCL sums."""
 
 
-def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0) -> Count:
+def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0, sums: bool = False) -> Count:
     """Return what is captured of a stage: sizes that are captured piece by piece, and sizes that are captured whole.
 
-    `further`: kernels of each layer that its network does not tell.
+    `further`: kernels of each layer that its network does not tell; `sums`: whether NCCL sums its results.
     """
     each = [kernels(layer, ranks) for layer in stage.layers]
     between, inside = sum(one + further for one, _ in each), sum(other for _, other in each)
-    return Count(pieces * (len(stage.layers) + 1) + whole, pieces * between + whole * (between + inside))
+    sizes = pieces + whole
+    return Count(
+        pieces * (len(stage.layers) + 1) + whole, sizes * between + whole * inside, sums * sizes * len(stage.layers)
+    )
 
 
 def summed_by_nccl(job: ServingJob) -> bool:
@@ -91,13 +148,13 @@ def kernels(layer: Layer, ranks: int) -> tuple[int, int]:
     """
     between = sum(_around(mixer) for mixer in layer.mixers) + sum(_fed(ffn) for ffn in layer.ffns)
     inside = sum(_inside(mixer) for mixer in layer.mixers)
-    return between + (len(layer.norms) or 2) + (_REDUCED if ranks > 1 else 0), inside
+    return between + min(_NORMS, len(layer.norms) or _NORMS) + (_REDUCED if ranks > 1 else 0), inside
 
 
 def _around(mixer: Mixer) -> int:
-    """Its products and its rotation."""
+    """Its products and its rotation, which takes norms of queries and keys along."""
     if isinstance(mixer, Attention):
-        return 3 + (mixer.query_norm is not None or mixer.key_norm is not None)
+        return 3
     if isinstance(mixer, LatentAttention):
         return len(mixer.queries) + 4
     return 4

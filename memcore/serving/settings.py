@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.config.kinds import Flag, Integer, Text
+from memcore.config.kinds import Flag, Integer, Text, Version
 from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, setting
@@ -43,7 +43,22 @@ class ServerSettings(Section, path="engine"):
     )
 
 
-SECTIONS = (Inference, ServerSettings)
+class ServerHardware(Section, path="hardware"):
+    """What servers can be told of the GPUs besides what trainers can."""
+
+    driver = setting(
+        Version(),
+        "NVIDIA driver",
+        "Version of the NVIDIA driver, as nvidia-smi prints it, such as 580.76.05. What a captured CUDA graph takes "
+        "depends on it.",
+        flag="driver",
+        engines=("vllm", "sglang"),
+        default="a usual one for the GPU and the release",
+        advanced=True,
+    )
+
+
+SECTIONS = (Inference, ServerSettings, ServerHardware)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     Inference.batch_size: ("同时在显存中的序列数：一个批次，或服务的并发用户数。",),
     Inference.prompt_length: ("每个提示词的 token 数。", "", "最大序列长度减去输出"),
@@ -109,6 +124,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ServerSettings.max_num_seqs: ("与 inference.max_num_seqs 相同，供写在 engine 下的文件使用。", "每步最大序列数"),
     ServerSettings.block_size: ("与 inference.block_size 相同，供写在 engine 下的文件使用。",),
     ServerSettings.enable_expert_parallel: ("每个 rank 放置完整的专家，而不是切分每个专家。",),
+    ServerHardware.driver: (
+        "NVIDIA 驱动的版本，与 nvidia-smi 显示的一致，例如 580.76.05。捕获的 CUDA Graph 所占显存取决于驱动。",
+        "NVIDIA 驱动",
+        "该 GPU 和版本常用的驱动",
+    ),
     ServerSettings.quantization: (
         "服务自己的权重格式名称，仅作记录；以 inference.quantization 为准。",
         "推理服务的量化",

@@ -9,13 +9,14 @@ Before: srt/server_args.py, __post_init__ before 0.5.4, then _handle_gpu_memory_
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.parallelism import Parallelism
 from memcore.hardware import matmul_workspaces
-from memcore.memory.ledger import Entry, Range
+from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
@@ -23,9 +24,9 @@ from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
-from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, count, pool, summed_by_nccl
+from memcore.serving.captures import FORMER, PRESENT, count, kept, pool, summed_by_nccl
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
-from memcore.serving.devices import desktop
+from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
@@ -422,21 +423,20 @@ def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Ent
     """
     pieces = _prefill_graphs(chosen.chunk) if chosen.prefill_graphs and not _latent(job) else 0
     whole = _decoded(chosen.graphs)
-    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole)
+    sums = summed_by_nccl(job)
+    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole, sums=sums)
     major = job.accelerator.major if job.accelerator else None
-    driver = FORMER if major is not None and major < _BLACKWELL else PRESENT
-    kept = pool(step, stage, chosen.chunk if pieces else min(chosen.graphs, chosen.chunk))
+    former = integrated(job.accelerator) or (major is not None and major < _BLACKWELL)
+    driver = FORMER if former else PRESENT
+    pooled = pool(step, stage, chosen.chunk if pieces else min(chosen.graphs, chosen.chunk))
     # Decoding is captured with its logits, and in fp32; each stream has workspaces of cuBLAS.
-    kept += chosen.graphs * job.basics.sizes["V"] * 6 // job.basics.layout.tensor if stage.samples else 0
-    kept += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
-    summed = int(SUMMED * MiB) * whole * len(stage.layers) if summed_by_nccl(job) else 0
-    expected = driver.bytes(found) + summed + kept
-    least, most = sorted(each.bytes(found) + summed for each in (FORMER, PRESENT))
-    high = int(1.5 * (most + kept)) + LOADED
+    pooled += chosen.graphs * job.basics.sizes["V"] * 6 // job.basics.layout.tensor if stage.samples else 0
+    pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
+    bounds = kept(job, driver, found, pooled, cuda_13=False)
     if not chosen.prefill_graphs:
-        high = max(high, 2 * (100 + 5 * chosen.graphs) * MiB)  # twice what it left room for before 0.5.4
-    bounds = Range(int(0.4 * (least + kept)), expected, high)
-    text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(kept))
+        # Twice what it left room for before 0.5.4.
+        bounds = replace(bounds, high=max(bounds.high, 2 * (100 + 5 * chosen.graphs) * MiB))
+    text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(pooled))
     because = "drivers differ, and kernels are loaded during the capture"
     return observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, because)
 

@@ -17,7 +17,17 @@ from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.stacks import stack_of
-from memcore.serving.captures import FORMER, LOADED, PRESENT, SUMMED, Count, Driver, count, pool, summed_by_nccl
+from memcore.serving.captures import (
+    FORMER,
+    PRESENT,
+    Count,
+    Driver,
+    count,
+    driver_of,
+    kept,
+    pool,
+    summed_by_nccl,
+)
 from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
@@ -57,6 +67,8 @@ _WARMS = (0, 10, 2)
 _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
+_FOR_CUDA_13 = (0, 20)
+"""The release that is built for CUDA 13 (PyTorch 2.11)."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
@@ -119,16 +131,18 @@ def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, i
 
 def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> Entry:
     """That of graphs captured piece by piece, and whole."""
-    driver = _driver_of(job, chosen)
+    usual = _usual_driver(job, chosen)
+    driver = driver_of(job, usual)
     found, further = _counted(job, chosen, stage, counts)
     text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", sum(counts), found.graphs,
                    driver.graph, found.kernels, driver.kernel)  # fmt: skip
-    least, most = sorted(each.bytes(found) for each in (FORMER, PRESENT))
-    high = int(1.5 * (most + further)) + LOADED
-    high = max(high, 0 if chosen.facts.server_batches else GiB)
-    bounds = Range(int(0.4 * (least + further)), driver.bytes(found) + further, high)
     return observed(
-        _TITLE, _CATEGORY, bounds, driver.source, text, "drivers differ, and kernels are loaded during the capture"
+        _TITLE,
+        _CATEGORY,
+        kept(job, usual, found, further, cuda_13=chosen.facts.since >= _FOR_CUDA_13),
+        driver.source,
+        text,
+        "drivers differ, and kernels are loaded during the capture",
     )
 
 
@@ -136,17 +150,22 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
     """Graphs with their kernels, and bytes beyond these."""
     pieces, whole = counts
     ranks, plain = job.basics.layout.tensor, chosen.loras and chosen.facts.since >= _SPECIALIZED
-    found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras))
+    networked = _networked(job)
+    sums = summed_by_nccl(job) and not networked
+    found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras), sums=sums)
     if plain:
         other = count(stage, ranks, pieces=pieces, whole=whole)
-        found = Count(found.graphs + other.graphs, found.kernels + other.kernels)
-    summed = (_NETWORK if _networked(job) else SUMMED if summed_by_nccl(job) else 0) * (pieces + whole)
-    return found, int(summed * len(stage.layers) * MiB) + _estimated(job, chosen, whole)
+        found = replace(found, graphs=found.graphs + other.graphs, kernels=found.kernels + other.kernels)
+    summed = _NETWORK * (pieces + whole) * len(stage.layers) if networked else 0
+    return found, int(summed * MiB) + _estimated(job, chosen, whole)
 
 
-def _driver_of(job: ServingJob, chosen: Options) -> Driver:
-    """The driver that logs of such a GPU and release agree with; which one a machine has no log says."""
-    if job.accelerator is None:
+def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
+    """The driver that logs of such a GPU and release agree with; which one a machine has few logs say.
+
+    Six logs of GB10, whose driver is that of CUDA 13, have what former ones keep.
+    """
+    if job.accelerator is None or integrated(job.accelerator):
         return FORMER
     major = job.accelerator.major
     since = chosen.facts.since
