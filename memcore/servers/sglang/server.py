@@ -432,7 +432,7 @@ def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Ent
     # Decoding is captured with its logits, and in fp32; each stream has workspaces of cuBLAS.
     pooled += chosen.graphs * job.basics.sizes["V"] * 6 // job.basics.layout.tensor if stage.samples else 0
     pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
-    bounds = kept(job, driver, found, pooled, cuda_13=False)
+    bounds = kept(job, driver, found, pooled, earlier=release(job.config[EngineSettings.version] or NEWEST) < _LATER)
     if not chosen.prefill_graphs:
         # Twice what it left room for before 0.5.4.
         bounds = replace(bounds, high=max(bounds.high, 2 * (100 + 5 * chosen.graphs) * MiB))
@@ -447,6 +447,8 @@ def _latent(job: ServingJob) -> bool:
 
 _BLACKWELL = 10
 """Compute capability."""
+_LATER = (0, 5)
+"""The first release with which no log shows a driver before CUDA 12.4's."""
 
 
 def _decoded(largest: int) -> int:

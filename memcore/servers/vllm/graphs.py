@@ -67,8 +67,8 @@ _WARMS = (0, 10, 2)
 _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
-_FOR_CUDA_13 = (0, 20)
-"""The release that is built for CUDA 13 (PyTorch 2.11)."""
+_LATER = (0, 10)
+"""The first release with which no log shows a driver before CUDA 12.4's."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
@@ -139,7 +139,7 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
     return observed(
         _TITLE,
         _CATEGORY,
-        kept(job, usual, found, further, cuda_13=chosen.facts.since >= _FOR_CUDA_13),
+        kept(job, usual, found, further, earlier=chosen.facts.since < _LATER),
         driver.source,
         text,
         "drivers differ, and kernels are loaded during the capture",
