@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Number
+from memcore.config.needs import ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
@@ -163,6 +164,37 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="allgather_reducescatter",
         advanced=True,
     )
+    moe_backend = setting(
+        Choice(
+            (
+                "auto",
+                "triton",
+                "deep_gemm",
+                "cutlass",
+                "flashinfer_trtllm",
+                "flashinfer_cutlass",
+                "flashinfer_cutedsl",
+                "marlin",
+                "aiter",
+            ),
+            {
+                "auto": "the first that the format and the GPU support",
+                "triton": "Triton's kernels",
+                "deep_gemm": "DeepGEMM's kernels",
+                "cutlass": "vLLM's own kernels, which sort rows by expert",
+                "flashinfer_trtllm": "TensorRT-LLM's kernels in FlashInfer",
+                "flashinfer_cutlass": "CUTLASS kernels in FlashInfer",
+                "flashinfer_cutedsl": "CuTe kernels in FlashInfer",
+                "marlin": "Marlin: weights alone are in few bits",
+                "aiter": "AITER's kernels on AMD GPUs",
+            },
+        ),
+        "Experts' kernels",
+        "Kernels that run the experts; the log says which. They differ in what they allocate while profiling.",
+        flag="moe-backend",
+        default="auto",
+        advanced=True,
+    )
 
 
 SECTIONS = (VllmSettings,)
@@ -235,6 +267,20 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "AMD GPU 上的 MoRI，面向解码",
         "NIXL 的 kernel",
     ),
+    VllmSettings.moe_backend: (
+        "运行专家的 kernel；日志写明用的是哪一种。它们在显存探测时的分配不同。",
+        "专家的 kernel",
+        "",
+        "格式和 GPU 支持的第一种",
+        "Triton 的 kernel",
+        "DeepGEMM 的 kernel",
+        "vLLM 自己的 kernel，按专家对行排序",
+        "FlashInfer 中 TensorRT-LLM 的 kernel",
+        "FlashInfer 中的 CUTLASS kernel",
+        "FlashInfer 中的 CuTe kernel",
+        "Marlin：只有权重是低位数的",
+        "AMD GPU 上 AITER 的 kernel",
+    ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
@@ -243,3 +289,5 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 """What of the settings that engines have in common it takes."""
 REFUSED: Mapping[str, tuple[str, ...]] = {"vllm": (*NOT_SERVED,)}
 """Settings that every engine could have, but this one refuses whatever their value."""
+NEEDS: Mapping[str, Need] = {VllmSettings.moe_backend: ROUTED}
+"""The one other setting that each of these waits for."""
