@@ -118,7 +118,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         split=read.take(LlamaCppSettings.split_mode, "layer"),
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, False),
-        outputs=sequences * (1 + _proposed(basics)) if RELEASES[row].outputs_by_slots else None,
+        # Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
+        outputs=sequences * (1 + _proposed(basics)) if RELEASES[row].outputs_by_slots and fork != OLLAMA else None,
         release=row,
     )
     expanded = "ik" in fork and read.given(LlamaCppSettings.mla) == 0 and "lk" in basics.sizes
