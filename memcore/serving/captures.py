@@ -156,9 +156,15 @@ def kernels(layer: Layer, ranks: int) -> tuple[int, int]:
     >>> kernels(layer, 1)
     (8, 2)
     """
-    between = sum(_around(mixer) for mixer in layer.mixers) + sum(_fed(ffn) for ffn in layer.ffns)
+    between = sum(_around(mixer) for mixer in layer.mixers) + sum(_fed(ffn) for ffn in layer.ffns) + _further(layer)
     inside = sum(_inside(mixer) for mixer in layer.mixers)
     return between + min(_NORMS, len(layer.norms) or _NORMS) + (_REDUCED if ranks > 1 else 0), inside
+
+
+def _further(layer: Layer) -> int:
+    """Products of what belongs to no other part, as Gemma's embeddings of each layer, and what follows each."""
+    extra = layer.extra
+    return 2 * sum(len(weight.axes) > 1 for weight in extra.weights()) if extra is not None else 0
 
 
 def _around(mixer: Mixer) -> int:
