@@ -12,6 +12,7 @@ from memcore.networks.parts import Attention
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
 from memcore.serving.all_to_all import NEAR, deep_ep, flashinfer, low_latency_bytes, one_sided_bytes, two_sided_bytes
+from memcore.serving.counted_towers import TOWERS
 from memcore.serving.encoder import shown
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
@@ -153,14 +154,15 @@ def _sent(job: ServingJob, hidden: int) -> int:
 
 
 UNSEEN = 4 * GiB
-"""What such a tower may take: 3.4 GiB in a start of dots.ocr."""
+"""What such a tower may take: as much as dots.ocr's, which is known."""
 
 
 def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     """Whether profiling encodes images with a tower of which the weights alone are known."""
     model, runner = job.basics.model, chosen.runner
     encodes = chosen.images and (runner is None or runner.images)
-    return bool(encodes and model.parameters_by_kind.get("tower") and not (model.images or shown(model, {}, 1)))
+    known = model.images or shown(model, {}, 1) or job.basics.raw.get("model_type") in TOWERS
+    return bool(encodes and model.parameters_by_kind.get("tower") and not known)
 
 
 def projections(basics: Basics) -> list[Entry]:

@@ -37,6 +37,7 @@ from memcore.servers.vllm.platforms import (
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
+from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
 from memcore.serving.checkpoint import text_config
@@ -388,7 +389,7 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
     Triton's kernels keep is more: that is taken.
     """
-    if chosen.experts is not None:
+    if chosen.experts != "auto":
         return chosen.experts.startswith("flashinfer")
     return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
 
@@ -399,7 +400,7 @@ def _sorting_experts(job: ServingJob, chosen: Options) -> bool:
     Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
     fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
     """
-    if chosen.experts is not None:
+    if chosen.experts != "auto":
         return chosen.experts == "cutlass" and _blackwell_nvfp4(job)
     return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
 
@@ -424,6 +425,8 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     moments = [[*images, *moment] for moment in moments]
     if images:
         moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
+    if _encodes(chosen, stage):
+        moments.append(counted_towers.encoding(basics.raw, basics.dtype, chosen.tokens, basics.layout.tensor))
     found = max(moments, key=_bytes)
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
