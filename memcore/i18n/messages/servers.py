@@ -257,6 +257,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "hidden states of the tower": "塔的隐藏状态",
     "queries, keys and values of the tower": "塔的 Q、K、V",
     "stacked and rotated queries and keys": "拼接并旋转后的 Q、K",
+    "the server's processes in shared memory": "服务进程占用的共享内存",
     "the same in fp32, before and after rotation": "同上，fp32，旋转前和旋转后",
     "attention output of the tower": "塔的注意力输出",
     "experts' result": "专家的输出",

@@ -30,7 +30,7 @@ from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
-from memcore.serving.outside_allocator import context_and_nccl, uncertainty
+from memcore.serving.outside_allocator import HOSTED, context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
@@ -336,14 +336,14 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     available = tokens = None
     slots = 0
     if chosen.fraction is not None and job.capacity is not None:
-        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in weights)
+        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
         rest, state = available, _state(parts)
         if state:
             rest = int(available / (1 + chosen.state_ratio))
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
-    before = [*weights, *context_and_nccl(job.accelerator, job.num_gpus)]
+    before = [*weights, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     if job.basics.model.network.family == _UNEXPLAINED:
         higher += _MORE
@@ -358,6 +358,14 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         states=slots,
         uncertain=(higher, lower),
     )
+
+
+def _hosted(job: ServingJob) -> list[Entry]:
+    """What the server's processes take of memory that the GPU shares with the host."""
+    if not integrated(job.accelerator):
+        return []
+    source = "sglang, srt/utils/common.py, get_available_gpu_memory"
+    return [observed("the server's processes in shared memory", "outside the allocator", HOSTED, source, "observed")]
 
 
 def _state(parts: Sequence[CacheSpec]) -> int:
@@ -378,7 +386,8 @@ def _windows(parts: Sequence[CacheSpec]) -> int:
 
 
 def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
-    entries = [*rank.weights, *_running(job, chosen, rank.stage), *context_and_nccl(job.accelerator, job.num_gpus)]
+    entries = [*rank.weights, *_running(job, chosen, rank.stage), *_hosted(job)]
+    entries += context_and_nccl(job.accelerator, job.num_gpus)
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
             cell = _cell(rank.parts, windowed=windowed)

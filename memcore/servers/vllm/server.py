@@ -46,7 +46,7 @@ from memcore.serving.encoder import encoding, kept_images, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import Pace, Server, ServingJob
-from memcore.serving.outside_allocator import context_and_nccl, uncertainty
+from memcore.serving.outside_allocator import HOSTED, context_and_nccl, uncertainty
 from memcore.serving.profile import (
     ACTIVATIONS,
     FLUSHED,
@@ -450,7 +450,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     if told is not None:
         bounds, text = told, "few measured starts on this kind of accelerator are known"
     elif integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
-        bounds = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
+        bounds = HOSTED
         text = "observed 0.2 to 20.6 GiB in nine starts (median 7.1), including the processes that compile and serve"
     elif integrated(job.accelerator):
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
