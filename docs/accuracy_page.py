@@ -614,12 +614,7 @@ NOTES = {
         "The GPU shares the host's memory: other processes and the page cache move the budget both ways.",
     ),
     **dict.fromkeys(
-        (
-            "log-0.11-mistral-small-32-h100-activations",
-            "log-0.11-mistral-small-32-h100-kv",
-            "log-0.11-mistral-small-32-h100-tokens",
-            "log-0.11-opt-2.7b-tp4-24gb-activations",
-        ),
+        ("log-0.11-opt-2.7b-tp4-24gb-activations",),
         "FlashInfer's sampler, which vLLM's images have and 0.11.0 still takes where it is installed, needs 14 bytes for each logit "
         "instead of the 38 that sorting takes. Sorting is predicted; the range of the cache has both.",
     ),
