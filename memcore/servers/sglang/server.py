@@ -17,6 +17,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.settings import SglangSettings
@@ -107,6 +108,8 @@ class Options:
     """The mode of DeepEP, where it sends tokens to experts."""
     slots: bool = False
     """FlashInfer sends them."""
+    aiter: bool = False
+    """AITER's attention takes its part of the static fraction."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -136,8 +139,9 @@ def options(read: Defaults, basics: Basics) -> Options:
         fraction = read.take(
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
+    kept = fraction is not None and _gives_to_aiter(basics, number)
     return Options(
-        fraction=fraction,
+        fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=chunk,
         graphs=graphs,
         page=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1,
@@ -147,7 +151,30 @@ def options(read: Defaults, basics: Basics) -> Options:
         captures=not read.given(SglangSettings.disable_cuda_graph),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
+        aiter=kept,
     )
+
+
+_AITER, _AITER_SHARE, _AITER_LENGTH = (0, 4, 7), 0.85, 8192
+"""The first release in which AITER's attention leaves this share of the static fraction, whoever gave it, and the longest
+sequence that does without (sglang, srt/model_executor/model_runner.py, then srt/server_args.py and, since 0.5.20,
+srt/arg_groups/attention_hook.py; pull requests 6564 and 37242)."""
+_OF_AITER = "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction"
+_AITER_HEADS = (16, 128)
+"""Heads of a rank that its latent attention has (srt/server_args.py, `_get_default_attn_backend`)."""
+
+
+def _gives_to_aiter(basics: Basics, number: tuple[int, ...]) -> bool:
+    """Whether AMD's AITER attends to long sequences: not with sinks, indexers or other counts of latent heads."""
+    rocm = basics.accelerator is not None and basics.accelerator.stack == "rocm"
+    if not rocm or number < _AITER or basics.max_model_len <= _AITER_LENGTH:
+        return False
+    mixers = [mixer for layer, _ in basics.model.layers for mixer in layer.mixers]
+    latent = [each for each in mixers if isinstance(each, LatentAttention)]
+    if any(each.indexer for each in latent) or any(getattr(each, "sinks", None) is not None for each in mixers):
+        return False
+    ranks = basics.layout.tensor
+    return all(basics.sizes[each.heads.query] // ranks in _AITER_HEADS for each in latent)
 
 
 def _tier(memory: int, number: tuple[int, ...]) -> Tier:
@@ -282,7 +309,11 @@ def budget(job: ServingJob) -> Budget:
         pool=_pool(job, chosen, found, least),
         line=line,
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
-        notes=("activations and CUDA graphs are outside the static fraction", *_startup(job, found, least)),
+        notes=(
+            "activations and CUDA graphs are outside the static fraction",
+            *((_OF_AITER,) if chosen.aiter else ()),
+            *_startup(job, found, least),
+        ),
     )
 
 
