@@ -156,9 +156,9 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 _AITER, _AITER_SHARE, _AITER_LENGTH = (0, 4, 7), 0.85, 8192
-"""The first release in which AITER's attention leaves this share of the static fraction, whoever gave it, and the longest
-sequence that does without (sglang, srt/model_executor/model_runner.py, then srt/server_args.py and, since 0.5.20,
-srt/arg_groups/attention_hook.py; pull requests 6564 and 37242)."""
+"""The first release in which AITER's attention leaves this share of the static fraction, whoever gave it, and the
+longest sequence that does without (sglang, srt/model_executor/model_runner.py, then srt/server_args.py and, since
+0.5.20, srt/arg_groups/attention_hook.py; pull requests 6564 and 37242)."""
 _OF_AITER = "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction"
 _AITER_HEADS = (16, 128)
 """Heads of a rank that its latent attention has (srt/server_args.py, `_get_default_attn_backend`)."""
