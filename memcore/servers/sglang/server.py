@@ -35,6 +35,7 @@ from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
+from memcore.symbols import product
 from memcore.units import GiB, MiB, format_bytes
 
 NEWEST = "0.5.23"
@@ -174,7 +175,7 @@ def _gives_to_aiter(basics: Basics, number: tuple[int, ...]) -> bool:
     if any(each.indexer for each in latent) or any(getattr(each, "sinks", None) is not None for each in mixers):
         return False
     ranks = basics.layout.tensor
-    return all(basics.sizes[each.heads.query] // ranks in _AITER_HEADS for each in latent)
+    return all(product((each.heads.query,), basics.sizes) // ranks in _AITER_HEADS for each in latent)
 
 
 def _tier(memory: int, number: tuple[int, ...]) -> Tier:
