@@ -367,6 +367,65 @@ def test_buffers_of_deep_ep_in_sglang(mode, size):
         estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
 
 
+def _on_sglang(model, engine, accelerator="mi355x", gpus=1, **inference):
+    config = {
+        "model": model,
+        "engine": {"type": "sglang", **engine},
+        "parallelism": {"tensor_parallel_size": gpus},
+        "inference": inference,
+        "hardware": {"accelerator": accelerator, "num_gpus": gpus},
+    }
+    return estimate(Config.from_dict(config))
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "ratio", "size"),
+    [
+        ("deepseek-v4-pro", "0.5.13", 0.15, 32_781),
+        ("deepseek-v4-pro", "0.5.15", 0.15, 13_735),
+        ("deepseek-v4-flash", "0.5.21", None, 7_705),
+    ],
+)
+def test_bytes_of_a_compressed_token_in_sglang(model, version, ratio, size):
+    """As three logs state them: what a token takes of all pools of DeepSeek-V4."""
+    given = {} if ratio is None else {"swa_full_tokens_ratio": ratio}
+    found = _on_sglang(model, {"version": version, **given}, gpus=8)
+    assert found.pool.bytes_each == size
+    pools = sum(entry.bytes for entry in found.ledger.entries if entry.category == "KV cache")
+    states = sum(entry.bytes for entry in found.ledger.entries if entry.title.endswith("of requests"))
+    assert (pools - states) / found.pool.tokens == pytest.approx(size, rel=1e-3)
+    assert bool(states) == (version != "0.5.13")
+
+
+def test_deepseek_v4_predicts_tokens():
+    """Its further layer has a window alone; with it every state is kept twice."""
+    plain = _on_sglang("deepseek-v4-flash", {"version": "0.5.11"}, gpus=4)
+    more = _on_sglang("deepseek-v4-flash", {"version": "0.5.11"}, gpus=4, speculative_method="mtp")
+    assert 25_900 < more.pool.bytes_each < 26_100
+    assert 15_800 < plain.pool.bytes_each < 15_960
+    assert more.job.basics.speculation.layer.mixers[0].mask == "sliding"
+
+
+def test_aiter_takes_its_part_of_the_static_fraction():
+    """85 % are left where sequences are long; other GPUs, and latent heads that it does not have, keep all."""
+    engine = {"version": "0.5.17", "mem_fraction_static": 0.8}
+
+    def tokens(model="qwen3-8b", accelerator="mi355x", gpus=1, length=40960):
+        return _on_sglang(model, engine, accelerator, gpus, max_model_len=length)
+
+    assert "mem_fraction_static 0.68" in tokens().budget.line_title
+    assert any("85 %" in str(note) for note in tokens().notes)
+    for kept in (
+        tokens(length=8192),
+        tokens(accelerator="b200"),
+        tokens("deepseek-v3.2", gpus=8),
+        tokens("gpt-oss-20b"),
+    ):
+        assert "mem_fraction_static 0.8" in kept.budget.line_title
+    assert "0.68" in tokens("deepseek-r1", gpus=8).budget.line_title
+    assert "mem_fraction_static 0.8" in tokens("deepseek-r1", gpus=4).budget.line_title
+
+
 @pytest.mark.parametrize(("drafted", "sent"), [({}, 2048 // 2 + 2048 // 16), ({"speculative_method": "eagle3"}, 4096)])
 def test_slots_of_flashinfer_in_sglang(drafted, sent):
     """1,024 tokens of each of four ranks, on each of four, there in NVFP4 and back; EAGLE's layer sends 16 bits."""

@@ -292,6 +292,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "kv_b_proj in the model's dtype": "模型 dtype 的 kv_b_proj",
     "window pool": "滑动窗口 KV 池",
     "state pool": "状态池",
+    "compressors' states": "压缩器的状态",
+    "compressors' states of requests": "各请求的压缩器状态",
     "kernel workspaces": "kernel 工作区",
     "block bytes": "块字节数",
     "blocks of {size} tokens, in the rest of the budget": "每块 {size} 个 token，取预算所余",

@@ -20,6 +20,7 @@ from memcore.messages import Message
 from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
+from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -111,6 +112,10 @@ class Options:
     """FlashInfer sends them."""
     aiter: bool = False
     """AITER's attention takes its part of the static fraction."""
+    sequences: int = SEQUENCES
+    """Requests at once, as compressors' states have room for them."""
+    number: tuple[int, ...] = ()
+    """Of the release."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -141,18 +146,22 @@ def options(read: Defaults, basics: Basics) -> Options:
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
     kept = fraction is not None and _gives_to_aiter(basics, number)
+    compresses = basics.model.network.family == FAMILY
+    page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
     return Options(
         fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=chunk,
         graphs=graphs,
-        page=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1,
-        window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
+        page=PAGE if compresses else page,
+        window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
         captures=not read.given(SglangSettings.disable_cuda_graph),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
         aiter=kept,
+        sequences=read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs) or SEQUENCES,
+        number=number,
     )
 
 
@@ -357,6 +366,7 @@ class _Rank:
     """Of the pool for layers that attend to everything."""
     states: int
     """Slots of the pool of recurrent states."""
+    compressed: Compressed | None
     uncertain: tuple[int, int] = (0, 0)
     """How much less and how much more is available."""
 
@@ -366,6 +376,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     available = tokens = None
     slots = 0
+    pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
         available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in weights)
         rest, state = available, _state(parts)
@@ -373,6 +384,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
             rest = int(available / (1 + chosen.state_ratio))
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
+        if pools is not None:
+            rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
     before = [*weights, *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
@@ -387,6 +400,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available=available,
         tokens=tokens,
         states=slots,
+        compressed=pools,
         uncertain=(higher, lower),
     )
 
@@ -410,7 +424,9 @@ def _windows(parts: Sequence[CacheSpec]) -> int:
 
 def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
     entries = [*rank.weights, *_running(job, chosen, rank.stage), *context_and_nccl(job.accelerator, job.num_gpus)]
-    if tokens:
+    if tokens and rank.compressed is not None:
+        entries += rank.compressed.entries(tokens, chosen.window_ratio)
+    elif tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
             cell = _cell(rank.parts, windowed=windowed)
             if cell:
@@ -502,6 +518,8 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     if not any(part.kind != "state" for part in parts):
         return None
     cell = _cell(parts, windowed=False) + int(chosen.window_ratio * _cell(parts, windowed=True))
+    if found[0].compressed is not None:
+        cell = max(int(rank.compressed.each(chosen.window_ratio)) for rank in found if rank.compressed is not None)
     tightest = min(found, key=lambda rank: rank.available or 0)
     less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
     return Pool(

@@ -54,7 +54,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         "Window pool",
         "Tokens in the sliding-window pool, relative to the full-attention pool.",
         flag="swa-full-tokens-ratio",
-        default="0.8",
+        default="0.8; 0.1 for DeepSeek-V4",
         advanced=True,
     )
     mamba_full_memory_ratio = setting(
@@ -113,7 +113,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
     SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；为其留出的显存空闲。", "不用 CUDA Graph"),
-    SglangSettings.swa_full_tokens_ratio: ("滑动窗口池与全注意力池的 token 数之比。", "滑动窗口 KV 池"),
+    SglangSettings.swa_full_tokens_ratio: (
+        "滑动窗口池与全注意力池的 token 数之比。",
+        "滑动窗口 KV 池",
+        "0.8；DeepSeek-V4 为 0.1",
+    ),
     SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
     SglangSettings.enable_dp_attention: (
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",

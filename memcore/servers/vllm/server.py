@@ -260,6 +260,9 @@ def _paging(job: ServingJob, chosen: Options, stage: Stage, pages: Pages) -> Pag
             layers = [tuple(part for part in layer if part.kind != "state") for layer in layers]
         return page([layer for layer in layers if layer], pages)
     own = [each for each in ratios[stage.first_layer : stage.first_layer + len(stage.layers)] if isinstance(each, int)]
+    proposing = job.basics.speculation
+    if stage.samples and proposing is not None and proposing.layer is not None:
+        own += [0] * proposing.layers  # a window alone: `compress_ratios` of a layer behind the others
     sizes = {"head": head or job.basics.sizes["d"], "index": index or 128, "window": window}
     return compressed(own, sizes, pages, packed=job.basics.cache_dtype.startswith("fp8"))
 
