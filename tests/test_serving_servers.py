@@ -367,6 +367,50 @@ def test_buffers_of_deep_ep_in_sglang(mode, size):
         estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
 
 
+@pytest.mark.parametrize(
+    ("kernels", "kept"),
+    [
+        ("auto", []),
+        ("flashinfer_trtllm", []),
+        ("flashinfer_cutlass", [16384 * 2048 * 2]),
+        ("triton", [16384 * 8 * 2048 * 2] * 2),
+        ("marlin", [16384 * 8 * 2048 * 2] * 2),
+        # Sorted rows: gate and up are as wide as 2 × 768 numbers, and twice that.
+        ("cutlass", [16384 * 8 * 1536 * 2, 16384 * 8 * 3072 * 2]),
+    ],
+)
+def test_kernels_of_experts_in_vllm(kernels, kept):
+    """What is kept of 16,384 tokens and 8 experts each, in NVFP4 on a B200; more of it leaves fewer blocks."""
+    config = {
+        "model": "qwen3-30b-a3b",
+        "inference": {"quantization": "nvfp4"},
+        "engine": {"version": "0.22.0", "moe_backend": kernels, "max_num_batched_tokens": 16384},
+        "hardware": {"accelerator": "b200"},
+    }
+    found = estimate(Config.from_dict(config))
+    titles = [(entry.bytes, str(entry.title)) for entry in found.ledger.entries]
+    assert sorted(size for size, title in titles if title.startswith("experts' ")) == kept
+    plain = estimate(Config.from_dict(config).replaced("engine.moe_backend", "auto"))
+    assert (found.pool.capacity < plain.pool.capacity) == bool(kept)
+
+
+def test_marlin_runs_mxfp4_with_a_workspace():
+    """The usual kernels of Hopper bring none."""
+    engine = {"type": "vllm", "version": "0.22.0"}
+    config = {"model": "gpt-oss-20b", "engine": engine, "hardware": {"accelerator": "h100-sxm-80gb"}}
+    usual = Config.from_dict(config)
+    marlin = usual.replaced("engine.moe_backend", "marlin")
+    assert estimate(usual).pool.capacity > estimate(marlin).pool.capacity
+
+
+def test_kernels_of_experts_leave_sglangs_pool():
+    """They are freed after each step, outside the static fraction."""
+    usual = _on_sglang("qwen3-30b-a3b", {}, "b200")
+    other = _on_sglang("qwen3-30b-a3b", {"moe_runner_backend": "flashinfer_cutlass"}, "b200")
+    assert usual.pool.capacity == other.pool.capacity
+    assert usual.device.expected != other.device.expected
+
+
 def _on_sglang(model, engine, accelerator="mi355x", gpus=1, **inference):
     config = {
         "model": model,

@@ -116,6 +116,8 @@ class Options:
     """Requests at once, as compressors' states have room for them."""
     number: tuple[int, ...] = ()
     """Of the release."""
+    inside: bool = False
+    """FlashInfer's kernels run the experts."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -162,6 +164,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         aiter=kept,
         sequences=read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs) or SEQUENCES,
         number=number,
+        inside=(read.given(SglangSettings.moe_runner_backend) or "").startswith("flashinfer"),
     )
 
 
@@ -451,13 +454,19 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     sizes = {**job.basics.sizes, "T": chosen.chunk, "R": min(chosen.graphs, chosen.chunk), "C": chosen.chunk}
     stored = job.basics.stored
     step = Step(
-        model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None
+        model=job.model,
+        dtype=job.basics.dtype,
+        sizes=sizes,
+        sampler=8,
+        format=stored.format if stored else None,
+        allocates_in_experts=chosen.inside,
     )
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
     captured = [_captured(job, chosen, stage, step)] if chosen.captures else []
-    return [*expert_workspace(step, stage), *peak, *captured, *_exchanged(job, chosen)]
+    kept = [] if chosen.inside else expert_workspace(step, stage)
+    return [*kept, *peak, *captured, *_exchanged(job, chosen)]
 
 
 def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Entry:

@@ -97,6 +97,32 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="auto",
         advanced=True,
     )
+    moe_runner_backend = setting(
+        Choice(
+            (
+                "auto",
+                "triton",
+                "triton_kernel",
+                "deep_gemm",
+                "cutlass",
+                "flashinfer_trtllm",
+                "flashinfer_trtllm_routed",
+                "flashinfer_cutlass",
+                "flashinfer_mxfp4",
+                "flashinfer_cutedsl",
+                "marlin",
+                "humming",
+                "aiter",
+            ),
+            {"auto": "by GPU and format; counted like Triton's"},
+        ),
+        "Expert kernels",
+        "Kernels that run the experts. Their buffers are outside the static fraction and are freed after each step, so "
+        "the KV cache pool stays the same.",
+        flag="moe-runner-backend",
+        default="auto",
+        advanced=True,
+    )
 
 
 SECTIONS = (SglangSettings,)
@@ -137,6 +163,12 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "两者都有",
         "面向提示的 kernel",
         "面向解码的 kernel",
+    ),
+    SglangSettings.moe_runner_backend: (
+        "运行专家的 kernel。其缓冲区不在静态比例之内，每步之后释放，因此 KV 缓存池不变。",
+        "专家的 kernel",
+        "",
+        "按 GPU 和格式；按 Triton 的计算",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -84,6 +84,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         kv_on_host=int(kept * GiB),
         connector=connector,
         backend=read.given(VllmSettings.all2all_backend),
+        experts=read.given(VllmSettings.moe_backend) or "auto",
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),

@@ -344,14 +344,15 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
                 copies=2,
             )
         )
-    if chosen.facts.keeps_expert_workspace and not _own_kernels(job):
+    if chosen.facts.keeps_expert_workspace and not _own_kernels(job, chosen):
         brought = expert_workspace(step, stage)
         if brought and _flashinfer_experts(job, chosen):
             # TensorRT-LLM's kernels need no tensor of vLLM, CUTLASS's one for the result (workspace_shapes).
             title, result = "experts' result", ("T", "h")
             source = "vllm, model_executor/layers/fused_moe/experts/flashinfer_cutlass_moe.py, workspace_shapes"
             brought = [tensor(title, WORKSPACES, result, BYTES[basics.dtype], step.sizes, source)]
-            brought = brought if _major(job) == _PLAIN_BLACKWELL else []
+            keeps = _major(job) == _PLAIN_BLACKWELL if chosen.experts == "auto" else chosen.experts != _TRTLLM
+            brought = brought if keeps else []
         found += brought
     if chosen.facts.buffers_inside:
         rows = -(-basics.max_model_len // chosen.block_size)
@@ -361,6 +362,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     return found
 
 
+_TRTLLM = "flashinfer_trtllm"
 _HOPPER, _TRTLLM_BLACKWELL, _PLAIN_BLACKWELL = 9, 10, 12
 """Compute capabilities: Hopper's; of Blackwell the data center's, and others', for which TensorRT-LLM has no kernels of
 experts."""
@@ -391,6 +393,8 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
     Triton's kernels keep is more: that is taken.
     """
+    if chosen.experts != "auto":
+        return chosen.experts.startswith("flashinfer")
     return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
 
 
@@ -400,17 +404,21 @@ def _sorting_experts(job: ServingJob, chosen: Options) -> bool:
     Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
     fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
     """
+    if chosen.experts != "auto":
+        return chosen.experts == "cutlass" and _blackwell_nvfp4(job)
     return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
 
 
-def _own_kernels(job: ServingJob) -> bool:
+def _own_kernels(job: ServingJob, chosen: Options) -> bool:
     """MXFP4 experts run in kernels that bring no workspace on Hopper and on Blackwell's large GPUs; Marlin brings one.
 
     Source: vllm, model_executor/layers/fused_moe/experts/gpt_oss_triton_kernels_moe.py and marlin_moe.py.
     """
     stored = job.basics.stored
     major = job.accelerator.major if job.accelerator else 9
-    return stored is not None and stored.format.name == "mxfp4" and major in (9, 10)
+    if stored is None or stored.format.name != "mxfp4" or chosen.experts == "marlin":
+        return False
+    return major in (9, 10) or chosen.experts in ("triton", _TRTLLM)
 
 
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:

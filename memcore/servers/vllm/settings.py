@@ -163,6 +163,40 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="allgather_reducescatter",
         advanced=True,
     )
+    moe_backend = setting(
+        Choice(
+            (
+                "auto",
+                "triton",
+                "triton_unfused",
+                "deep_gemm",
+                "deep_gemm_mega_moe",
+                "cutlass",
+                "flashinfer_trtllm",
+                "flashinfer_cutlass",
+                "flashinfer_cutedsl",
+                "flashinfer_b12x",
+                "marlin",
+                "humming",
+                "aiter",
+                "emulation",
+            ),
+            {
+                "auto": "by GPU, format and release",
+                "triton": "two buffers for all tokens of a step and their experts, which vLLM keeps",
+                "cutlass": "vLLM's own: NVFP4 rows are sorted by expert, in further tensors",
+                "flashinfer_trtllm": "FlashInfer's: their buffers come and go with the step",
+                "flashinfer_cutlass": "the same, and vLLM keeps room for the result",
+                "marlin": "buffers as Triton's, in MXFP4 as well",
+            },
+        ),
+        "Expert kernels",
+        "Kernels that run the experts; they differ in the workspace they keep. Those without a description are counted "
+        "like Triton's.",
+        flag="moe-backend",
+        default="auto",
+        advanced=True,
+    )
 
 
 SECTIONS = (VllmSettings,)
@@ -234,6 +268,17 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "AMD GPU 上的 MoRI，面向提示",
         "AMD GPU 上的 MoRI，面向解码",
         "NIXL 的 kernel",
+    ),
+    VllmSettings.moe_backend: (
+        "运行专家的 kernel；它们保留的工作区不同。没有说明的按 Triton 的计算。",
+        "专家的 kernel",
+        "",
+        "按 GPU、格式和版本",
+        "两个缓冲区，容纳一步的所有 token 及其专家，由 vLLM 保留",
+        "vLLM 自己的：NVFP4 的行按专家排序，另占张量",
+        "FlashInfer 的：其缓冲区随每步分配和释放",
+        "同上，且 vLLM 为结果保留空间",
+        "缓冲区与 Triton 的相同，MXFP4 也是",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
