@@ -33,6 +33,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     # Where settings come from
     "the most common server": "最常用的推理服务",
     "the most common format": "最常用的格式",
+    "files of this family are older than llama.cpp's cache of latent vectors": (
+        "该家族的文件早于 llama.cpp 的潜在向量缓存"
+    ),
     "each matrix is split across all GPUs": "每个矩阵切分到所有 GPU",
     "the checkpoint's": "checkpoint 所用",
     "as published checkpoints of this family": "与该系列发布的 checkpoint 相同",
