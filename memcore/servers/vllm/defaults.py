@@ -63,6 +63,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
         read.refuse(VllmSettings.kv_connector, said, connector)
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
+    kernels = read.take(VllmSettings.moe_backend, "auto")
     return Options(
         facts=found,
         runner=_runner(version, basics) if stack_of(basics).second_runner else None,
@@ -84,7 +85,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         kv_on_host=int(kept * GiB),
         connector=connector,
         backend=read.given(VllmSettings.all2all_backend),
-        experts=read.given(VllmSettings.moe_backend) or "auto",
+        experts=None if kernels == "auto" else kernels,
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),

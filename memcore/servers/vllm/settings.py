@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Number
+from memcore.config.needs import ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
@@ -168,31 +169,28 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
             (
                 "auto",
                 "triton",
-                "triton_unfused",
                 "deep_gemm",
-                "deep_gemm_mega_moe",
                 "cutlass",
                 "flashinfer_trtllm",
                 "flashinfer_cutlass",
                 "flashinfer_cutedsl",
-                "flashinfer_b12x",
                 "marlin",
-                "humming",
                 "aiter",
-                "emulation",
             ),
             {
-                "auto": "by GPU, format and release",
-                "triton": "two buffers for all tokens of a step and their experts, which vLLM keeps",
-                "cutlass": "vLLM's own: NVFP4 rows are sorted by expert, in further tensors",
-                "flashinfer_trtllm": "FlashInfer's: their buffers come and go with the step",
-                "flashinfer_cutlass": "the same, and vLLM keeps room for the result",
-                "marlin": "buffers as Triton's, in MXFP4 as well",
+                "auto": "the first that the format and the GPU support",
+                "triton": "Triton's kernels",
+                "deep_gemm": "DeepGEMM's kernels",
+                "cutlass": "vLLM's own kernels, which sort rows by expert",
+                "flashinfer_trtllm": "TensorRT-LLM's kernels in FlashInfer",
+                "flashinfer_cutlass": "CUTLASS kernels in FlashInfer",
+                "flashinfer_cutedsl": "CuTe kernels in FlashInfer",
+                "marlin": "Marlin: weights alone are in few bits",
+                "aiter": "AITER's kernels on AMD GPUs",
             },
         ),
-        "Expert kernels",
-        "Kernels that run the experts; they differ in the workspace they keep. Those without a description are counted "
-        "like Triton's.",
+        "Experts' kernels",
+        "Kernels that run the experts; the log says which. They differ in what they allocate while profiling.",
         flag="moe-backend",
         default="auto",
         advanced=True,
@@ -270,15 +268,18 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "NIXL 的 kernel",
     ),
     VllmSettings.moe_backend: (
-        "运行专家的 kernel；它们保留的工作区不同。没有说明的按 Triton 的计算。",
+        "运行专家的 kernel；日志写明用的是哪一种。它们在显存探测时的分配不同。",
         "专家的 kernel",
         "",
-        "按 GPU、格式和版本",
-        "两个缓冲区，容纳一步的所有 token 及其专家，由 vLLM 保留",
-        "vLLM 自己的：NVFP4 的行按专家排序，另占张量",
-        "FlashInfer 的：其缓冲区随每步分配和释放",
-        "同上，且 vLLM 为结果保留空间",
-        "缓冲区与 Triton 的相同，MXFP4 也是",
+        "格式和 GPU 支持的第一种",
+        "Triton 的 kernel",
+        "DeepGEMM 的 kernel",
+        "vLLM 自己的 kernel，按专家对行排序",
+        "FlashInfer 中 TensorRT-LLM 的 kernel",
+        "FlashInfer 中的 CUTLASS kernel",
+        "FlashInfer 中的 CuTe kernel",
+        "Marlin：只有权重是低位数的",
+        "AMD GPU 上 AITER 的 kernel",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
@@ -288,3 +289,5 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 """What of the settings that engines have in common it takes."""
 REFUSED: Mapping[str, tuple[str, ...]] = {"vllm": (*NOT_SERVED,)}
 """Settings that every engine could have, but this one refuses whatever their value."""
+NEEDS: Mapping[str, Need] = {VllmSettings.moe_backend: ROUTED}
+"""The one other setting that each of these waits for."""
