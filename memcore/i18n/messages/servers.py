@@ -248,7 +248,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "inductor's order decides which tensors are alive at the same time": ("哪些张量同时存活取决于 inductor 的执行顺序"),
     "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12": "0.12 之前 2 至 8 卡实测 0.55 至 2.1 GiB",
-    "observed 0.8 to 0.9 GiB in three eager starts with 8 ranks, and less with 2": "三次 eager 启动、8 卡实测 0.8 至 0.9 GiB，2 卡更少",
+    "observed 0.8 to 0.9 GiB in three eager starts with 8 ranks, and less with 2": (
+        "三次 eager 启动、8 卡实测 0.8 至 0.9 GiB，2 卡更少"
+    ),
     "queries times the keys' expansion": "Q 与 K 上投影之积",
     "rotated part of queries": "Q 的旋转部分",
     "the values' expansion times the output": "V 上投影与输出矩阵之积",
