@@ -54,16 +54,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     if found.shortest_steps:
         tokens = min(tokens, chosen * basics.max_model_len)
-    chunked = bool(text_config(basics.raw).get("attention_chunk_size")) or _chunked(basics)
     kept = read.given(VllmSettings.kv_offloading_size) or 0
     connector = read.given(VllmSettings.kv_connector) or ("offloading" if kept else None)
-    alone = chunked and found.since < (0, 20)
+    alone = _chunked(basics) and found.since < (0, 20)
     disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, alone or connected(found, connector))
     if _recurrent(basics) and connected(found, connector):
         said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
         read.refuse(VllmSettings.kv_connector, said, connector)
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
-    kernels = read.take(VllmSettings.moe_backend, "auto")
     return Options(
         facts=found,
         runner=_runner(version, basics) if stack_of(basics).second_runner else None,
@@ -85,7 +83,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         kv_on_host=int(kept * GiB),
         connector=connector,
         backend=read.given(VllmSettings.all2all_backend),
-        experts=None if kernels == "auto" else kernels,
+        experts=read.given(VllmSettings.moe_backend) or "auto",
         # One for the state, one for each proposed token, and the last one before it where prefixes are reused
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
@@ -147,7 +145,8 @@ def _old(basics: Basics) -> bool:
 
 
 def _chunked(basics: Basics) -> bool:
-    return any(mixer.mask == "chunked" for layer, _ in basics.model.layers for mixer in layer.mixers)
+    masked = any(mixer.mask == "chunked" for layer, _ in basics.model.layers for mixer in layer.mixers)
+    return masked or bool(text_config(basics.raw).get("attention_chunk_size"))
 
 
 def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:

@@ -38,8 +38,8 @@ class Options:
     connector: str | None = None
     backend: str | None = None
     """How tokens reach experts on other ranks."""
-    experts: str | None = None
-    """Kernels that run the experts, where they are named."""
+    experts: str = "auto"
+    """Kernels that run the experts."""
     states: int
     """Blocks of recurrent states that a sequence has."""
 

@@ -351,7 +351,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
             title, result = "experts' result", ("T", "h")
             source = "vllm, model_executor/layers/fused_moe/experts/flashinfer_cutlass_moe.py, workspace_shapes"
             brought = [tensor(title, WORKSPACES, result, BYTES[basics.dtype], step.sizes, source)]
-            keeps = _major(job) == _PLAIN_BLACKWELL if chosen.experts is None else chosen.experts != _TRTLLM
+            keeps = _major(job) == _PLAIN_BLACKWELL if chosen.experts == "auto" else chosen.experts != _TRTLLM
             brought = brought if keeps else []
         found += brought
     if chosen.facts.buffers_inside:
@@ -393,7 +393,7 @@ def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
     without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
     Triton's kernels keep is more: that is taken.
     """
-    if chosen.experts is not None:
+    if chosen.experts != "auto":
         return chosen.experts.startswith("flashinfer")
     return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
 
@@ -404,7 +404,7 @@ def _sorting_experts(job: ServingJob, chosen: Options) -> bool:
     Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
     fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
     """
-    if chosen.experts is not None:
+    if chosen.experts != "auto":
         return chosen.experts == "cutlass" and _blackwell_nvfp4(job)
     return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
 
