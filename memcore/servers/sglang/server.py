@@ -427,17 +427,17 @@ def _windows(parts: Sequence[CacheSpec]) -> int:
 
 def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
     entries = [*rank.weights, *_running(job, chosen, rank.stage), *context_and_nccl(job.accelerator, job.num_gpus)]
-    if tokens and rank.compressed is not None:
-        entries += rank.compressed.entries(tokens, chosen.window_ratio)
-    elif tokens:
+    if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
             cell = _cell(rank.parts, windowed=windowed)
-            if cell:
+            if cell and rank.compressed is None:
                 sizes = {"tokens": int(tokens * share), "cell": cell}
                 entries.append(tensor(title, "KV cache", ("tokens", "cell"), 1, sizes, _POOLS))
     if rank.states:
         sizes = {"slots": rank.states + 1, "state": _state(rank.parts)}
         entries.append(tensor("state pool", "recurrent states", ("slots", "state"), 1, sizes, _POOLS))
+    if tokens and rank.compressed is not None:
+        entries += rank.compressed.entries(tokens, chosen.window_ratio)
     count = job.basics.layout.tensor * job.basics.layout.data
     return RankBudget(
         name="",
