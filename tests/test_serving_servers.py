@@ -441,6 +441,36 @@ def test_bytes_of_a_compressed_token_in_sglang(model, version, ratio, size):
     assert bool(states) == (version != "0.5.13")
 
 
+def test_the_pool_of_tensorrt_llm_has_a_range():
+    """What its kernels take is not known: 4.5 GiB less to 4 GiB more than is derived, of which it shares out 90 %."""
+    config = {
+        "model": "qwen3-8b",
+        "engine": {"type": "tensorrt-llm"},
+        "inference": {"max_model_len": 8192},
+        "hardware": {"accelerator": "h100-sxm-80gb"},
+    }
+    pool = estimate(Config.from_dict(config)).pool
+    assert 3 * 2**30 < (pool.capacity - pool.capacity_low) * pool.bytes_each < 6 * 2**30
+    assert 4 * 2**30 < (pool.capacity_high - pool.capacity) * pool.bytes_each < 7 * 2**30
+
+
+def test_eager_starts_of_several_ranks_open_fewer_buffers():
+    """0.85 GiB, not 2.1: fusing all-reduce with norms belongs to what is compiled."""
+    config = {
+        "model": "glm-5",
+        "engine": {"version": "0.19.1", "enforce_eager": True},
+        "inference": {"quantization": "fp8", "max_model_len": 8192},
+        "parallelism": {"tensor_parallel_size": 8},
+        "hardware": {"accelerator": "h200-sxm-141gb", "num_gpus": 8},
+    }
+    eager = Config.from_dict(config)
+    [less], [more] = (
+        [entry for entry in estimate(each).ledger.entries if entry.title.endswith("loaded while profiling")]
+        for each in (eager, eager.replaced("engine.enforce_eager", False))
+    )
+    assert (less.bytes, more.bytes) == (int(0.85 * 2**30), int(2.1 * 2**30))
+
+
 def test_deepseek_v4_predicts_tokens():
     """Its further layer has a window alone; with it every state is kept twice."""
     plain = _on_sglang("deepseek-v4-flash", {"version": "0.5.11"}, gpus=4)
