@@ -128,6 +128,36 @@ def test_windows_and_latents():
     assert sum(entry.bytes for entry in plan.cache_entries()) == 61 * 2048 * 576 * 2
 
 
+@pytest.mark.parametrize(
+    ("model", "build", "more", "numbers"),
+    [
+        # Every head's keys of 192 and values of 128: older builds, and files that are older than newer builds.
+        ("deepseek-v2-lite", None, {}, 27 * 16 * (192 + 128)),
+        ("deepseek-v2-lite", 7342, {"mla": 1}, 27 * (576 + 512)),
+        ("deepseek-r1", 4900, {}, 61 * 128 * (192 + 128)),
+        ("deepseek-r1", 5200, {}, 61 * (576 + 512)),
+        ("deepseek-r1", 5200, {"mla": 0}, 61 * 128 * (192 + 128)),
+        ("deepseek-r1", None, {}, 61 * 576),
+        ("deepseek-r1", None, {"fork": "ik_llama.cpp"}, 61 * 576),
+    ],
+)
+def test_latent_vectors_by_build_and_file(model, build, more, numbers):
+    """Heads' keys and values until April 2025, then latent vectors twice, and since January 2026 once.
+
+    A log of build 7342 has 4,320 MiB for 8 sequences of 2,048 tokens of DeepSeek-Coder-V2-Lite.
+    """
+    engine = {"type": "llama.cpp", **more, **({} if build is None else {"version": build})}
+    config = {
+        "model": model,
+        "engine": engine,
+        "inference": {"max_model_len": 2048, "batch_size": 8},
+        "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 8},
+    }
+    found = estimate(Config.from_dict(config))
+    entries = [entry for rank in found.ranks for entry in rank.ledger.entries if entry.category == "KV cache"]
+    assert sum(entry.bytes for entry in entries) == 8 * 2048 * numbers * 2
+
+
 def test_layers_on_devices():
     """The last layers go to GPUs, shared among them; the output counts as one more, the embedding stays on the host."""
     model = read_model(TINY)

@@ -367,6 +367,139 @@ def test_buffers_of_deep_ep_in_sglang(mode, size):
         estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
 
 
+@pytest.mark.parametrize(
+    ("kernels", "kept"),
+    [
+        ("auto", []),
+        ("flashinfer_trtllm", []),
+        ("flashinfer_cutlass", [16384 * 2048 * 2]),
+        ("triton", [16384 * 8 * 2048 * 2] * 2),
+        ("marlin", [16384 * 8 * 2048 * 2] * 2),
+        # Sorted rows: gate and up are as wide as 2 × 768 numbers, and twice that.
+        ("cutlass", [16384 * 8 * 1536 * 2, 16384 * 8 * 3072 * 2]),
+    ],
+)
+def test_kernels_of_experts_in_vllm(kernels, kept):
+    """What is kept of 16,384 tokens and 8 experts each, in NVFP4 on a B200; more of it leaves fewer blocks."""
+    config = {
+        "model": "qwen3-30b-a3b",
+        "inference": {"quantization": "nvfp4"},
+        "engine": {"version": "0.22.0", "moe_backend": kernels, "max_num_batched_tokens": 16384},
+        "hardware": {"accelerator": "b200"},
+    }
+    found = estimate(Config.from_dict(config))
+    titles = [(entry.bytes, str(entry.title)) for entry in found.ledger.entries]
+    assert sorted(size for size, title in titles if title.startswith("experts' ")) == kept
+    plain = estimate(Config.from_dict(config).replaced("engine.moe_backend", "auto"))
+    assert (found.pool.capacity < plain.pool.capacity) == bool(kept)
+
+
+def test_marlin_runs_mxfp4_with_a_workspace():
+    """The usual kernels of Hopper bring none."""
+    engine = {"type": "vllm", "version": "0.22.0"}
+    config = {"model": "gpt-oss-20b", "engine": engine, "hardware": {"accelerator": "h100-sxm-80gb"}}
+    usual = Config.from_dict(config)
+    marlin = usual.replaced("engine.moe_backend", "marlin")
+    assert estimate(usual).pool.capacity > estimate(marlin).pool.capacity
+
+
+def test_kernels_of_experts_leave_sglangs_pool():
+    """They are freed after each step, outside the static fraction."""
+    usual = _on_sglang("qwen3-30b-a3b", {}, "b200")
+    other = _on_sglang("qwen3-30b-a3b", {"moe_runner_backend": "flashinfer_cutlass"}, "b200")
+    assert usual.pool.capacity == other.pool.capacity
+    assert usual.device.expected != other.device.expected
+
+
+def _on_sglang(model, engine, accelerator="mi355x", gpus=1, **inference):
+    config = {
+        "model": model,
+        "engine": {"type": "sglang", **engine},
+        "parallelism": {"tensor_parallel_size": gpus},
+        "inference": inference,
+        "hardware": {"accelerator": accelerator, "num_gpus": gpus},
+    }
+    return estimate(Config.from_dict(config))
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "ratio", "size"),
+    [
+        ("deepseek-v4-pro", "0.5.13", 0.15, 32_781),
+        ("deepseek-v4-pro", "0.5.15", 0.15, 13_735),
+        ("deepseek-v4-flash", "0.5.21", None, 7_705),
+    ],
+)
+def test_bytes_of_a_compressed_token_in_sglang(model, version, ratio, size):
+    """As three logs state them: what a token takes of all pools of DeepSeek-V4."""
+    given = {} if ratio is None else {"swa_full_tokens_ratio": ratio}
+    found = _on_sglang(model, {"version": version, **given}, gpus=8)
+    assert found.pool.bytes_each == size
+    pools = sum(entry.bytes for entry in found.ledger.entries if entry.category == "KV cache")
+    states = sum(entry.bytes for entry in found.ledger.entries if entry.title.endswith("of requests"))
+    assert (pools - states) / found.pool.tokens == pytest.approx(size, rel=1e-3)
+    assert bool(states) == (version != "0.5.13")
+
+
+def test_the_pool_of_tensorrt_llm_has_a_range():
+    """What its kernels take is not known: 4.5 GiB less to 4 GiB more than is derived, of which it shares out 90 %."""
+    config = {
+        "model": "qwen3-8b",
+        "engine": {"type": "tensorrt-llm"},
+        "inference": {"max_model_len": 8192},
+        "hardware": {"accelerator": "h100-sxm-80gb"},
+    }
+    pool = estimate(Config.from_dict(config)).pool
+    assert 3 * 2**30 < (pool.capacity - pool.capacity_low) * pool.bytes_each < 6 * 2**30
+    assert 4 * 2**30 < (pool.capacity_high - pool.capacity) * pool.bytes_each < 7 * 2**30
+
+
+def test_eager_starts_of_several_ranks_open_fewer_buffers():
+    """0.85 GiB, not 2.1: fusing all-reduce with norms belongs to what is compiled."""
+    config = {
+        "model": "glm-5",
+        "engine": {"version": "0.19.1", "enforce_eager": True},
+        "inference": {"quantization": "fp8", "max_model_len": 8192},
+        "parallelism": {"tensor_parallel_size": 8},
+        "hardware": {"accelerator": "h200-sxm-141gb", "num_gpus": 8},
+    }
+    eager = Config.from_dict(config)
+    [less], [more] = (
+        [entry for entry in estimate(each).ledger.entries if entry.title.endswith("loaded while profiling")]
+        for each in (eager, eager.replaced("engine.enforce_eager", False))
+    )
+    assert (less.bytes, more.bytes) == (int(0.85 * 2**30), int(2.1 * 2**30))
+
+
+def test_deepseek_v4_predicts_tokens():
+    """Its further layer has a window alone; with it every state is kept twice."""
+    plain = _on_sglang("deepseek-v4-flash", {"version": "0.5.11"}, gpus=4)
+    more = _on_sglang("deepseek-v4-flash", {"version": "0.5.11"}, gpus=4, speculative_method="mtp")
+    assert 25_900 < more.pool.bytes_each < 26_100
+    assert 15_800 < plain.pool.bytes_each < 15_960
+    assert more.job.basics.speculation.layer.mixers[0].mask == "sliding"
+
+
+def test_aiter_takes_its_part_of_the_static_fraction():
+    """85 % are left where sequences are long; other GPUs, and latent heads that it does not have, keep all."""
+    engine = {"version": "0.5.17", "mem_fraction_static": 0.8}
+
+    def tokens(model="qwen3-8b", accelerator="mi355x", gpus=1, length=40960):
+        return _on_sglang(model, engine, accelerator, gpus, max_model_len=length)
+
+    assert "mem_fraction_static 0.68" in tokens().budget.line_title
+    assert any("85 %" in str(note) for note in tokens().notes)
+    for kept in (
+        tokens(length=8192),
+        tokens(accelerator="b200"),
+        tokens("deepseek-v3.2", gpus=8),
+        tokens("gpt-oss-20b"),
+    ):
+        assert "mem_fraction_static 0.8" in kept.budget.line_title
+    assert "0.68" in tokens("deepseek-r1", gpus=8).budget.line_title
+    assert "mem_fraction_static 0.8" in tokens("deepseek-r1", gpus=4).budget.line_title
+
+
 @pytest.mark.parametrize(("drafted", "sent"), [({}, 2048 // 2 + 2048 // 16), ({"speculative_method": "eagle3"}, 4096)])
 def test_slots_of_flashinfer_in_sglang(drafted, sent):
     """1,024 tokens of each of four ranks, on each of four, there in NVFP4 and back; EAGLE's layer sends 16 bits."""

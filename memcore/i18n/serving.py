@@ -204,6 +204,9 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
         "多个 rank 时通信器占 2 GiB（实测，非推导）"
     ),
     "activations and CUDA graphs are outside the static fraction": "激活值与 CUDA Graph 不计入静态比例",
+    "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction": (
+        "超过 8,192 个 token 时，AITER 的注意力只留下静态比例的 85%"
+    ),
     "the host holds the embedding and everything not offloaded to GPUs": "主机保存嵌入以及不在 GPU 上的部分",
     # Tables
     "Readings of one GPU": "一块 GPU 的读数",

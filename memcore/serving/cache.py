@@ -6,7 +6,7 @@ transformers, cache_utils.py. Latent vectors (MLA) are the same on all tensor-pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import ceil
 
@@ -104,7 +104,19 @@ def cache_specs(layer: Layer, caching: Caching) -> tuple[CacheSpec, ...]:
     found: list[CacheSpec] = []
     for mixer in layer.mixers:
         found += _mixer_specs(mixer, caching)
-    return tuple(found)
+    return (*found, *_index_keys(layer, caching))
+
+
+def _index_keys(layer: Layer, caching: Caching) -> Iterator[CacheSpec]:
+    """Yield what an indexer beside heads keeps: one key for each token, whole on every rank.
+
+    Source: vllm, models/minimax_m3/common/indexer.py (MiniMaxM3IndexerCache): the model's dtype.
+    """
+    for weight in layer.extra.parameters if layer.extra is not None else ():
+        if weight.name.endswith("indexer.k_proj.weight"):
+            shape = weight.shape[:1]
+            size = ceil(product(shape, caching.sizes) * BYTES[caching.dtype])
+            yield CacheSpec(kind="full", bytes=size, shape=shape, title="the indexer's keys")
 
 
 def _mixer_specs(mixer: Mixer, caching: Caching) -> list[CacheSpec]:

@@ -112,11 +112,12 @@ _AUTOROUND = re.compile(r"(?<!mixed-)autoround", re.IGNORECASE)
 """Names of repositories that AutoRound made with its defaults."""
 
 
-CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"salyut1", "unsloth"})}
+CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"nvidia", "salyut1", "unsloth"})}
 """Who stores scales for a KV cache in fp8 along with a format.
 
 32 KiB for each token of unsloth/Qwen3.8-27B-NVFP4, 46 on each of four ranks of Salyut1/GLM-4.7-NVFP4 (31.99 GiB for
-729,248 tokens, and the warning of vLLM that only a cache in fp8 brings).
+729,248 tokens, and the warning of vLLM that only a cache in fp8 brings). NVIDIA's hf_quant_config.json have
+`kv_cache_quant_algo`: vLLM 0.19.1 says that it takes fp8 for Gemma-4-31B-IT-NVFP4, of which 98,912 tokens fit.
 """
 _INT4_OF = frozenset({"cyankiwi"})
 """Who quantizes every matrix of a block to int4 in groups of 32, whatever the repository's name says: of Qwen3.5-9B

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from memcore.memory.ledger import Entry
 from memcore.networks.network import Layer, Model
-from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.parts import Attention, Experts, LatentAttention, SpecialMixer
 from memcore.networks.table import layer_order
 from memcore.records import dataclass
 from memcore.serving.checkpoint import Stored
@@ -31,7 +31,10 @@ PREDICTING: Mapping[str, tuple[str, int]] = {
         ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe"), ("mtp_num_hidden_layers", 1)
     ),
     **dict.fromkeys(
-        ("deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo"),
+        (
+            *("deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe"),
+            *("glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo"),
+        ),
         ("num_nextn_predict_layers", 1),
     ),
 }
@@ -78,11 +81,18 @@ def predicts(model: Model) -> bool:
 
 
 def _attending(model: Model) -> Layer | None:
-    """The last layer that attends to everything."""
-    for layer in reversed(layer_order(model)):
+    """The last layer that attends to everything; DeepSeek-V4's further layers see a window alone, if any of it does."""
+    layers = layer_order(model)
+    for layer in reversed(layers):
         if any(isinstance(mixer, (Attention, LatentAttention)) for mixer in layer.mixers):
             return layer
-    return None
+    compressing = [layer for layer in layers if any(_compresses(mixer) for mixer in layer.mixers)]
+    windows = [layer for layer in compressing if layer.mixers[0].mask == "sliding"]
+    return next(reversed(windows or compressing), None)
+
+
+def _compresses(mixer: object) -> bool:
+    return isinstance(mixer, SpecialMixer) and mixer.variant == "deepseek_v4"
 
 
 def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any], stored: Stored | None) -> Speculation:

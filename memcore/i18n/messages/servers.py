@@ -33,6 +33,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     # Where settings come from
     "the most common server": "最常用的推理服务",
     "the most common format": "最常用的格式",
+    "files of this family are older than llama.cpp's cache of latent vectors": (
+        "该家族的文件早于 llama.cpp 的潜在向量缓存"
+    ),
     "each matrix is split across all GPUs": "每个矩阵切分到所有 GPU",
     "the checkpoint's": "checkpoint 所用",
     "as published checkpoints of this family": "与该系列发布的 checkpoint 相同",
@@ -245,6 +248,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "inductor's order decides which tensors are alive at the same time": ("哪些张量同时存活取决于 inductor 的执行顺序"),
     "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12": "0.12 之前 2 至 8 卡实测 0.55 至 2.1 GiB",
+    "observed 0.8 to 0.9 GiB in three eager starts with 8 ranks, and less with 2": (
+        "三次 eager 启动、8 卡实测 0.8 至 0.9 GiB，2 卡更少"
+    ),
     "queries times the keys' expansion": "Q 与 K 上投影之积",
     "rotated part of queries": "Q 的旋转部分",
     "the values' expansion times the output": "V 上投影与输出矩阵之积",
@@ -294,6 +300,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "kv_b_proj in the model's dtype": "模型 dtype 的 kv_b_proj",
     "window pool": "滑动窗口 KV 池",
     "state pool": "状态池",
+    "compressors' states": "压缩器的状态",
+    "compressors' states of requests": "各请求的压缩器状态",
     "kernel workspaces": "kernel 工作区",
     "block bytes": "块字节数",
     "blocks of {size} tokens, in the rest of the budget": "每块 {size} 个 token，取预算所余",

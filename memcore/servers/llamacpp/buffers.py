@@ -108,7 +108,10 @@ class Plan(Layout):
 
     def _latent_cache(self, part: LatentAttention, layer: Layer) -> Iterator[tuple[str, str, int]]:
         rows = self.layer_cells(layer) * self.streams
-        yield "cache", "full context", cache_bytes(self.flags.keys, cache_rows(self.model, part)[0], rows)
+        size = cache_bytes(self.flags.keys, cache_rows(self.model, part)[0], rows)
+        if self.flags.latent_values:
+            size += cache_bytes(self.flags.values, self.model.size(part.expand.inner), rows)
+        yield "cache", "full context", size
         if part.indexer:
             yield "cache", "indexer", cache_bytes(self.flags.keys, indexer_row(self.model, part), rows)
 

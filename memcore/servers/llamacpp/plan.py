@@ -64,6 +64,8 @@ class Flags:
     """Tokens of a batch whose logits can be asked for; None: all of them. llama-server asks for one of each slot."""
     release: str = "2026"
     """A row of `RELEASES`."""
+    latent_values: bool = False
+    """Latent vectors are kept as values, too."""
     offload: bool = True
     """Large products with weights of the host run on the GPU (`--no-op-offload` turns it off)."""
 

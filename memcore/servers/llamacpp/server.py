@@ -121,11 +121,29 @@ def options(read: Defaults, basics: Basics) -> Options:
         # Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
         outputs=sequences * (1 + _proposed(basics)) if RELEASES[row].outputs_by_slots and fork != OLLAMA else None,
         release=row,
+        latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
     )
-    expanded = "ik" in fork and read.given(LlamaCppSettings.mla) == 0 and "lk" in basics.sizes
+    expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
     draft = None if basics.draft is None else _draft(read, basics.draft, flags)
     return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded, draft=draft)
+
+
+_ABSORBING, _WITHOUT_VALUES = 5140, 7825
+"""The first builds, about, that keep latent vectors and not every head's keys and values (ggml-org/llama.cpp#12801,
+April 2025), and that keep them once, not as keys and as values (#19067, January 2026)."""
+_FILES_BEFORE = "deepseek_v2"
+"""A family whose files are older than that: they lack `key_length_mla`, and newer builds read them as before."""
+
+
+def _keeps_heads(read: Defaults, basics: Basics, build: int | None) -> bool:
+    """Whether latent attention caches keys and values of every head; the build is None for ik_llama.cpp."""
+    given = read.given(LlamaCppSettings.mla)
+    if given is not None or build is None:
+        return given == 0
+    older = basics.model.network.family == _FILES_BEFORE
+    reason = "files of this family are older than llama.cpp's cache of latent vectors" if older else None
+    return build < _ABSORBING or (older and read.take(LlamaCppSettings.mla, 0, reason) == 0)
 
 
 def _proposed(basics: Basics) -> int:

@@ -87,8 +87,10 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         default="f16", advanced=True,
     )  # fmt: skip
     mla = setting(
-        Integer(0, 3), "MLA mode", "-mla of ik_llama.cpp: cache format of latent attention.", flag="mla",
-        default="latent", advanced=True,
+        Integer(0, 3), "MLA mode",
+        "-mla of ik_llama.cpp: cache format of latent attention. 0 caches every head's keys and values, as llama.cpp "
+        "does for GGUF files from before April 2025.",
+        flag="mla", default="latent; 0 for DeepSeek-V2", advanced=True,
     )  # fmt: skip
     fork = setting(
         Text(), "Fork", "llama.cpp fork: mainline, ik_llama.cpp or ollama.", flag="fork", default="mainline",
@@ -112,7 +114,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LlamaCppSettings.n_gpu_layers_draft: ("-ngld：草稿模型放在 GPU 上的层数。", "草稿模型在 GPU 上的层数"),
     LlamaCppSettings.cache_type_k_draft: ("-ctkd：草稿模型键缓存的类型。", "草稿模型的键缓存类型"),
     LlamaCppSettings.cache_type_v_draft: ("-ctvd：草稿模型值缓存的类型。", "草稿模型的值缓存类型"),
-    LlamaCppSettings.mla: ("ik_llama.cpp 的 -mla：潜在注意力的缓存格式。", "MLA 模式"),
+    LlamaCppSettings.mla: (
+        "ik_llama.cpp 的 -mla：潜在注意力的缓存格式。0 缓存每个头的键和值，2025 年 4 月以前的 GGUF 文件亦然。",
+        "MLA 模式",
+        "latent；DeepSeek-V2 为 0",
+    ),
     LlamaCppSettings.fork: ("llama.cpp 的分支：mainline、ik_llama.cpp 或 ollama。", "分支版本"),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -18,8 +18,10 @@ from memcore.config.parallelism import Parallelism
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
+from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
+from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -35,6 +37,7 @@ from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
+from memcore.symbols import product
 from memcore.units import GiB, MiB, format_bytes
 
 NEWEST = "0.5.23"
@@ -108,6 +111,14 @@ class Options:
     """The mode of DeepEP, where it sends tokens to experts."""
     slots: bool = False
     """FlashInfer sends them."""
+    aiter: bool = False
+    """AITER's attention takes its part of the static fraction."""
+    sequences: int = SEQUENCES
+    """Requests at once, as compressors' states have room for them."""
+    number: tuple[int, ...] = ()
+    """Of the release."""
+    inside: bool = False
+    """FlashInfer's kernels run the experts."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -137,18 +148,47 @@ def options(read: Defaults, basics: Basics) -> Options:
         fraction = read.take(
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
+    kept = fraction is not None and _gives_to_aiter(basics, number)
+    compresses = basics.model.network.family == FAMILY
+    page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
     return Options(
-        fraction=fraction,
+        fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=chunk,
         graphs=graphs,
-        page=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1,
-        window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
+        page=PAGE if compresses else page,
+        window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
         captures=not read.given(SglangSettings.disable_cuda_graph),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
+        aiter=kept,
+        sequences=read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs) or SEQUENCES,
+        number=number,
+        inside=(read.given(SglangSettings.moe_runner_backend) or "").startswith("flashinfer"),
     )
+
+
+_AITER, _AITER_SHARE, _AITER_LENGTH = (0, 4, 7), 0.85, 8192
+"""The first release in which AITER's attention leaves this share of the static fraction, whoever gave it, and the
+longest sequence that does without (sglang, srt/model_executor/model_runner.py, then srt/server_args.py and, since
+0.5.20, srt/arg_groups/attention_hook.py; pull requests 6564 and 37242)."""
+_OF_AITER = "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction"
+_AITER_HEADS = (16, 128)
+"""Heads of a rank that its latent attention has (srt/server_args.py, `_get_default_attn_backend`)."""
+
+
+def _gives_to_aiter(basics: Basics, number: tuple[int, ...]) -> bool:
+    """Whether AMD's AITER attends to long sequences: not with sinks, indexers or other counts of latent heads."""
+    rocm = basics.accelerator is not None and basics.accelerator.stack == "rocm"
+    if not rocm or number < _AITER or basics.max_model_len <= _AITER_LENGTH:
+        return False
+    mixers = [mixer for layer, _ in basics.model.layers for mixer in layer.mixers]
+    latent = [each for each in mixers if isinstance(each, LatentAttention)]
+    if any(each.indexer for each in latent) or any(getattr(each, "sinks", None) is not None for each in mixers):
+        return False
+    ranks = basics.layout.tensor
+    return all(product((each.heads.query,), basics.sizes) // ranks in _AITER_HEADS for each in latent)
 
 
 def _tier(memory: int, number: tuple[int, ...]) -> Tier:
@@ -283,7 +323,11 @@ def budget(job: ServingJob) -> Budget:
         pool=_pool(job, chosen, found, least),
         line=line,
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
-        notes=("activations and CUDA graphs are outside the static fraction", *_startup(job, found, least)),
+        notes=(
+            "activations and CUDA graphs are outside the static fraction",
+            *((_OF_AITER,) if chosen.aiter else ()),
+            *_startup(job, found, least),
+        ),
     )
 
 
@@ -326,6 +370,7 @@ class _Rank:
     """Of the pool for layers that attend to everything."""
     states: int
     """Slots of the pool of recurrent states."""
+    compressed: Compressed | None
     uncertain: tuple[int, int] = (0, 0)
     """How much less and how much more is available."""
 
@@ -335,6 +380,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     available = tokens = None
     slots = 0
+    pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
         available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
         rest, state = available, _state(parts)
@@ -342,6 +388,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
             rest = int(available / (1 + chosen.state_ratio))
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
+        if pools is not None:
+            rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
         tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
     before = [*weights, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
@@ -356,6 +404,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available=available,
         tokens=tokens,
         states=slots,
+        compressed=pools,
         uncertain=(higher, lower),
     )
 
@@ -391,12 +440,14 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
             cell = _cell(rank.parts, windowed=windowed)
-            if cell:
+            if cell and rank.compressed is None:
                 sizes = {"tokens": int(tokens * share), "cell": cell}
                 entries.append(tensor(title, "KV cache", ("tokens", "cell"), 1, sizes, _POOLS))
     if rank.states:
         sizes = {"slots": rank.states + 1, "state": _state(rank.parts)}
         entries.append(tensor("state pool", "recurrent states", ("slots", "state"), 1, sizes, _POOLS))
+    if tokens and rank.compressed is not None:
+        entries += rank.compressed.entries(tokens, chosen.window_ratio)
     count = job.basics.layout.tensor * job.basics.layout.data
     return RankBudget(
         name="",
@@ -413,13 +464,19 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     sizes = {**job.basics.sizes, "T": chosen.chunk, "R": min(chosen.graphs, chosen.chunk), "C": chosen.chunk}
     stored = job.basics.stored
     step = Step(
-        model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None
+        model=job.model,
+        dtype=job.basics.dtype,
+        sizes=sizes,
+        sampler=8,
+        format=stored.format if stored else None,
+        allocates_in_experts=chosen.inside,
     )
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
     captured = [_captured(job, chosen, stage, step)] if chosen.captures else []
-    return [*expert_workspace(step, stage), *peak, *captured, *_exchanged(job, chosen)]
+    kept = [] if chosen.inside else expert_workspace(step, stage)
+    return [*kept, *peak, *captured, *_exchanged(job, chosen)]
 
 
 def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Entry:
@@ -481,6 +538,8 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     if not any(part.kind != "state" for part in parts):
         return None
     cell = _cell(parts, windowed=False) + int(chosen.window_ratio * _cell(parts, windowed=True))
+    if found[0].compressed is not None:
+        cell = max(int(rank.compressed.each(chosen.window_ratio)) for rank in found if rank.compressed is not None)
     tightest = min(found, key=lambda rank: rank.available or 0)
     less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
     return Pool(

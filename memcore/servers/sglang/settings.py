@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Number
+from memcore.config.needs import ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
@@ -54,7 +55,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         "Window pool",
         "Tokens in the sliding-window pool, relative to the full-attention pool.",
         flag="swa-full-tokens-ratio",
-        default="0.8",
+        default="0.8; 0.1 for DeepSeek-V4",
         advanced=True,
     )
     mamba_full_memory_ratio = setting(
@@ -97,6 +98,32 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="auto",
         advanced=True,
     )
+    moe_runner_backend = setting(
+        Choice(
+            (
+                "auto",
+                "triton",
+                "triton_kernel",
+                "deep_gemm",
+                "cutlass",
+                "flashinfer_trtllm",
+                "flashinfer_trtllm_routed",
+                "flashinfer_cutlass",
+                "flashinfer_mxfp4",
+                "flashinfer_cutedsl",
+                "marlin",
+                "humming",
+                "aiter",
+            ),
+            {"auto": "by GPU and format; counted like Triton's"},
+        ),
+        "Expert kernels",
+        "Kernels that run the experts. Their buffers are outside the static fraction and are freed after each step, so "
+        "the KV cache pool stays the same.",
+        flag="moe-runner-backend",
+        default="auto",
+        advanced=True,
+    )
 
 
 SECTIONS = (SglangSettings,)
@@ -113,7 +140,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
     SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；为其留出的显存空闲。", "不用 CUDA Graph"),
-    SglangSettings.swa_full_tokens_ratio: ("滑动窗口池与全注意力池的 token 数之比。", "滑动窗口 KV 池"),
+    SglangSettings.swa_full_tokens_ratio: (
+        "滑动窗口池与全注意力池的 token 数之比。",
+        "滑动窗口 KV 池",
+        "0.8；DeepSeek-V4 为 0.1",
+    ),
     SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
     SglangSettings.enable_dp_attention: (
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
@@ -134,6 +165,12 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "面向提示的 kernel",
         "面向解码的 kernel",
     ),
+    SglangSettings.moe_runner_backend: (
+        "运行专家的 kernel。其缓冲区不在静态比例之内，每步之后释放，因此 KV 缓存池不变。",
+        "专家的 kernel",
+        "",
+        "按 GPU 和格式；按 Triton 的计算",
+    ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
@@ -144,3 +181,5 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
     "sglang": (*NOT_SERVED, Parallelism.context_parallel_size, SglangSettings.enable_dp_attention)
 }
 """Settings that every engine could have, but this one refuses whatever their value."""
+NEEDS: Mapping[str, Need] = {SglangSettings.moe_runner_backend: ROUTED}
+"""The one other setting that each of these waits for."""

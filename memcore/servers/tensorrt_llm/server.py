@@ -85,7 +85,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    bounds = Range(0, GiB // 2, 2 * GiB)
+    # Four starts had 4.4 and 3.3 GiB less, 0.3 and 3.9 GiB more than is derived without them.
+    bounds = Range(int(-4.5 * GiB), GiB // 2, 4 * GiB)
     kernels = observed(
         "kernel workspaces",
         "workspaces",
@@ -135,14 +136,16 @@ def _pool(job: ServingJob, found: list[_Rank], blocks: int | None) -> Pool | Non
         return None
     longest = job.basics.max_model_len
     tokens = None if blocks is None else int(blocks / max(paging.needed(longest), 1) * longest)
+    tightest = min(found, key=lambda rank: rank.available or 0)
+    less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
     return Pool(
         capacity=blocks,
         needed=paging.needed,
         unit="blocks",
         tokens=tokens,
         bytes_each=paging.block,
-        capacity_low=blocks or 0,
-        capacity_high=blocks or 0,
+        capacity_low=int((blocks or 0) * max(1 - less, 0)),
+        capacity_high=int((blocks or 0) * (1 + more)),
     )
 
 
