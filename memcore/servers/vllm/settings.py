@@ -169,13 +169,18 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
             (
                 "auto",
                 "triton",
+                "triton_unfused",
                 "deep_gemm",
+                "deep_gemm_mega_moe",
                 "cutlass",
                 "flashinfer_trtllm",
                 "flashinfer_cutlass",
                 "flashinfer_cutedsl",
+                "flashinfer_b12x",
                 "marlin",
+                "humming",
                 "aiter",
+                "emulation",
             ),
             {
                 "auto": "the first that the format and the GPU support",
@@ -187,6 +192,7 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
                 "flashinfer_cutedsl": "CuTe kernels in FlashInfer",
                 "marlin": "Marlin: weights alone are in few bits",
                 "aiter": "AITER's kernels on AMD GPUs",
+                "emulation": "formats that the GPU lacks, computed in the model's dtype",
             },
         ),
         "Experts' kernels",
@@ -280,6 +286,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "FlashInfer 中的 CuTe kernel",
         "Marlin：只有权重是低位数的",
         "AMD GPU 上 AITER 的 kernel",
+        "GPU 不支持的格式，用模型的 dtype 计算",
     ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
