@@ -23,7 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import CLASSES, CONDITIONS, STARTS, start_of
+from deriver.starts import CLASSES, CONDITIONS, LABELLED, STARTS, start_of
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, FAMILIES
@@ -46,12 +46,20 @@ def row_of(model_type: str, name: str, start: building.Flat, seconds: int) -> di
     for choose in (gather, sizes, defaults):
         try:
             with building.limit(seconds, building.TooLong):
-                return _proved_row(choose(model_type, name, start))
+                return _labelled(name, _proved_row(choose(model_type, name, start)))
         except building.TooLong:
             said.append(f"{choose.__name__}: takes too long")
         except Exception as error:  # transformers raises everything
             said.append(f"{choose.__name__}: {type(error).__name__}: {error}"[:700])
     raise NotProved("; ".join(said))
+
+
+def _labelled(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The same with the head that more labels have."""
+    head = LABELLED.get(name, ())
+    names = {each for each, *_ in head}
+    kept = [each for each in row["tensors"] if each[0] not in names]
+    return {**row, "tensors": [*kept, *map(list, head)]} if head else row
 
 
 def _proved_row(samples: Samples) -> dict[str, Any]:

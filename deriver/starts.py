@@ -83,6 +83,20 @@ LEFT: Mapping[str, tuple[str, ...]] = {
 """Keys that are left as the class has them: they would make something else of it."""
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
+LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "LayoutLMv3ForTokenClassification": (
+        ("classifier.weight", "num_labels < 10", "num_labels", "hidden_size"),
+        ("classifier.bias", "num_labels < 10", "num_labels"),
+        ("classifier.dense.weight", "not num_labels < 10", "hidden_size", "hidden_size"),
+        ("classifier.dense.bias", "not num_labels < 10", "hidden_size"),
+        ("classifier.out_proj.weight", "not num_labels < 10", "num_labels", "hidden_size"),
+        ("classifier.out_proj.bias", "not num_labels < 10", "num_labels"),
+    ),
+}
+"""Heads that are of another kind from some number of labels on, where samples have few: name, condition, axes.
+
+Source: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification.__init__`).
+"""
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
     **{
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import joined
 from memcore.patterns import Pattern, starts_like
 from memcore.records import dataclass
@@ -167,11 +167,22 @@ def own_cache(raw: Raw) -> str | None:
     return None
 
 
+def refuse_mlx(raw: Raw) -> None:
+    """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
+    for name in ("quantization", "quantization_config"):
+        found = raw.get(name)
+        if isinstance(found, Mapping) and {"bits", "group_size"} <= found.keys() and not found.get("quant_method"):
+            raise UnsupportedError(
+                f"model.{name}", "is MLX's, which no supported server or trainer loads; give the original model"
+            )
+
+
 def own_format(raw: Raw) -> Stored | None:
     """The format that the checkpoint is quantized in, if it is.
 
     Raises ConfigError for a method that is not known.
     """
+    refuse_mlx(raw)
     found = raw.get("quantization_config") or text_config(raw).get("quantization_config")
     if not found:
         return None

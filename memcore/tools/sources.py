@@ -12,13 +12,14 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
-from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.formats.normalized import ENGINE, VERSION
 from memcore.formats.python import code_of
 from memcore.formats.readers import flat, parsed, written
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
+from memcore.serving.checkpoint import refuse_mlx
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
@@ -256,16 +257,6 @@ def _stored(
     return ({"model": base} if alone else {}), None, (same,)
 
 
-def _raise_of_mlx(config: Mapping[str, object]) -> None:
-    """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
-    for name in ("quantization", "quantization_config"):
-        found = config.get(name)
-        if isinstance(found, Mapping) and {"bits", "group_size"} <= found.keys() and not found.get("quant_method"):
-            raise UnsupportedError(
-                name, "is MLX's, which no supported server or trainer loads; give the original model"
-            )
-
-
 def read_part(
     source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
@@ -275,7 +266,7 @@ def read_part(
         notes: list[str] = []
         found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
-            _raise_of_mlx(found)
+            refuse_mlx(found)
             return {"model": found}, None, tuple(notes)
         listed = checkpoint_of(found)
         if listed is not None:
