@@ -12,8 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError
 from memcore.messages import joined
+from memcore.networks.quantized import refuse_mlx
 from memcore.patterns import Pattern, starts_like
 from memcore.records import dataclass
 from memcore.serving.formats import EXPERTS, FORMATS, MATRICES, Format, exl3
@@ -165,16 +166,6 @@ def own_cache(raw: Raw) -> str | None:
         if isinstance(scheme, Mapping) and scheme.get("num_bits") == 8 and scheme.get("type") == "float":
             return "fp8"
     return None
-
-
-def refuse_mlx(raw: Raw) -> None:
-    """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
-    for name in ("quantization", "quantization_config"):
-        found = raw.get(name)
-        if isinstance(found, Mapping) and {"bits", "group_size"} <= found.keys() and not found.get("quant_method"):
-            raise UnsupportedError(
-                f"model.{name}", "is MLX's, which no supported server or trainer loads; give the original model"
-            )
 
 
 def own_format(raw: Raw) -> Stored | None:

@@ -19,11 +19,12 @@ from memcore.formats.readers import flat, parsed, written
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
-from memcore.serving.checkpoint import refuse_mlx
+from memcore.networks.quantized import refuse_mlx
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
 from memcore.tools.launchers import launched_with
+from memcore.tools.pooled import pools, without_head
 from memcore.tools.sharding import SEVERAL
 from memcore.untrusted import MARK
 
@@ -85,8 +86,20 @@ def read_sources(
 
     Raises ConfigError as `read_source` does.
     """
+    beside = [each for each in sources if each.keys is None and pools(each.text.removeprefix(MARK))]
+    others = [each for each in sources if each not in beside]
+    if beside and not others and "model" not in given:
+        raise ConfigError.at(
+            beside[0].name, "is a file of sentence-transformers; add the config.json of the same folder"
+        )
     with variables_given(variables):
-        return _together(whole_files(sources), gpus, given)
+        config, notes = _together(whole_files(others), gpus, given) if others else ({}, ())
+    model = config.get("model")
+    if not beside:
+        return config, notes
+    said = "is a file of sentence-transformers: the config.json of its folder is read without a language-model head"
+    notes = (Message("{}: {}", _file(beside[0].name), Message(said)), *notes)
+    return ({**config, "model": without_head(model)} if isinstance(model, Mapping) else config), notes
 
 
 def _with_written(sources: Sequence[Source]) -> list[Source]:
