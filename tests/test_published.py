@@ -17,6 +17,7 @@ from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.families.remote import own_family
 from memcore.networks.read import read_model
 from memcore.servers.vllm.supported import ABSENT, TWO_STACKS
+from memcore.serving.encoder import shown
 
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
@@ -186,3 +187,23 @@ def test_experts_are_packed_in_the_width_that_they_read():
     found = estimate_serving({**job, "parallelism": {"tensor_parallel_size": 16}}).budget
     shapes = {entry.shape for entry in found.ranks[0].ledger.entries if entry.module == "experts"}
     assert {(896, 512, 1792), (896, 512, 112)} <= shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles", "tokens"),
+    [
+        ("HuggingFaceM4/Idefics3-8B-Llama3", 17, 2873),
+        ("HuggingFaceTB/SmolVLM2-2.2B-Instruct", 17, 1377),
+        ("ibm-granite/granite-docling-258M", 17, 1088),
+        ("LiquidAI/LFM2.5-VL-1.6B", 1, 256),
+        ("CohereLabs/aya-vision-8b", 10, 1690),
+        ("rhymes-ai/Aria", 1, 256),
+    ],
+)
+def test_what_profiling_shows_to_a_tower(name, tiles, tokens):
+    """The image with the most tokens, as vLLM's classes and the image processors of transformers make it."""
+    config = PUBLISHED[name]["config"]
+    seen = shown(read_model(config), config, 8192)
+    assert (seen.largest.tiles, seen.largest.tokens) == (tiles, tokens)
+    job = {"model": config, "engine": {"type": "vllm"}, "hardware": {"accelerator": "b200", "num_gpus": 1}}
+    assert not [note for note in estimate_serving(job).budget.notes if "to profile an image" in str(note)]
