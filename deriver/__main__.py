@@ -23,7 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import CLASSES, CONDITIONS, STARTS, start_of
+from deriver.starts import CLASSES, CONDITIONS, LABELLED, STARTS, WRITTEN, start_of
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, FAMILIES
@@ -43,15 +43,37 @@ class NotProved(Exception):
 def row_of(model_type: str, name: str, start: building.Flat, seconds: int) -> dict[str, Any]:
     """The row of a class, proved: of all its keys, else of sizes, else of its defaults; each is given so long."""
     said = []
+    if name in WRITTEN:
+        return _written_row(model_type, name, start)
     for choose in (gather, sizes, defaults):
         try:
             with building.limit(seconds, building.TooLong):
-                return _proved_row(choose(model_type, name, start))
+                return _labelled(name, _proved_row(choose(model_type, name, start)))
         except building.TooLong:
             said.append(f"{choose.__name__}: takes too long")
         except Exception as error:  # transformers raises everything
             said.append(f"{choose.__name__}: {type(error).__name__}: {error}"[:700])
     raise NotProved("; ".join(said))
+
+
+def _written_row(model_type: str, name: str, start: building.Flat) -> dict[str, Any]:
+    """A row that was written by hand, proved."""
+    row = {**_proved_row(defaults(model_type, name, start)), **WRITTEN[name]}
+    samples = sizes(model_type, name, start)
+    unseen = [*samples.found, *several(samples, PROOFS), *_whole(samples)]
+    unseen = [each for each in unseen if all(each.given.get(key, only) == only for key, only in row["fixed"].items())]
+    wrong = [sample.given for sample in unseen if not _right(row, name, sample)]
+    if wrong:
+        raise NotProved(f"{len(wrong)} of {len(unseen)} configurations, among them {wrong[0]}"[:700])
+    return {**row, "proofs": len(unseen)}
+
+
+def _labelled(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The same with the head that more labels have."""
+    head = LABELLED.get(name, ())
+    names = {each for each, *_ in head}
+    kept = [each for each in row["tensors"] if each[0] not in names]
+    return {**row, "tensors": [*kept, *map(list, head)]} if head else row
 
 
 def _proved_row(samples: Samples) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from deriver import building, sampling
 from deriver.starts import STARTS
-from memcore.networks.families import ALIASES, COMPOSITES, FAMILIES
+from memcore.networks.families import ALIASES, FAMILIES
+from memcore.networks.families.multimodal import COMPOSITES
 from memcore.networks.formulas import evaluate, names
 
 LABELS = {"num_labels": 3}

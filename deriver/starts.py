@@ -83,6 +83,20 @@ LEFT: Mapping[str, tuple[str, ...]] = {
 """Keys that are left as the class has them: they would make something else of it."""
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
+LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "LayoutLMv3ForTokenClassification": (
+        ("classifier.weight", "num_labels < 10", "num_labels", "hidden_size"),
+        ("classifier.bias", "num_labels < 10", "num_labels"),
+        ("classifier.dense.weight", "not num_labels < 10", "hidden_size", "hidden_size"),
+        ("classifier.dense.bias", "not num_labels < 10", "hidden_size"),
+        ("classifier.out_proj.weight", "not num_labels < 10", "num_labels", "hidden_size"),
+        ("classifier.out_proj.bias", "not num_labels < 10", "num_labels"),
+    ),
+}
+"""Heads that are of another kind from some number of labels on, where samples have few: name, condition, axes.
+
+Source: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification.__init__`).
+"""
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
     **{
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
@@ -101,3 +115,57 @@ Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDe
 modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
 makes its text model without a pooler); modeling_radio.py (`video_patch_projection`).
 """
+
+
+def _switch() -> dict[str, Any]:
+    """Switch Transformers' row: T5 with experts in every so many layers, from the second of them on.
+
+    Source: transformers 5.23, modeling_switch_transformers.py (`SwitchTransformersStack.__init__`) and
+    configuration_switch_transformers.py (`__post_init__`).
+    """
+    heads = "(num_heads * d_kv)"
+    tensors, lists = [["shared.weight", "", "vocab_size", "d_model"]], {}
+    for stack, layers, sparse, attentions in (
+        ("encoder", "num_layers", "num_sparse_encoder_layers", ("SelfAttention",)),
+        ("decoder", "num_decoder_layers", "num_sparse_decoder_layers", ("SelfAttention", "EncDecAttention")),
+    ):
+        step = f"({layers} // max({sparse}, 1))"
+        routed = f"(({step} == 1) or ({step} > 1 and i % max({step}, 1) == 1))"
+        lists[f"{stack}.block"] = layers
+        for place, attention in enumerate(attentions):
+            inside = f"{stack}.block.*.layer.{place}"
+            tensors += [[f"{inside}.{attention}.{each}.weight", "", heads, "d_model"] for each in "qkv"]
+            tensors += [[f"{inside}.{attention}.o.weight", "", "d_model", heads]]
+            tensors += [[f"{inside}.layer_norm.weight", "", "d_model"]]
+        bias = f"{stack}.block.*.layer.0.SelfAttention.relative_attention_bias.weight"
+        tensors += [[bias, "i == 0", "relative_attention_num_buckets", "num_heads"]]
+        inside = f"{stack}.block.*.layer.{len(attentions)}"
+        lists[f"{inside}.mlp.experts.expert_"] = f"num_experts if {routed} else 0"
+        for name, when in (("mlp", f"not {routed}"), ("mlp.experts.expert_.*", "")):
+            tensors += [[f"{inside}.{name}.wi.weight", when, "d_ff", "d_model"]]
+            tensors += [[f"{inside}.{name}.wo.weight", when, "d_model", "d_ff"]]
+        tensors += [[f"{inside}.mlp.router.classifier.weight", routed, "num_experts", "d_model"]]
+        tensors += [[f"{inside}.mlp.router.classifier.bias", f"router_bias and {routed}", "num_experts"]]
+        tensors += [[f"{inside}.layer_norm.weight", "", "d_model"]]
+        tensors += [[f"{stack}.final_layer_norm.weight", "", "d_model"]]
+    untied = ("lm_head", "encoder.embed_tokens", "decoder.embed_tokens")
+    tensors += [[f"{each}.weight", "not tie_word_embeddings", "vocab_size", "d_model"] for each in untied]
+    sizes = {"num_layers": 12, "num_decoder_layers": 12, "num_sparse_encoder_layers": 3, "num_sparse_decoder_layers": 3}
+    absent = {**sizes, "num_heads": 12, "vocab_size": 32128, "relative_attention_num_buckets": 32, "num_experts": 8}
+    return {
+        "tensors": tensors,
+        "lists": lists,
+        "absent": {
+            **absent,
+            "d_model": 768,
+            "d_kv": 64,
+            "d_ff": 2048,
+            "router_bias": False,
+            "tie_word_embeddings": True,
+        },
+        "fixed": {"is_decoder": False, "is_encoder_decoder": True, "add_cross_attention": False},
+    }
+
+
+WRITTEN: Mapping[str, Mapping[str, Any]] = {"SwitchTransformersForConditionalGeneration": _switch()}
+"""What no formula was found for and its code says, in place of what was found; proved like the others."""

@@ -6,7 +6,7 @@ import pytest
 
 from memcore.errors import ConfigError
 from memcore.faces.cli import main
-from memcore.networks.catalog import catalog
+from memcore.networks.catalog import catalog, find_model
 from memcore.tools.checkpoints import checkpoint_of, whose
 from memcore.tools.sources import Source, read_sources
 
@@ -78,3 +78,32 @@ def test_only_the_header_of_a_file_is_read(tmp_path, capsys):
 @pytest.mark.parametrize("found", [{}, {"a": {"dtype": "BF16"}}, {"weight_map": []}, {"a": 1}])
 def test_other_objects_are_no_checkpoints(found):
     assert checkpoint_of(found) is None
+
+
+MODULES = json.dumps([{"idx": 0, "type": "sentence_transformers.models.Transformer"},
+                      {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])  # fmt: skip
+POOLING = json.dumps({"word_embedding_dimension": 8, "pooling_mode_lasttoken": True})
+TINY = {"model_type": "qwen3", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 4}
+TINY |= {"num_key_value_heads": 2, "intermediate_size": 8, "vocab_size": 32, "tie_word_embeddings": False}
+
+
+@pytest.mark.parametrize("text", [MODULES, POOLING])
+def test_a_model_that_is_pooled_has_no_head_for_words(text):
+    """Qwen3-Embedding's config.json names a class with one; sentence-transformers and vLLM load none."""
+    model = Source("config.json", json.dumps({**TINY, "architectures": ["Qwen3ForCausalLM"]}))
+    config, notes = read_sources([model, Source("beside.json", text)])
+    assert config["model"]["architectures"] == ["Qwen3Model"]
+    assert "read without a language-model head" in notes[0]
+    whole = find_model(read_sources([model])[0]["model"])
+    assert whole.parameters - find_model(config["model"]).parameters == 8 * 32
+
+
+def test_a_head_for_scores_stays():
+    model = {**TINY, "architectures": ["Qwen3ForSequenceClassification"]}
+    config, _ = read_sources([Source("config.json", json.dumps(model)), Source("modules.json", MODULES)])
+    assert config["model"]["architectures"] == model["architectures"]
+
+
+def test_what_pools_a_model_is_not_the_model():
+    with pytest.raises(ConfigError, match="add the config.json of the same folder"):
+        read_sources([Source("1_Pooling/config.json", POOLING)])

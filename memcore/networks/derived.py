@@ -19,6 +19,8 @@ from memcore.networks.formulas import evaluate, names
 from memcore.units import approximate, shown
 
 _INDICES = ("i", "j", "k")
+_HEADS = re.compile(r"(num_)?(attention_|key_value_|kv_)?heads|n_heads?(_kv)?")
+"""Keys of attention's heads, of which there is at least one."""
 _NUMBERED = re.compile(r"_\.(\d)")
 
 
@@ -172,6 +174,8 @@ class Keys(Mapping[str, Any]):
                 self.refuse(
                     name, "expected an integer of at most {}, found {}", limits.of_model(last), approximate(each)
                 )
+            if each == 0 and type(each) is int and _HEADS.fullmatch(last):
+                self.refuse(name, "expected {}, found {}", "a positive integer", each)
             words = self.row["words"].get(name)
             if words is not None and isinstance(each, str) and each not in words:
                 self.refuse(name, "found {}; allowed: {}", shown(each), joined(", ", words))

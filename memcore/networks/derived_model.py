@@ -239,6 +239,8 @@ def _said_of(unread: Sequence[str]) -> tuple[str, ...]:
 def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Say so if the file is for another class."""
     found = config.get("architectures")
+    if not found and name.endswith("ForMaskedLM"):  # whose checkpoints as often have no head
+        return (Message("found no architectures; counted as {}", name),)
     if not isinstance(found, list) or not found or name.partition("@")[0] in found:
         return ()
     return (Message("found architectures {}, counted as {}", shown(found[0]), name.partition("@")[0]),)

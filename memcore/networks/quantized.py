@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
+from memcore.errors import UnsupportedError
 from memcore.networks.network import Model
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Weight
@@ -143,3 +144,13 @@ def quantization_states(weight: Weight) -> Iterator[QuantizationState]:
     yield QuantizationState("nested_scales", (Quotient(maxima, NESTED_BLOCK),), "fp32")
     yield QuantizationState("quantization_code", (256,), "fp32")
     yield QuantizationState("quantization_offset", (), "fp32")
+
+
+def refuse_mlx(config: Mapping[str, object]) -> None:
+    """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
+    for name in ("quantization", "quantization_config"):
+        found = config.get(name)
+        if isinstance(found, Mapping) and {"bits", "group_size"} <= found.keys() and not found.get("quant_method"):
+            raise UnsupportedError(
+                f"model.{name}", "is MLX's, which no supported server or trainer loads; give the original model"
+            )

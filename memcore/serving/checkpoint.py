@@ -14,6 +14,7 @@ from typing import Any
 
 from memcore.errors import ConfigError
 from memcore.messages import joined
+from memcore.networks.quantized import refuse_mlx
 from memcore.patterns import Pattern, starts_like
 from memcore.records import dataclass
 from memcore.serving.formats import EXPERTS, FORMATS, MATRICES, Format, exl3
@@ -172,6 +173,7 @@ def own_format(raw: Raw) -> Stored | None:
 
     Raises ConfigError for a method that is not known.
     """
+    refuse_mlx(raw)
     found = raw.get("quantization_config") or text_config(raw).get("quantization_config")
     if not found:
         return None

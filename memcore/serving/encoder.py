@@ -19,6 +19,7 @@ from memcore.networks.parts import Attention, FeedForward
 from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
+from memcore.serving.pictures import PICTURES
 from memcore.serving.profile import ACTIVATIONS
 from memcore.serving.videos import FAMILIES, images_of, longest_video
 from memcore.symbols import Quotient, Shape, half
@@ -72,6 +73,9 @@ def shown(model: Model, raw: Mapping[str, object], longest: int) -> Shown | None
         return None
     if model.images is not None:
         return Shown(model.images, largest_image(model.images))
+    if model.network.family in PICTURES:
+        pictured = PICTURES[model.network.family](raw)
+        return Shown(pictured, largest_image(pictured))
     if model.network.family not in FAMILIES:
         return None
     images = images_of(raw)

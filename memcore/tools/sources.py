@@ -12,17 +12,19 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
-from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.formats.normalized import ENGINE, VERSION
 from memcore.formats.python import code_of
 from memcore.formats.readers import flat, parsed, written
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
+from memcore.networks.quantized import refuse_mlx
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
 from memcore.tools.launchers import launched_with
+from memcore.tools.pooled import pools, without_head
 from memcore.tools.sharding import SEVERAL
 from memcore.untrusted import MARK
 
@@ -84,8 +86,20 @@ def read_sources(
 
     Raises ConfigError as `read_source` does.
     """
+    beside = [each for each in sources if each.keys is None and pools(each.text.removeprefix(MARK))]
+    others = [each for each in sources if each not in beside]
+    if beside and not others and "model" not in given:
+        raise ConfigError.at(
+            beside[0].name, "is a file of sentence-transformers; add the config.json of the same folder"
+        )
     with variables_given(variables):
-        return _together(whole_files(sources), gpus, given)
+        config, notes = _together(whole_files(others), gpus, given) if others else ({}, ())
+    model = config.get("model")
+    if not beside:
+        return config, notes
+    said = "is a file of sentence-transformers: the config.json of its folder is read without a language-model head"
+    notes = (Message("{}: {}", _file(beside[0].name), Message(said)), *notes)
+    return ({**config, "model": without_head(model)} if isinstance(model, Mapping) else config), notes
 
 
 def _with_written(sources: Sequence[Source]) -> list[Source]:
@@ -256,16 +270,6 @@ def _stored(
     return ({"model": base} if alone else {}), None, (same,)
 
 
-def _raise_of_mlx(config: Mapping[str, object]) -> None:
-    """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
-    for name in ("quantization", "quantization_config"):
-        found = config.get(name)
-        if isinstance(found, Mapping) and {"bits", "group_size"} <= found.keys() and not found.get("quant_method"):
-            raise UnsupportedError(
-                name, "is MLX's, which no supported server or trainer loads; give the original model"
-            )
-
-
 def read_part(
     source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
@@ -275,7 +279,7 @@ def read_part(
         notes: list[str] = []
         found = parsed(text, name, notes)
         if "model" not in found and "model_type" in found:
-            _raise_of_mlx(found)
+            refuse_mlx(found)
             return {"model": found}, None, tuple(notes)
         listed = checkpoint_of(found)
         if listed is not None:

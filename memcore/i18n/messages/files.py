@@ -107,6 +107,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "adapters on only some layers are not supported yet": "暂不支持只在部分层上使用适配器",
     "name modules": "请给出模块名",
     "supported: 'none'": "支持：'none'",
+    "is a file of sentence-transformers": "是 sentence-transformers 的文件",
+    "add the config.json of the same folder": "请添加同一文件夹中的 config.json",
+    "is a file of sentence-transformers: the config.json of its folder is read without a language-model head": (
+        "是 sentence-transformers 的文件：同一文件夹的 config.json 按不带语言模型输出头读取"
+    ),
     "lists {count} tensors of {bytes} bytes": "列出 {count} 个张量，共 {bytes} 字节",
     "lists {count} tensors of {bytes} bytes ({dtypes})": "列出 {count} 个张量，共 {bytes} 字节（{dtypes}）",
     "no catalog model has that many: add its config.json after this file": (

@@ -186,6 +186,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     ),
     "engine.type transformers serves it": "可改用 engine.type transformers",
     "{version} is the last release of vLLM that supports {family}": "vLLM {version} 是支持 {family} 的最后一个版本",
+    "found no architectures": "没有 architectures",
+    "counted as {name}": "按 {name} 计数",
     "found architectures {value}, counted as {name}": "architectures 为 {value}，按 {name} 计数",
     "this family's towers and encoders are approximated in training": "训练中该系列的塔和编码器按近似处理",
     "for serving only their parameters are counted": "推理服务中只计其参数",

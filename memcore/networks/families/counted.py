@@ -2,7 +2,7 @@
 
 Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`, `ovis2_5`,
 `kimi_k25_vit`), and the code in the repositories of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`),
-Qwen/Qwen-Audio-Chat (`audio.py`), openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B;
+Qwen/Qwen-Audio-Chat (`audio.py`), NVlabs/VILA, openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B;
 tests/truth/published.json holds files and published totals.
 """
 
@@ -382,6 +382,23 @@ def paddle(config: Config) -> Mapping[str, int]:
     return {_POOLING: _pooling_head(vision), "positions in a row of images": _PACKED * width, **head}
 
 
+def _vila(config: Config) -> Iterator[Weight]:
+    """VILA 1.5: SigLIP with its pooling head, a projector of four patches each (NVlabs/VILA, `base_projector.py`)."""
+    kind = within(config, "mm_projector_cfg", "mm_projector_type")
+    if kind != "mlp_downsample":
+        raise ConfigError.at(
+            "model.mm_projector_cfg.mm_projector_type",
+            "found {}, but only {} is supported for this family",
+            shown(kind),
+            shown("mlp_downsample"),
+        )
+    vision = within(config, "vision_tower_cfg")
+    layers, width, places = _siglip(vision)
+    hidden = whole(config.get("hidden_size"))
+    yield part("vision_tower", layers, places * width, _pooling_head(vision))
+    yield part("mm_projector", norms(1, 4 * width), matrix(hidden, 4 * width), matrix(hidden, hidden))
+
+
 def _ovis(config: Config) -> Iterator[Weight]:
     """Ovis 2.5's SigLIP, a head that gives every patch words of a visual vocabulary, and that vocabulary."""
     vision, hidden = config.get("vit_config"), whole(within(config, "llm_config", "hidden_size"))
@@ -516,6 +533,7 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "moondream1": (
         Counted(_moondream, _moondream_towers, when=lambda config: config.get("architectures") == ["HfMoondream"]),
     ),
+    "llava_llama": (Counted(lambda config: _inside(config, "llm_cfg"), _vila, key="llm_cfg"),),
     "dots_ocr": (Counted(_as("qwen2", "vision_config", "sliding_window"), _dots),),
     "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
     "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),

@@ -307,6 +307,8 @@ def own_family(config: Config) -> str | None:
     kind = str(config.get("model_type"))
     if kind in _OWN:
         return kind
+    if kind == "llava_llama" and "llm_cfg" in config:
+        return "vila1_5"
     return "jina-bert" if kind == "bert" and _biased(config) else None
 
 
@@ -388,8 +390,26 @@ def _llava(config: Config) -> Config:
     }
 
 
+def _checks_images(config: Config) -> bool:
+    """Whether it is the safety checker of Stable Diffusion's pipelines, which has CLIP's tower alone."""
+    return config.get("architectures") == ["StableDiffusionSafetyChecker"]
+
+
+def _concepts(config: Config) -> tuple[Weight, ...]:
+    """Twenty concepts with a threshold each (diffusers, pipelines/stable_diffusion/safety_checker.py)."""
+    if not _checks_images(config):
+        return ()
+    wide = _size(config.get("projection_dim")) or 512
+    return (Weight("concept_embeds", ((20,), (wide,)), "other"), Weight("concept_embeds_weights", ((20,),), "other"))
+
+
 def _clip(config: Config) -> Config:
     """CLIP's first files have keys of their parts twice; these win (transformers 5.23, `CLIPConfig.__post_init__`)."""
+    vision = config.get("vision_config")
+    if _checks_images(config) and isinstance(vision, Mapping):
+        wide = _size(config.get("projection_dim")) or 512
+        projects = {"architectures": ["CLIPVisionModelWithProjection"], "projection_dim": wide}
+        return {**vision, **projects, "model_type": "clip_vision_model"}
     found = dict(config)
     for name in ("text_config", "vision_config"):
         given, more = config.get(name), config.get(f"{name}_dict")
@@ -596,6 +616,7 @@ def _jina_adapters(config: Config) -> tuple[Weight, ...]:
 
 _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
+    "clip": _concepts,
     "gemma3n": _gemma3n_towers,
     "minicpmo": _hears,
     "gemma4": lambda config: tuple(gemma4(config)),

@@ -18,7 +18,7 @@ ABSENT = frozenset((
     *("funnel", "gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert", "jina-bert"),
     *("layoutlmv3", "longformer", "luke", "megatron-bert", "mixformer-sequential", "moss", "mpnet", "mra"),
     *("nystromformer", "openai-gpt", "perceiver", "reformer", "rembert", "roformer", "rwkv", "squeezebert", "tapas"),
-    *("trocr", "voxtral_realtime_text", "wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "yoso"),
+    *("trocr", "vila1_5", "voxtral_realtime_text", "wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "yoso"),
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes have no attention to choose: transformers' own, or code
 that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_bert.py` of Jina)."""
