@@ -227,7 +227,7 @@ LATEST = {
     ),
 }  # fmt: skip
 
-RANKS, SEQUENCES, OBJECTIVE = "parallelism.context_parallel_size", "micro_batch_size", "objective"
+RANKS = "parallelism.context_parallel_size"
 WRITTEN = {
     # Fifteen more, written down before they were asked
     # Unsloth, documentation, requirements: 8B with QLoRA takes 6 GB
@@ -250,24 +250,24 @@ WRITTEN = {
     "Scout on 80 GB": (train("llama-4-scout-17b-16e", 4096, gpus(1)), {}, {NF4: "nf4", FULL: "full"}),
     # alignment-handbook, recipes/zephyr-7b-beta/dpo/config_qlora.yaml: one RTX 4090 (scripts/README.md)
     "DPO of 7B on 24 GB": (
-        train("mistral-7b-v0.1", 1024, gpus(1, "rtx-4090"), objective="dpo", micro_batch_size=4), {},
+        train("mistral-7b-v0.1", 1024, gpus(1, "rtx-4090"), method="dpo", micro_batch_size=4), {},
         {ADAPTER: "lora", NF4: "nf4", FULL: "full"},
     ),
     # alignment-handbook, recipes/zephyr-7b-beta/dpo/config_full.yaml with ZeRO-3 on 8 × 80 GB
     "DPO of 7B in full on 8": (
         {
-            **train("mistral-7b-v0.1", 1024, gpus(8), objective="dpo", micro_batch_size=8),
+            **train("mistral-7b-v0.1", 1024, gpus(8), method="dpo", micro_batch_size=8),
             "engine": {"type": "deepspeed", "zero_stage": 0},
         },
         {"quality": "same"}, {"engine.zero_stage": 3, FULL: "full"},
     ),
     # torchtune, recipes/configs/dev/3B_full_grpo.yaml: all weights, checkpoints, 8 GPUs
     "GRPO of 3B in full on 8": (
-        train("llama-3.2-3b", 1024, gpus(8), objective="grpo", micro_batch_size=16), {}, {FULL: "full"},
+        train("llama-3.2-3b", 1024, gpus(8), method="grpo", micro_batch_size=16), {}, {FULL: "full"},
     ),
     # alignment-handbook, recipes/zephyr-141b-A35b/orpo/config_full.yaml: bf16, 8-bit Adam, FSDP on 32 × 80 GB
     "ORPO of 8x22B on 32": (
-        train("mixtral-8x22b-v0.1", 2048, gpus(32), objective="orpo"), {}, {FULL: "full", OPTIMIZER: "adamw-8bit"},
+        train("mixtral-8x22b-v0.1", 2048, gpus(32), method="orpo"), {}, {FULL: "full", OPTIMIZER: "adamw-8bit"},
     ),
     # Megatron Bridge, perf_recipes/llama/gb200/llama31.py: TP4 PP16, 1,536 sequences
     "405B on 256 GB200": (
