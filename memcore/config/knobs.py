@@ -50,6 +50,8 @@ class Way:
     """It is tried only where the config names its engine."""
     spare: bool = False
     """Where the config leaves its engine open, it is tried for what it offloads to the host only."""
+    flat: bool = False
+    """It shards a layer as one flat tensor, and so is tried where ranks outnumber experts that are stacked in one."""
 
 
 TIERS: Mapping[str, str] = {

@@ -498,7 +498,8 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     for engine in registry.TRAINERS if named is None else _engines(named):
         found += registry.own(engine, "knobs", "WAYS")
     if named is None:
-        found = [each for each in found if not each.named and (spare or not each.spare)]
+        stacked = 1 < asked.experts < asked.gpus
+        found = [each for each in found if not each.named and (spare or not each.spare or (each.flat and stacked))]
     able = [each for each in found if each.alone in (None, asked.gpus == 1)]
     kept = [each for each in able if _keeps(asked.config, each.settings)]
     if asked.config.get(EngineSettings.framework) is None and kept:
