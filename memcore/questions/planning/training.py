@@ -51,14 +51,32 @@ class Candidate:
     method: int = 0
     """Its place in `METHODS`."""
 
+    @property
+    def outcome(self) -> tuple[object, ...]:
+        """Return what another candidate that is the same job in other words has in common with it."""
+        device, asked = self.found.device, self.asked
+        held = device.low, device.expected, device.high, self.found.job.accelerator
+        return self.tier, self.way.title, self.division, asked.gpus, asked.length, self.seconds, held
+
+    @property
+    def strains(self) -> bool:
+        """Return whether matrices are split across GPUs that no fast links join.
+
+        transformers, docs/source/en/perf_train_gpu_many.md: without NVLink or NVSwitch tensor parallelism is the slower
+        choice; vLLM, docs/serving/parallelism_scaling.md, says the same of L40S.
+        """
+        accelerator = self.found.job.accelerator
+        return self.division.tensor > 1 and accelerator is not None and not accelerator.speed.link
+
     def beats(self, other: Candidate) -> bool:
         """Return whether it gives up less than another on the same hardware, is as fast and leaves as much free.
 
-        What another frees counts if it is more than the range of the estimate.
+        Of methods of one tier the earlier gives up less. What another frees counts if it is more than the range of the
+        estimate.
         """
-        if self.safe < other.safe or "hardware" in (self.tier, other.tier):
+        if self.safe < other.safe or self.strains > other.strains or "hardware" in (self.tier, other.tier):
             return False
-        less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
+        less = (_ORDER.index(self.tier), self.method) < (_ORDER.index(other.tier), other.method)
         frees = other.found.device.expected < self.found.device.low
         return less and self.seconds <= _ALIKE * other.seconds and not frees
 
@@ -67,6 +85,8 @@ class Candidate:
 
         Whatever may fit on the GPUs that are there stands before more or larger ones, and of these the fewest.
 
+        Matrices that are split across GPUs without fast links come after quantized weights.
+
         Methods whose steps take about as long as the fastest of the tier, so that the cost model cannot tell them
         apart, stand in an expert's order.
         """
@@ -74,11 +94,16 @@ class Candidate:
         further = self.tier == "hardware"
         pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         pace = self.asked.gpus if further else pace
-        return further, not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
+        tier = _ORDER.index("quantized" if self.strains and self.tier in ("states", "method") else self.tier)
+        return further, not self.safe, tier, self.strains, pace, self.method, order, self.division.dimensions
 
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
-    """Best first; what gives up more than another, takes as long and frees nothing is no choice."""
+    """Best first; what gives up more than another, takes as long and frees nothing is no choice.
+
+    Nor is a second method that changes nothing of a job, as adapters at all linear layers where only attention has any.
+    """
+    found = list({each.outcome: each for each in reversed(found)}.values())[::-1]
     fastest = {tier: min(each.seconds for each in found if each.tier == tier) for tier in {each.tier for each in found}}
     return sorted(
         (each for each in found if not any(other.beats(each) for other in found)),
@@ -93,6 +118,8 @@ class Frame:
     asked: Asked
     way: Way
     method: Method
+    rows: tuple[Knob, ...]
+    """Rows of the method, as they apply to the job."""
     transfer: Knob | None = None
     extra: tuple[Knob, ...] = ()
     tier: str = ""
@@ -100,7 +127,7 @@ class Frame:
     @property
     def knobs(self) -> tuple[Knob, ...]:
         """Rows that it applies, but for free ones and degrees."""
-        return (*self.extra, *self.method.knobs, *((self.transfer,) if self.transfer else ()))
+        return (*self.extra, *self.rows, *((self.transfer,) if self.transfer else ()))
 
 
 @dataclass
@@ -220,13 +247,20 @@ class Trainings:
                 method.spare and self.trains_all
             )
             moves = tier == "transfer"
-            if not wanted or (moves and method.near) or not all(_applies(knob, job) for knob in method.knobs):
+            rows = _rows_of(method, job) if wanted and not (moves and method.near) else None
+            if rows is None or (tier in ("states", "method") and self._is_hopeless(job)):
                 continue
             for way in ways_of(self.asked, spare=moves):
+                if any(not way.lacks.isdisjoint(knob.to) for knob in rows):
+                    continue
                 if moves:
-                    yield from (Frame(self.asked, way, method, each, tier=tier) for each in way.transfers)
+                    yield from (Frame(self.asked, way, method, rows, each, tier=tier) for each in way.transfers)
                 else:
-                    yield Frame(self.asked, way, method, tier=tier)
+                    yield Frame(self.asked, way, method, rows, tier=tier)
+
+    def _is_hopeless(self, job: Job) -> bool:
+        """Whether all GPUs together hold less than the weights alone take in 16 bits."""
+        return job.capacity is not None and 2 * job.model.parameters > job.capacity * self.asked.gpus
 
     def _job(self) -> Pieces[Job]:
         found = yield from self.bench.at(self.asked.config)
@@ -315,13 +349,12 @@ class Trainings:
     def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
         """Everything that costs nothing, with what engines need for a method; None if a frame is refused."""
         config, settings = frame.asked.config, self._settings(frame, division, 1)
-        for more in frame.method.alternatives:
-            plain = yield from self.bench.with_(config, {**settings, **more})
+        for needed in _needed(frame):
+            plain = yield from self.bench.with_(config, {**settings, **_merged(needed)})
             if isinstance(plain, Estimate):
                 break
         else:
             return None
-        needed = (Knob(title="", to=more, why="", source=""),) if more else ()
         free = (*needed, *_free_of(plain.job, frame.way))
         if (yield from self.bench.with_(plain.job.config, _merged(free))) is not None:
             return free
@@ -437,9 +470,10 @@ class Trainings:
         job = yield from self._job()
         self.elsewhere = 0
         for each in METHODS:
-            if each.tier == method and all(_applies(knob, job) for knob in each.knobs):
+            rows = _rows_of(each, job) if each.tier == method else None
+            if rows is not None:
                 for way in ways_of(asked, spare=False):
-                    found = yield from self._divided(Frame(asked, way, each, extra=extra, tier=tier), 1)
+                    found = yield from self._divided(Frame(asked, way, each, rows, extra=extra, tier=tier), 1)
                     if found:
                         return found[0]
         return None
@@ -472,6 +506,15 @@ def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
     return {path: value for knob in knobs for path, value in knob.to.items()}
 
 
+def _needed(frame: Frame) -> Iterator[tuple[Knob, ...]]:
+    """Yield what a method may need beside its own rows, what frees most first."""
+    experts, quantizes = frame.way.experts, any(Training.quantization in knob.to for knob in frame.rows)
+    if experts is not None and frame.asked.experts > 1 and quantizes:
+        yield (experts,)
+    for more in frame.method.alternatives:
+        yield (Knob(title="", to=more, why="", source=""),) if more else ()
+
+
 def _suited(knobs: Sequence[Knob], division: Division) -> tuple[Knob, ...]:
     """Return the rows that say something in a division."""
     return tuple(each for each in knobs if not each.needs or getattr(division, each.needs) > 1)
@@ -485,6 +528,17 @@ def _free_of(job: Job, way: Way) -> Iterator[Knob]:
         new = row.kind == "free" and _merged(own).keys().isdisjoint(row.to or ())
         for changes in applicable(row, job) if new else ():
             yield Knob(title=row.title, to=changes, why=row.note, source="")
+
+
+def _rows_of(method: Method, job: Job) -> tuple[Knob, ...] | None:
+    """Return the rows of a method with all that they set of a job; None if one of them does not apply."""
+    found = []
+    for knob in method.knobs:
+        own = {} if knob.made is None else knob.made(job)
+        if own is None or not _applies(knob, job):
+            return None
+        found.append(replace(knob, to={**knob.to, **own}) if own else knob)
+    return tuple(found)
 
 
 def _applies(knob: Knob, job: Job) -> bool:
