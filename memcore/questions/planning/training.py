@@ -384,17 +384,26 @@ class Trainings:
         return found if isinstance(found, Estimate) else None
 
     def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Candidate | None]:
-        """The fastest degree of checkpointing and micro-batch that is safe."""
-        tried: list[tuple[float, Knob, Estimate]] = []
-        for size in sorted({frame.asked.micro_batch, 1}, reverse=True):
+        """The fastest degree of checkpointing and micro-batch that is safe.
+
+        Without stages larger micro-batches and less that is computed twice are never slower and never need less memory:
+        what is safe makes slower ones needless, and what is not safe makes larger ones so.
+        """
+        safe: list[tuple[int, Knob, Estimate]] = []
+        fails: set[str] = set()
+        for size in sorted({frame.asked.micro_batch, 1}):
             for degree in frame.way.degrees:
+                if division.stages == 1 and (degree.title in fails or any(size == each for each, *_ in safe)):
+                    continue
                 found = yield from self._degree(frame, division, free, degree, size)
-                if found is not None and not any(each is found for *_, each in tried):
-                    tried.append((self.bench.cost(found).per_token, degree, found))
-        for _, degree, found in sorted(tried, key=lambda each: each[0]):
-            if self.bench.safe(found):
-                return self._candidate(frame, division, (*free, degree), found)
-        return None
+                if found is None or not self.bench.safe(found):
+                    fails.add(degree.title)
+                elif not any(each is found for *_, each in safe):
+                    safe.append((size, degree, found))
+        if not safe:
+            return None
+        _, degree, found = min(safe, key=lambda each: (self.bench.cost(each[-1]).per_token, -each[0]))
+        return self._candidate(frame, division, (*free, degree), found)
 
     def _candidate(self, frame: Frame, division: Division, knobs: tuple[Knob, ...], found: Estimate) -> Candidate:
         """A config with the rows that it is made of."""
