@@ -611,6 +611,15 @@ def test_experts_are_quantized_too():
     assert 60 < first.found.device.expected / 2**30 < 70
 
 
+def test_gradients_in_bf16_spare_recomputation():
+    """Megatron Bridge's recipes reduce in bf16 (perf_recipes/_common.py): Qwen3-30B-A3B on 16 computes nothing twice."""
+    found = plan(train("qwen3-30b-a3b", 4096, gpus(16), "megatron"), **PRE).plans
+    same, narrow = found[0], next(each for each in found if each.tier == "states")
+    assert narrow.config.get("engine.grad_reduce_in_bf16") is True
+    assert same.config.get(FULL) == "full" != narrow.config.get(FULL)
+    assert narrow.seconds[1] < same.seconds[1]
+
+
 def test_the_fewest_bits_are_a_last_resort():
     """Below four bits only where these do not fit, after layers on the host, with what llama.cpp measured."""
     found = plan(serve("llama-3.1-70b", 8192, gpus(1, "rtx-4090"), "llama.cpp")).plans
