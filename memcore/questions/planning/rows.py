@@ -101,13 +101,15 @@ _PURE = Knob(
     source="torchtune, recipes/configs, dtype: bf16 (all full fine-tunes)",
 )
 _EITHER: tuple[Settings, ...] = ({}, {Training.optimizer.implementation: "torchao"})
+_MIXED: tuple[Settings, ...] = ({}, {Training.precision: "bf16-mixed"})
+"""Megatron calls mixed what has fp32 copies of trained parameters only: frozen weights are in bf16 there too."""
 _COMMON: tuple[Method, ...] = (
     Method("same", ()),
     Method("states", (_EIGHT_BITS,), _EITHER),
     Method("method", (_PURE,), spare=True),
     Method("method", (_PURE, _EIGHT_BITS), _EITHER, spare=True),
-    Method("method", (_LORA, _BASE)),
-    Method("method", (_LORA_AT_ATTENTION, _BASE)),
+    Method("method", (_LORA, _BASE), _MIXED),
+    Method("method", (_LORA_AT_ATTENTION, _BASE), _MIXED),
     Method("method", (replace(_LORA, when={**_LORA.when, Training.precision: _NARROW}),)),
     Method("method", (replace(_LORA_AT_ATTENTION, when={**_LORA.when, Training.precision: _NARROW}),)),
     Method("quantized", (_LORA, _INT8), near=True),

@@ -114,6 +114,8 @@ class Servings:
         for number, chosen in enumerate(weights):
             if chosen and chosen[0].spare and (fits or tier):
                 break
+            if (yield from self._is_heavy(starts, chosen)):
+                continue
             for cache, step in product(caches, steps):
                 found = yield from self._best(starts, (*chosen, *cache, *step))
                 if found is not None:
@@ -124,6 +126,16 @@ class Servings:
                     fits = fits or self.bench.safe(found[0])
                     yield Served(level, (*extra, *found[1]), found[0], harm, last)
                     break
+
+    def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
+        """Whether weights alone are too large in every layout, so that no smaller cache helps."""
+        for _, base in starts:
+            found = yield from self._climbed(base, chosen)
+            if found is not None and found[0].ledger.sum("weights") <= (found[0].capacity or 0):
+                return False
+            if found is not None:
+                self._remember(found[0])
+        return True
 
     def _best(
         self, starts: Sequence[_Start], rows: Sequence[ServerChange]

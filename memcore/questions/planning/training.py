@@ -30,6 +30,8 @@ from memcore.trace.job import Job
 
 _FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
+_FAR = 1.5
+"""How much longer a step must take with headroom before a faster one without is worth a look."""
 _ALIKE = 1.05
 """Steps whose times differ by no more are about as fast."""
 _ORDER = tuple(TIERS)
@@ -50,6 +52,8 @@ class Candidate:
     asked: Asked
     method: int = 0
     """Its place in `METHODS`."""
+    bold: bool = False
+    """It leaves less headroom than is safe, and is far faster than what is."""
 
     @property
     def outcome(self) -> tuple[object, ...]:
@@ -95,7 +99,8 @@ class Candidate:
         pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         pace = self.asked.gpus if further else pace
         tier = _ORDER.index("quantized" if self.strains and self.tier in ("states", "method") else self.tier)
-        return further, not self.safe, tier, self.strains, pace, self.method, order, self.division.dimensions
+        doubtful, late = not self.safe and not self.bold, self.strains or self.bold
+        return further, doubtful, tier, late, pace, self.method, order, self.division.dimensions
 
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
@@ -104,7 +109,8 @@ def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
     Nor is a second method that changes nothing of a job, as adapters at all linear layers where only attention has any.
     """
     found = list({each.outcome: each for each in reversed(found)}.values())[::-1]
-    fastest = {tier: min(each.seconds for each in found if each.tier == tier) for tier in {each.tier for each in found}}
+    usual = [each for each in found if not each.bold]
+    fastest = {tier: min(each.seconds for each in usual if each.tier == tier) for tier in {each.tier for each in usual}}
     return sorted(
         (each for each in found if not any(other.beats(each) for other in found)),
         key=lambda each: each.rank(fastest[each.tier]),
@@ -274,10 +280,22 @@ class Trainings:
             yield from self._tried(frame, enough, tries)
             yield from self._leanest_of(frame, tries)
         if tries.found or tries.free is None:
-            return tries.found
+            return self._with_bold(frame, tries) if tries.found else []
         tight = ((division, lean) for division, lean in tries.close if self.bench.holds(lean))
         knobs = (*tries.free, frame.way.degrees[-1])
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
+
+    def _with_bold(self, frame: Frame, tries: Tries) -> list[Candidate]:
+        """The safe divisions; the last gives way to one with less headroom whose steps take far less time."""
+        safe = sorted(tries.found, key=lambda each: each.seconds)
+        if frame.tier == "same" and tries.free is not None:
+            fast = [each for each in tries.close if self.bench.cost(each[1]).seconds * _FAR < safe[0].seconds]
+            division, lean = min(fast, key=lambda each: self.bench.cost(each[1]).seconds, default=(None, None))
+            if division is not None and lean is not None and self.bench.holds(lean):
+                knobs = (*tries.free, frame.way.degrees[-1])
+                bold = replace(self._candidate(frame, division, knobs, lean), bold=True)
+                return [*safe[: _FITTING - 1], bold]
+        return tries.found
 
     def _tried(self, frame: Frame, enough: int, tries: Tries) -> Pieces[None]:
         """Try divisions until enough are found."""
