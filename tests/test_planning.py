@@ -625,8 +625,9 @@ def test_a_terminal_says_what_a_server_is_worth():
 def test_pairs_keep_their_batch():
     """A method that compares pairs has as many of them in a plan's step as in the job's."""
     job = train("mistral-7b-v0.1", 1024, gpus(8), method="dpo", micro_batch_size=4)
-    asked = estimate(job).job
-    for each in plan(job).plans:
+    asked, plans = estimate(job).job, plan(job).plans
+    assert plans
+    for each in plans:
         found = each.found.job
         assert found.micro_batch * found.micro_batches * found.num_gpus == 8 * asked.micro_batch * asked.micro_batches
 
