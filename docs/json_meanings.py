@@ -85,6 +85,8 @@ MEANINGS: Mapping[str, str] = {
     "model.tensors[].count": "number of such tensors",
     "model.window": "sliding window in tokens; null if none",
     "gpus[].gpus": "GPUs needed; null if no number fits",
+    "gpus[].step_seconds": "seconds of a training step; null for a server",
+    "gpus[].gpu_hours": "GPU-hours for a billion tokens",
     "hardware[].source": "where the capacity was observed",
     "memcore": "version of memcore",
     "config": "the config, in the form of the [settings](reference.md#settings)",

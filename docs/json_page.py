@@ -64,7 +64,7 @@ RUNS: Mapping[str, Sequence[str]] = {
     "formulas": ("--model llama-3.1-8b --engine megatron --tp 8 --gpus 8",),
     "model": ("gpt2", "qwen3-30b-a3b"),
     "models": ("gpt2", "flan-t5-base"),
-    "gpus": (SERVER, "--model llama-3.1-405b --engine vllm --max-len 4096"),
+    "gpus": (SERVER, "--model llama-3.1-405b --engine vllm --max-len 4096", TRAINING),
     "hardware": ("",),
 }
 """What is run to see what a command prints."""

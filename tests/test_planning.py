@@ -227,14 +227,120 @@ LATEST = {
     ),
 }  # fmt: skip
 
+RANKS = "parallelism.context_parallel_size"
+WRITTEN = {
+    # Fifteen more, written down before they were asked
+    # Unsloth, documentation, requirements: 8B with QLoRA takes 6 GB
+    "8B on 8 GB": (
+        train("llama-3.1-8b", 1024, {**gpus(1, "rtx-3090"), "gpu_memory_gb": 8}), {}, {NF4: "nf4", FULL: "full"},
+    ),
+    # Unsloth, notebooks, Qwen3 (14B): QLoRA on a T4
+    "14B on 16 GB": (
+        train("qwen3-14b", 2048, gpus(1, "t4"), precision="fp16", micro_batch_size=2), {}, {NF4: "nf4", FULL: "full"},
+    ),
+    # Unsloth, documentation, requirements: 27B with QLoRA takes 22 GB, LoRA 64
+    "27B on 24 GB": (train("gemma-3-27b-pt", 1024, gpus(1, "rtx-4090")), {}, {NF4: "nf4", FULL: "full"}),
+    # axolotl, examples/glm47-flash/README.md: LoRA with FSDP2 without experts on 2 × 48 GB, 43 GiB each
+    "30B of experts on 2 of 48 GB": (
+        train("glm-4.7-flash", 2048, gpus(2, "rtx-a6000")), {}, {ADAPTER: "lora", FULL: "full"},
+    ),
+    # Megatron Bridge, recipes/llama/h100/llama3.py, 16k: TP4 PP2 CP2 on 16; torchtitan's 8B on 8 with CP at 64k
+    "8B at 64k on 8 by Megatron": (train("llama-3-8b", 65536, gpus(8), "megatron"), PRE, {RANKS: ...}),
+    # axolotl, examples/llama-4/README.md: QLoRA on one H100 at 4k, 64.5 GB
+    "Scout on 80 GB": (train("llama-4-scout-17b-16e", 4096, gpus(1)), {}, {NF4: "nf4", FULL: "full"}),
+    # alignment-handbook, recipes/zephyr-7b-beta/dpo/config_qlora.yaml: one RTX 4090 (scripts/README.md)
+    "DPO of 7B on 24 GB": (
+        train("mistral-7b-v0.1", 1024, gpus(1, "rtx-4090"), method="dpo", micro_batch_size=4), {},
+        {ADAPTER: "lora", NF4: "nf4", FULL: "full"},
+    ),
+    # alignment-handbook, recipes/zephyr-7b-beta/dpo/config_full.yaml with ZeRO-3 on 8 × 80 GB
+    "DPO of 7B in full on 8": (
+        {
+            **train("mistral-7b-v0.1", 1024, gpus(8), method="dpo", micro_batch_size=8),
+            "engine": {"type": "deepspeed", "zero_stage": 0},
+        },
+        {"quality": "same"}, {"engine.zero_stage": 3, FULL: "full"},
+    ),
+    # torchtune, recipes/configs/dev/3B_full_grpo.yaml: all weights, checkpoints, 8 GPUs
+    "GRPO of 3B in full on 8": (
+        train("llama-3.2-3b", 1024, gpus(8), method="grpo", micro_batch_size=16), {}, {FULL: "full"},
+    ),
+    # alignment-handbook, recipes/zephyr-141b-A35b/orpo/config_full.yaml: bf16, 8-bit Adam, FSDP on 32 × 80 GB
+    "ORPO of 8x22B on 32": (
+        train("mixtral-8x22b-v0.1", 2048, gpus(32), method="orpo"), {}, {FULL: "full", OPTIMIZER: "adamw-8bit"},
+    ),
+    # Megatron Bridge, perf_recipes/llama/gb200/llama31.py: TP4 PP16, 1,536 sequences
+    "405B on 256 GB200": (
+        train("llama-3.1-405b", 8192, gpus(256, "gb200"), "megatron", gradient_accumulation_steps=6), PRE,
+        {TENSOR: 4, STAGES: 16},
+    ),
+    # vLLM recipes, OpenAI/GPT-OSS.md: weights as they are, TP2
+    "120B of experts for 200 users on 2": (
+        serve("gpt-oss-120b", 8192, gpus(2), batch_size=200), {}, {TENSOR: 2},
+    ),
+    # vLLM recipes, Qwen/Qwen3-VL.md: FP8, TP8 or TP4; 50 sequences of 16,384 tokens need the caches of two replicas
+    "235B with images for 50 users on 8": (
+        serve("qwen3-vl-235b-a22b-instruct", 16384, gpus(8), batch_size=50), {}, {FORMAT: "fp8", TENSOR: 4},
+    ),
+    # Qwen3.5-35B-A3B in two bits, 10.6 GB, on a Mac with 16 GB (walter-grace/mac-code, README.md), of which Metal
+    # recommends to use two thirds; the file is unsloth's IQ2_M, and llama-quantize's has 2 GB more
+    "35B-A3B llama.cpp on a Mac of 16 GB": (
+        serve("qwen3.5-35b-a3b", 4096, {**gpus(1, "rtx-4090"), "gpu_memory_gb": 11}, "llama.cpp"), {},
+        {FORMAT: "iq2_xxs"},
+    ),
+    # torchtune, recipes/configs/llama3_2_vision/11B_qlora_single_device.yaml: one GPU of 24 GB
+    "11B with images on 24 GB": (
+        train("llama-3.2-11b-vision-instruct", 2048, gpus(1, "rtx-4090"), micro_batch_size=2), {},
+        {NF4: "nf4", FULL: "full"},
+    ),
+}  # fmt: skip
+
+AGAIN = {
+    # Ten more, written down after the fifteen were mended
+    # Megatron Bridge, recipes/glm/h100/glm45.py: PP4 EP8
+    "106B of experts on 32": (
+        train("glm-4.5-air", 4096, gpus(32), "megatron", gradient_accumulation_steps=64), PRE, {STAGES: 4, EXPERTS: 8},
+    ),
+    # Megatron Bridge, recipes/llama/h100/llama3.py: LoRA, TP8
+    "70B LoRA on 8 by Megatron": (train("llama-3.1-70b", 4096, gpus(8), "megatron"), {}, {ADAPTER: "lora", TENSOR: 8}),
+    # axolotl, examples/gemma4/README.md: QLoRA, 25.2 GiB
+    "31B on 32 GB": (train("gemma-4-31b", 2048, gpus(1, "rtx-5090")), {}, {NF4: "nf4", FULL: "full"}),
+    # Unsloth, notebooks, Llama 3.1 (8B) GRPO: 4 bits on a T4
+    "GRPO of 8B on 16 GB": (
+        train("llama-3.1-8b", 1024, gpus(1, "t4"), precision="fp16", method="grpo", micro_batch_size=2), {},
+        {NF4: "nf4"},
+    ),
+    # torchtune, recipes/configs/llama3_2_vision/90B_qlora.yaml: 4 GPUs
+    "90B with images on 4": (
+        train("llama-3.2-90b-vision-instruct", 2048, gpus(4), micro_batch_size=2), {}, {NF4: "nf4", FULL: "full"},
+    ),
+    # vLLM recipes, Google/Gemma4.md: TP2 in bf16
+    "31B for 50 users on 2": (serve("gemma-4-31b", 8192, gpus(2), batch_size=50), {}, {TENSOR: 2}),
+    # vLLM recipes, MiniMax/MiniMax-M2.md: TP4, weights as they are published
+    "229B for 20 users on 4": (serve("minimax-m2", 16384, gpus(4), batch_size=20), {}, {TENSOR: 4}),
+    # vLLM recipes, Mistral/Mistral-Large-3.md: FP8 on 8 × H200, TP8
+    "675B on 8 of 141 GB": (
+        serve("mistral-large-3-675b-instruct-2512", 16384, gpus(8, "h200-sxm-141gb"), batch_size=20), {}, {TENSOR: 8},
+    ),
+    # unsloth, Qwen3-235B-A22B-GGUF: experts on the host
+    "235B llama.cpp on 24 GB": (
+        serve("qwen3-235b-a22b", 8192, gpus(1, "rtx-4090"), "llama.cpp"), {}, {"engine.n_cpu_moe": ...},
+    ),
+    # axolotl, examples/glm47-flash/README.md: QLoRA with experts in NF4, 24 GiB
+    "30B of experts on 48 GB": (train("glm-4.7-flash", 2048, gpus(1, "rtx-a6000")), {}, {NF4: "nf4", FULL: "full"}),
+}  # fmt: skip
+
 MISSED = {
     "120B of experts on 64": "attention with sinks is not supported with Megatron",
     "8x22B in full on 8": "with the optimizer on the host parameters fit on the GPUs",
     "DeepSeek-V3 on 1,024": "PP16 EP8 and PP8 EP16 come first: sending tokens over eight nodes takes longer",
+    "70B LoRA on 8 by Megatron": "LoRA with TP4 and two replicas comes first: it is expected to be faster than TP8",
+    "Scout on 80 GB": "transformers splits Llama 4's experts to quantize them, which is not supported yet",
+    "405B on 256 GB200": "TP4 PP16 is expected to be 12 % faster, but needs 179 of 184 GiB, less headroom than plans leave",
 }
 """Jobs of which no plan among the first three has all that their recipe has, and why. Of the last twelve seven were
 right when they were first asked."""
-ALL = {**JOBS, **RECIPES, **LATER, **LATEST}
+ALL = {**JOBS, **RECIPES, **LATER, **LATEST, **WRITTEN, **AGAIN}
 ASKED = [
     pytest.param(*row, id=name, marks=[pytest.mark.xfail(reason=MISSED[name], strict=True)] if name in MISSED else [])
     for name, row in ALL.items()
@@ -252,7 +358,7 @@ def test_a_job_ends_in_plans(job, options, moves):
     """The first move of an expert is among the first three plans, each fits, and is estimated the same on its own."""
     found = plan(job, **options)
     assert found.plans
-    assert found.estimates <= MOST + 40
+    assert found.estimates <= MOST + (40 if found.none_because is None else 3 * 80)
     assert len(found.plans) <= KEEP
     assert any(has(each.found, moves) for each in found.plans[:3]), [each.title for each in found.plans[:3]]
     for each in found.plans:
@@ -514,6 +620,60 @@ def test_a_terminal_says_what_a_server_is_worth():
     assert any(each.endswith("tokens/s  plan") for each in text.splitlines())
     assert "room for" in text
     assert " step " not in text.partition("Plan 1")[0]
+
+
+def test_pairs_keep_their_batch():
+    """A method that compares pairs has as many of them in a plan's step as in the job's."""
+    job = train("mistral-7b-v0.1", 1024, gpus(8), method="dpo", micro_batch_size=4)
+    asked, plans = estimate(job).job, plan(job).plans
+    assert plans
+    for each in plans:
+        found = each.found.job
+        assert found.micro_batch * found.micro_batches * found.num_gpus == 8 * asked.micro_batch * asked.micro_batches
+
+
+def test_gpus_without_fast_links_do_not_split_matrices_first():
+    """On two RTX 4090s QLoRA with FSDP comes first, as axolotl's recipes have it, and torchtitan has no NF4."""
+    found = plan(train("qwen3-14b", 2048, gpus(2, "rtx-4090"))).plans
+    assert found[0].way == "FSDP"
+    assert found[0].config.get(NF4) == "nf4"
+    assert not any(each.way == "torchtitan" and each.config.get(NF4) for each in found)
+
+
+def test_experts_are_quantized_too():
+    """Axolotl's QLoRA of GLM-4.5-Air takes 63.4 GiB (examples/glm45/README.md): attention learns, experts are in NF4."""
+    first = plan(train("glm-4.5-air", 2048, gpus(1))).plans[0]
+    assert first.config.get("engine.quantize_moe_experts") is True
+    assert list(first.config.get("training.adapter.target_modules")) == ["q_proj", "k_proj", "v_proj", "o_proj"]
+    assert 60 < first.found.device.expected / 2**30 < 70
+
+
+def test_gradients_in_bf16_spare_recomputation():
+    """Megatron Bridge's recipes reduce in bf16 (perf_recipes/_common.py): Qwen3-30B-A3B on 16 computes nothing twice."""
+    found = plan(train("qwen3-30b-a3b", 4096, gpus(16), "megatron"), **PRE).plans
+    same, narrow = found[0], next(each for each in found if each.tier == "states")
+    assert narrow.config.get("engine.grad_reduce_in_bf16") is True
+    assert same.config.get(FULL) == "full" != narrow.config.get(FULL)
+    assert narrow.seconds[1] < same.seconds[1]
+
+
+def test_a_far_faster_plan_may_leave_less_free():
+    """PP4 EP8 fits with 8 % left; what leaves 10 % takes more than twice as long."""
+    found = plan(AGAIN["106B of experts on 32"][0], **PRE).plans
+    assert [each.safe for each in found[:3]] == [True, True, False]
+    assert found[2].fits
+    assert 1.5 * found[2].seconds[1] < min(each.seconds[1] for each in found[:2])
+
+
+def test_the_fewest_bits_are_a_last_resort():
+    """Below four bits only where these do not fit, after layers on the host, with what llama.cpp measured."""
+    found = plan(serve("llama-3.1-70b", 8192, gpus(1, "rtx-4090"), "llama.cpp")).plans
+    assert [each.tier for each in found[:2]] == ["transfer", "quantized"]
+    assert found[1].config.get(FORMAT) == "iq2_xxs"
+    assert "126 %" in str(found[1].quality)
+    assert not any(
+        str(each.config.get(FORMAT)).startswith(("iq", "q2", "q3")) for each in found if each.tier == "hardware"
+    )
 
 
 def test_gpus_before_ampere_have_no_ring_in_bf16():

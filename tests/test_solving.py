@@ -4,8 +4,10 @@ import pytest
 
 from memcore import ConfigError, MemcoreError, estimate, solve
 from memcore.config.settings import Config
+from memcore.faces.cli import main
 from memcore.faces.render.solution import solution_text
 from memcore.networks.catalog import content_of
+from memcore.questions.weighing import gpus_to_train
 
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
@@ -212,3 +214,23 @@ def test_a_context_has_to_fit_the_cache(engine, least):
     assert found.found.fits
     assert found.found.pool.tokens >= found.value
     assert not found.limit.fits
+
+
+def test_gpus_of_every_kind_for_a_training_job(capsys):
+    """The fewest of each kind fit and half of them do not; a larger GPU never takes more, and hours are the step's."""
+    rows = {each.id: each for each in gpus_to_train(estimate(LARGE))}
+    assert len(rows) > 30
+    assert rows["h100-sxm-80gb"].gpus >= rows["h200-sxm-141gb"].gpus
+    for kind in ("h100-sxm-80gb", "a100-sxm-40gb", "l40s"):
+        each, gpus = rows[kind], {"accelerator": kind}
+        fits = estimate({**LARGE, "hardware": {**gpus, "num_gpus": each.gpus}})
+        assert fits.fits
+        assert not estimate({**LARGE, "hardware": {**gpus, "num_gpus": max(each.gpus // 2, 2)}}).fits or each.gpus <= 2
+        tokens = each.gpus * 8192
+        assert each.gpu_hours[1] == pytest.approx(each.seconds[1] * 1e9 / tokens * each.gpus / 3600)
+        assert each.nodes == -(-each.gpus // 8)
+    assert (
+        main(["gpus", "--model", "llama-3.1-8b", "--seq", "8192", "--checkpointing", "full", "--engine", "fsdp"]) == 0
+    )
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("h100-sxm-80gb"))
+    assert f"{rows['h100-sxm-80gb'].gpu_hours[1]:.3g}" in line

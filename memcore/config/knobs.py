@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Any
 
 from memcore.records import dataclass
 
@@ -22,6 +23,8 @@ class Knob:
     needs: str = ""
     """It says something only where a job is divided so: `tensor`, `stages` … ; empty: always."""
     why: str
+    made: Callable[[Any], Settings | None] | None = None
+    """What it sets besides, of a job; None: it does not apply."""
     quality: str = ""
     """What it may cost in quality; empty: the result of the job is the same."""
     source: str
@@ -50,6 +53,12 @@ class Way:
     """It is tried only where the config names its engine."""
     spare: bool = False
     """Where the config leaves its engine open, it is tried for what it offloads to the host only."""
+    lacks: frozenset[str] = frozenset()
+    """Settings that it has no code for: a method with one of them is not tried."""
+    experts: Knob | None = None
+    """What quantizes routed experts too, where a method quantizes frozen weights; None: nothing does."""
+    flat: bool = False
+    """It shards a layer as one flat tensor, and so is tried where ranks outnumber experts that are stacked in one."""
 
 
 TIERS: Mapping[str, str] = {

@@ -73,6 +73,9 @@ tensors. Start with:
     "cli-valid": ("valid: {count} settings given, {assumed} assumed", "有效：给出 {count} 项设置，假设 {assumed} 项"),
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
+    "cli-nodes": ("nodes", "节点数"),
+    "cli-step-takes": ("seconds per step", "每步秒数"),
+    "cli-hours-each": ("GPU-hours for 1B tokens", "10 亿 token 的 GPU 小时"),
     # The picture
     "cli-bar": ("{used} of {capacity}", "{used}，共 {capacity}"),
     "cli-bar-end": ("capacity", "容量"),
@@ -413,7 +416,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "显示模型的组成：层、各类参数、每个 token 的缓存"
     ),
     "list the models of the catalog, or those that match a query": "列出目录中的模型，或符合查询的模型",
-    "find how many GPUs of each kind a server needs": "求推理服务所需的各型号 GPU 数",
+    "find how many GPUs of each kind a job needs": "求任务所需的各型号 GPU 数",
     "list the accelerators of the catalog": "列出目录中的加速器",
     "print a completion script for bash, zsh or fish": "输出 bash、zsh 或 fish 的补全脚本",
     "How much GPU memory a training or serving job takes, when, and because of which tensors.": (
@@ -437,8 +440,6 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "this is a mistake in memcore, not in the input": "这是 memcore 的错误，不是输入的问题",
     "please report it with the config. {where}": "请连同配置一起报告。{where:s}",
     "a server has no phases of a training step": "推理服务没有训练步的阶段",
-    "memcore gpus is for servers only": "memcore gpus 只用于推理服务",
-    "name one as engine.type": "请在 engine.type 中指定一个",
     "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {value}": (
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
     ),

@@ -170,6 +170,14 @@ def linear_names(network: Network) -> list[str]:
     return [*found, around(network)[1]]
 
 
+def mixer_names(network: Network) -> list[str]:
+    """Return the last parts of the names of linear layers of attention, or of what stands in its place."""
+    found = dict.fromkeys(
+        each.name.rpartition(".")[2] for layer in network.kinds for mixer in layer.mixers for each in _linears(mixer)
+    )
+    return list(found)
+
+
 def targeted(network: Network, targets: Collection[str]) -> list[Linear]:
     """Linear layers of these names, or all of them."""
     every = [each for layer in network.kinds for each in _linears(layer)]

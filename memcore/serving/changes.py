@@ -62,6 +62,8 @@ class ServerChange:
     how: How
     ladder: bool = True
     """It is a rung of the standard ladder."""
+    spare: bool = False
+    """Weights of so few bits that a plan has them only where more bits do not fit."""
     capability: tuple[int, int] = (0, 0)
     """The least compute capability of an NVIDIA GPU that has kernels for it."""
 

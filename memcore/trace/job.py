@@ -49,6 +49,17 @@ class Job:
     """Bytes of one GPU that a job can use."""
     assumptions: tuple[Assumption, ...]
 
+    @property
+    def compared(self) -> int:
+        """Return how many sequences each unit of `training.micro_batch_size` has: both of a pair that is compared."""
+        objective = self.recipe.objective
+        return 2 if objective is not None and objective.pairs else 1
+
+    @property
+    def micro_batch(self) -> int:
+        """Return what `training.micro_batch_size` counts: sequences, or pairs of them."""
+        return self.sizes["b"] // self.compared
+
     def staged(self, model: Model, number: int, stages: int) -> Model:
         """The part of a model that a stage has."""
         if self.partition is None:

@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "model": Listed("models", "show what a model is made of: layers, parameters by kind, cache per token"),
     "models": Listed("models", "list the models of the catalog, or those that match a query"),
-    "gpus": Listed("answers", "find how many GPUs of each kind a server needs"),
+    "gpus": Listed("answers", "find how many GPUs of each kind a job needs"),
     "hardware": Listed("hardware", "list the accelerators of the catalog"),
     "completion": Listed("completing", "print a completion script for bash, zsh or fish"),
 }

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memcore.columns import table
-from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
@@ -194,14 +193,33 @@ def _gpus(options: argparse.Namespace) -> int:
 
     config = config_of(options)
     if not is_serving(config):
-        estimate(config)
-        raise ConfigError.at(EngineSettings.type, "memcore gpus is for servers only; name one as engine.type")
+        return _gpus_to_train(config, as_json=options.json)
     rows = gpus_needed(estimate_serving(config))
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:
         cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
         print("\n".join(table([("id", translated("name"), say("cli-gpus-needed")), *cells], right=(2,))))
+    return FITS
+
+
+def _gpus_to_train(config: Config, *, as_json: bool) -> int:
+    from memcore.faces.render.plans import ends  # noqa: PLC0415 - of training alone
+    from memcore.questions.weighing import gpus_to_train  # noqa: PLC0415
+
+    rows = gpus_to_train(estimate_training(config))
+    if as_json:
+        timed = (({"step_seconds": ends(each.seconds), "gpu_hours": ends(each.gpu_hours)}, each) for each in rows)
+        print_json([{"id": each.id, "name": each.name, "gpus": each.gpus, **times} for times, each in timed])
+        return FITS
+    cells = []
+    for each in rows:
+        times = (each.seconds, each.gpu_hours)
+        shown = [f"{span[1]:.3g}" for span in times if span is not None]
+        counts = [str(number) for number in (each.gpus, each.nodes) if number is not None] or ["-", ""]
+        cells.append((each.id, *counts, *(shown or ("", ""))))
+    heads = ("id", *map(say, ("cli-gpus-needed", "cli-nodes", "cli-step-takes", "cli-hours-each")))
+    print("\n".join(table([heads, *cells], right=(1, 2, 3, 4))))
     return FITS
 
 

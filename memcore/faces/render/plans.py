@@ -167,7 +167,8 @@ def plans_data(found: Planned, tokens: int | None = None, price: float | None = 
     }
 
 
-def _range(found: Range | None) -> dict[str, float] | None:
+def ends(found: Range | None) -> dict[str, float] | None:
+    """Return a range by its ends."""
     return None if found is None else dict(zip(("low", "expected", "high"), found, strict=True))
 
 
@@ -175,7 +176,7 @@ def _budget(budget: Budget | None) -> dict[str, Any] | None:
     if budget is None:
         return None
     spans = {"days": budget.days, "gpu_hours": budget.gpu_hours, "money": budget.money, "kwh": budget.energy}
-    return {"tokens": budget.tokens, **{name: _range(span) for name, span in spans.items()}}
+    return {"tokens": budget.tokens, **{name: ends(span) for name, span in spans.items()}}
 
 
 def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, A
         "device_bytes": {"low": device.low, "expected": device.expected, "high": device.high},
         "headroom_bytes": each.headroom,
         "node_host_bytes": each.host,
-        "step_seconds": _range(each.seconds),
+        "step_seconds": ends(each.seconds),
         "step_tokens": each.tokens,
         "mfu": each.mfu,
         "tokens_per_second": None if each.speed is None else span_data(each.speed.tokens),

@@ -137,6 +137,10 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "Weights in Q8_0": "权重用 Q8_0",
     "weights are rounded to 8 bits in blocks of 32": "权重按 32 个一块舍入到 8 位",
     "Weights in Q4_K_M": "权重用 Q4_K_M",
+    "Weights in {format}": "权重用 {format}",
+    "Llama 3 8B's perplexity is {percent} % higher: measure the effect on your task": (
+        "Llama 3 8B 的困惑度升高 {percent}%：请在您的任务上评估影响"
+    ),
     "most matrices in 4.5 bits, some in 6.6": "多数矩阵 4.5 位，部分 6.6 位",
     "Twice the GPUs, each matrix split over them": "GPU 加倍，每个矩阵切分到各 GPU",
     "two all-reduces per layer and token": "每层每个 token 两次 all-reduce",

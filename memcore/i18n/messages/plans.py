@@ -47,6 +47,19 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Full recomputation": "完全重计算",
     "Selective recomputation": "选择性重计算",
     "LoRA on all linear layers": "对所有线性层使用 LoRA",
+    "gradients take two bytes per parameter instead of four, and half as many bytes are sent": (
+        "每个参数的梯度占两字节而不是四字节，通信量减半"
+    ),
+    "sums over micro-batches and ranks are rounded to 8 bits of mantissa": "对微批和 rank 的求和舍入到 8 位尾数",
+    "LoRA on attention only": "只对注意力使用 LoRA",
+    "gradients and optimizer states exist for small matrices only, none of them of experts": (
+        "只有小矩阵有梯度和优化器状态，专家没有"
+    ),
+    "experts learn nothing": "专家不学习",
+    "Experts quantized too": "专家也量化",
+    "transformers 5 stacks experts in one tensor, which bitsandbytes leaves in 16 bits otherwise": (
+        "transformers 5 把专家堆叠成一个张量，bitsandbytes 否则会让它保持 16 位"
+    ),
     "Adafactor, stepped inside the backward pass": "在反向传播中更新的 Adafactor",
     "Chunked loss": "分块计算损失",
     "Frozen weights in int8": "冻结权重用 int8",

@@ -21,7 +21,7 @@ _BUDGET = Training.activation_memory_budget
 
 def _fewer_at_once(job: Job) -> Iterator[Changes]:
     """Half the sequences in twice as many micro-batches: the same step."""
-    micro_batch = job.sizes["b"]
+    micro_batch = job.micro_batch
     if micro_batch % 2 == 0:
         yield {
             Training.micro_batch_size: micro_batch // 2,

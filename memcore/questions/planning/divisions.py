@@ -120,7 +120,7 @@ def asked_of(config: Config, job: Job) -> Asked:
         gpus=job.num_gpus,
         node=node_of(config),
         sequences=sequences_of(job),
-        micro_batch=job.sizes["b"],
+        micro_batch=job.micro_batch,
         length=job.sizes["s"] * job.sizes["cp"],
         layers=job.model.num_layers,
         heads=sizes.get("a", sizes["h"]),

@@ -11,6 +11,8 @@ from dataclasses import replace
 from memcore import registry
 from memcore.config.knobs import TIERS, Knob, Method, Settings
 from memcore.config.training import Training
+from memcore.networks.adapters import mixer_names
+from memcore.trace.job import Job
 
 GOALS: Mapping[str, tuple[str, ...]] = {
     "fine-tune": ("same", "states", "method", "quantized", "transfer"),
@@ -49,6 +51,22 @@ _LORA = Knob(
     quality="close to full fine-tuning for instruction tuning; less for new knowledge (arXiv 2405.09673)",
     source="arXiv 2106.09685; peft, tuners/lora",
 )
+
+
+def _at_attention(job: Job) -> Settings | None:
+    """Linear layers of attention, where experts would have adapters too."""
+    named = mixer_names(job.model.network) if "E" in job.model.sizes else []
+    return {Training.adapter.target_modules: named} if named else None
+
+
+_LORA_AT_ATTENTION = replace(
+    _LORA,
+    title="LoRA on attention only",
+    made=_at_attention,
+    why="gradients and optimizer states exist for small matrices only, none of them of experts",
+    quality="experts learn nothing; close to full fine-tuning for instruction tuning",
+    source="axolotl, examples/glm45 and examples/glm47-flash, README.md; docs/expert_quantization.qmd",
+)
 _NF4 = Knob(
     title="Frozen weights in NF4 (QLoRA)",
     to={Training.quantization: "nf4"},
@@ -83,15 +101,20 @@ _PURE = Knob(
     source="torchtune, recipes/configs, dtype: bf16 (all full fine-tunes)",
 )
 _EITHER: tuple[Settings, ...] = ({}, {Training.optimizer.implementation: "torchao"})
+_MIXED: tuple[Settings, ...] = ({}, {Training.precision: "bf16-mixed"})
+"""Megatron calls mixed what has fp32 copies of trained parameters only: frozen weights are in bf16 there too."""
 _COMMON: tuple[Method, ...] = (
     Method("same", ()),
     Method("states", (_EIGHT_BITS,), _EITHER),
     Method("method", (_PURE,), spare=True),
     Method("method", (_PURE, _EIGHT_BITS), _EITHER, spare=True),
-    Method("method", (_LORA, _BASE)),
+    Method("method", (_LORA, _BASE), _MIXED),
+    Method("method", (_LORA_AT_ATTENTION, _BASE), _MIXED),
     Method("method", (replace(_LORA, when={**_LORA.when, Training.precision: _NARROW}),)),
+    Method("method", (replace(_LORA_AT_ATTENTION, when={**_LORA.when, Training.precision: _NARROW}),)),
     Method("quantized", (_LORA, _INT8), near=True),
     Method("quantized", (_LORA, _NF4)),
+    Method("quantized", (_LORA_AT_ATTENTION, _NF4)),
     Method("quantized", (_INT8,), near=True),
     Method("quantized", (_NF4,)),
 )

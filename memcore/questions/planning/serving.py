@@ -40,12 +40,18 @@ _Start = tuple[tuple[Knob, ...], ServingEstimate]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A complete config of a server with its estimate, and the rows that it is made of."""
+    """A complete config of a server with its estimate, and the rows that it is made of.
+
+    Formats of fewer bits do less harm than what slows every step: vLLM's recipes name an FP8 checkpoint before they
+    turn CUDA graphs off.
+    """
 
     tier: str
     knobs: tuple[Knob, ...]
     found: ServingEstimate
     harm: int
+    last: bool = False
+    """Its weights have so few bits that layers on the host come first."""
 
     @property
     def division(self) -> str:
@@ -86,11 +92,12 @@ class Servings:
             yield from at_last(self.bench, found, self._more_hardware(), most)
         if not any(each.tier != "hardware" for each in found):
             yield from at_last(self.bench, found, self._less_work(), most)
-        yield sorted(found, key=self._place)
+        once = {str(sorted(each.found.job.config.values.items())): each for each in reversed(found)}
+        yield sorted(once.values(), key=self._place)
 
     def _place(self, each: Served) -> tuple[object, ...]:
         """Whatever may fit on the GPUs that are there stands before more hardware, what is safe before what is not."""
-        return each.tier == "hardware", not self.bench.safe(each.found), _ORDER.index(each.tier), each.harm
+        return each.tier == "hardware", not self.bench.safe(each.found), each.last, _ORDER.index(each.tier), each.harm
 
     def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served | None]:
         """For each format of weights the least harmful changes with which the server takes what is asked."""
@@ -103,13 +110,32 @@ class Servings:
         steps = [(), tuple(_rows(base, lambda row: row.kind == "latency"))]
         if "quantized" not in self.tiers:
             weights, caches = weights[:1], caches[:1]
+        fits = False
         for number, chosen in enumerate(weights):
-            for harm, (cache, step) in enumerate(product(caches, steps)):
+            if chosen and chosen[0].spare and (fits or tier):
+                break
+            if (yield from self._is_heavy(starts, chosen)):
+                continue
+            for cache, step in product(caches, steps):
                 found = yield from self._best(starts, (*chosen, *cache, *step))
                 if found is not None:
                     level = tier or ("quantized" if chosen or cache else "same")
-                    yield Served(level, (*extra, *found[1]), found[0], number * len(caches) * len(steps) + harm)
+                    slows, rounds = steps.index(step), number * len(caches) + caches.index(cache)
+                    harm = slows * len(weights) * len(caches) + rounds
+                    last = any(row.spare for row in chosen)
+                    fits = fits or self.bench.safe(found[0])
+                    yield Served(level, (*extra, *found[1]), found[0], harm, last)
                     break
+
+    def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
+        """Whether weights alone are too large in every layout, so that no smaller cache helps."""
+        for _, base in starts:
+            found = yield from self._climbed(base, chosen)
+            if found is not None and found[0].ledger.sum("weights") <= (found[0].capacity or 0):
+                return False
+            if found is not None:
+                self._remember(found[0])
+        return True
 
     def _best(
         self, starts: Sequence[_Start], rows: Sequence[ServerChange]
@@ -237,7 +263,7 @@ class Servings:
             if self.bench.safe(base):
                 yield Served("quantized", (_format_of(base),), base, 0)
                 continue
-            for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights))]):
+            for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights) if not row.spare)]):
                 if chosen and "quantized" not in self.tiers:
                     continue
                 found = yield from self._climbed(base, chosen)

@@ -30,6 +30,8 @@ from memcore.trace.job import Job
 
 _FITTING = 3
 """Divisions that fit, of which the fastest is looked for, where the result is the same."""
+_FAR = 1.5
+"""How much longer a step must take with headroom before a faster one without is worth a look."""
 _ALIKE = 1.05
 """Steps whose times differ by no more are about as fast."""
 _ORDER = tuple(TIERS)
@@ -50,15 +52,35 @@ class Candidate:
     asked: Asked
     method: int = 0
     """Its place in `METHODS`."""
+    bold: bool = False
+    """It leaves less headroom than is safe, and is far faster than what is."""
+
+    @property
+    def outcome(self) -> tuple[object, ...]:
+        """Return what another candidate that is the same job in other words has in common with it."""
+        device, asked = self.found.device, self.asked
+        held = device.low, device.expected, device.high, self.found.job.accelerator
+        return self.tier, self.way.title, self.division, asked.gpus, asked.length, self.seconds, held
+
+    @property
+    def strains(self) -> bool:
+        """Return whether matrices are split across GPUs that no fast links join.
+
+        transformers, docs/source/en/perf_train_gpu_many.md: without NVLink or NVSwitch tensor parallelism is the slower
+        choice; vLLM, docs/serving/parallelism_scaling.md, says the same of L40S.
+        """
+        accelerator = self.found.job.accelerator
+        return self.division.tensor > 1 and accelerator is not None and not accelerator.speed.link
 
     def beats(self, other: Candidate) -> bool:
         """Return whether it gives up less than another on the same hardware, is as fast and leaves as much free.
 
-        What another frees counts if it is more than the range of the estimate.
+        Of methods of one tier the earlier gives up less. What another frees counts if it is more than the range of the
+        estimate.
         """
-        if self.safe < other.safe or "hardware" in (self.tier, other.tier):
+        if self.safe < other.safe or self.strains > other.strains or "hardware" in (self.tier, other.tier):
             return False
-        less = _ORDER.index(self.tier) < _ORDER.index(other.tier)
+        less = (_ORDER.index(self.tier), self.method) < (_ORDER.index(other.tier), other.method)
         frees = other.found.device.expected < self.found.device.low
         return less and self.seconds <= _ALIKE * other.seconds and not frees
 
@@ -67,6 +89,8 @@ class Candidate:
 
         Whatever may fit on the GPUs that are there stands before more or larger ones, and of these the fewest.
 
+        Matrices that are split across GPUs without fast links come after quantized weights.
+
         Methods whose steps take about as long as the fastest of the tier, so that the cost model cannot tell them
         apart, stand in an expert's order.
         """
@@ -74,12 +98,19 @@ class Candidate:
         further = self.tier == "hardware"
         pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         pace = self.asked.gpus if further else pace
-        return further, not self.safe, _ORDER.index(self.tier), pace, self.method, order, self.division.dimensions
+        tier = _ORDER.index("quantized" if self.strains and self.tier in ("states", "method") else self.tier)
+        doubtful, late = not self.safe and not self.bold, self.strains or self.bold
+        return further, doubtful, tier, late, pace, self.method, order, self.division.dimensions
 
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
-    """Best first; what gives up more than another, takes as long and frees nothing is no choice."""
-    fastest = {tier: min(each.seconds for each in found if each.tier == tier) for tier in {each.tier for each in found}}
+    """Best first; what gives up more than another, takes as long and frees nothing is no choice.
+
+    Nor is a second method that changes nothing of a job, as adapters at all linear layers where only attention has any.
+    """
+    found = list({each.outcome: each for each in reversed(found)}.values())[::-1]
+    usual = [each for each in found if not each.bold]
+    fastest = {tier: min(each.seconds for each in usual if each.tier == tier) for tier in {each.tier for each in usual}}
     return sorted(
         (each for each in found if not any(other.beats(each) for other in found)),
         key=lambda each: each.rank(fastest[each.tier]),
@@ -93,6 +124,8 @@ class Frame:
     asked: Asked
     way: Way
     method: Method
+    rows: tuple[Knob, ...]
+    """Rows of the method, as they apply to the job."""
     transfer: Knob | None = None
     extra: tuple[Knob, ...] = ()
     tier: str = ""
@@ -100,7 +133,7 @@ class Frame:
     @property
     def knobs(self) -> tuple[Knob, ...]:
         """Rows that it applies, but for free ones and degrees."""
-        return (*self.extra, *self.method.knobs, *((self.transfer,) if self.transfer else ()))
+        return (*self.extra, *self.rows, *((self.transfer,) if self.transfer else ()))
 
 
 @dataclass
@@ -220,13 +253,20 @@ class Trainings:
                 method.spare and self.trains_all
             )
             moves = tier == "transfer"
-            if not wanted or (moves and method.near) or not all(_applies(knob, job) for knob in method.knobs):
+            rows = _rows_of(method, job) if wanted and not (moves and method.near) else None
+            if rows is None or (tier in ("states", "method") and self._is_hopeless(job)):
                 continue
             for way in ways_of(self.asked, spare=moves):
+                if any(not way.lacks.isdisjoint(knob.to) for knob in rows):
+                    continue
                 if moves:
-                    yield from (Frame(self.asked, way, method, each, tier=tier) for each in way.transfers)
+                    yield from (Frame(self.asked, way, method, rows, each, tier=tier) for each in way.transfers)
                 else:
-                    yield Frame(self.asked, way, method, tier=tier)
+                    yield Frame(self.asked, way, method, rows, tier=tier)
+
+    def _is_hopeless(self, job: Job) -> bool:
+        """Whether all GPUs together hold less than the weights alone take in 16 bits."""
+        return job.capacity is not None and 2 * job.model.parameters > job.capacity * self.asked.gpus
 
     def _job(self) -> Pieces[Job]:
         found = yield from self.bench.at(self.asked.config)
@@ -240,10 +280,22 @@ class Trainings:
             yield from self._tried(frame, enough, tries)
             yield from self._leanest_of(frame, tries)
         if tries.found or tries.free is None:
-            return tries.found
+            return self._with_bold(frame, tries) if tries.found else []
         tight = ((division, lean) for division, lean in tries.close if self.bench.holds(lean))
         knobs = (*tries.free, frame.way.degrees[-1])
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
+
+    def _with_bold(self, frame: Frame, tries: Tries) -> list[Candidate]:
+        """The safe divisions; the last gives way to one with less headroom whose steps take far less time."""
+        safe = sorted(tries.found, key=lambda each: each.seconds)
+        if frame.tier == "same" and tries.free is not None:
+            fast = [each for each in tries.close if self.bench.cost(each[1]).seconds * _FAR < safe[0].seconds]
+            division, lean = min(fast, key=lambda each: self.bench.cost(each[1]).seconds, default=(None, None))
+            if division is not None and lean is not None and self.bench.holds(lean):
+                knobs = (*tries.free, frame.way.degrees[-1])
+                bold = replace(self._candidate(frame, division, knobs, lean), bold=True)
+                return [*safe[: _FITTING - 1], bold]
+        return tries.found
 
     def _tried(self, frame: Frame, enough: int, tries: Tries) -> Pieces[None]:
         """Try divisions until enough are found."""
@@ -315,13 +367,12 @@ class Trainings:
     def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
         """Everything that costs nothing, with what engines need for a method; None if a frame is refused."""
         config, settings = frame.asked.config, self._settings(frame, division, 1)
-        for more in frame.method.alternatives:
-            plain = yield from self.bench.with_(config, {**settings, **more})
+        for needed in _needed(frame):
+            plain = yield from self.bench.with_(config, {**settings, **_merged(needed)})
             if isinstance(plain, Estimate):
                 break
         else:
             return None
-        needed = (Knob(title="", to=more, why="", source=""),) if more else ()
         free = (*needed, *_free_of(plain.job, frame.way))
         if (yield from self.bench.with_(plain.job.config, _merged(free))) is not None:
             return free
@@ -351,17 +402,26 @@ class Trainings:
         return found if isinstance(found, Estimate) else None
 
     def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Candidate | None]:
-        """The fastest degree of checkpointing and micro-batch that is safe."""
-        tried: list[tuple[float, Knob, Estimate]] = []
-        for size in sorted({frame.asked.micro_batch, 1}, reverse=True):
+        """The fastest degree of checkpointing and micro-batch that is safe.
+
+        Without stages larger micro-batches and less that is computed twice are never slower and never need less memory:
+        what is safe makes slower ones needless, and what is not safe makes larger ones so.
+        """
+        safe: list[tuple[int, Knob, Estimate]] = []
+        fails: set[str] = set()
+        for size in sorted({frame.asked.micro_batch, 1}):
             for degree in frame.way.degrees:
+                if division.stages == 1 and (degree.title in fails or any(size == each for each, *_ in safe)):
+                    continue
                 found = yield from self._degree(frame, division, free, degree, size)
-                if found is not None and not any(each is found for *_, each in tried):
-                    tried.append((self.bench.cost(found).per_token, degree, found))
-        for _, degree, found in sorted(tried, key=lambda each: each[0]):
-            if self.bench.safe(found):
-                return self._candidate(frame, division, (*free, degree), found)
-        return None
+                if found is None or not self.bench.safe(found):
+                    fails.add(degree.title)
+                elif not any(each is found for *_, each in safe):
+                    safe.append((size, degree, found))
+        if not safe:
+            return None
+        _, degree, found = min(safe, key=lambda each: (self.bench.cost(each[-1]).per_token, -each[0]))
+        return self._candidate(frame, division, (*free, degree), found)
 
     def _candidate(self, frame: Frame, division: Division, knobs: tuple[Knob, ...], found: Estimate) -> Candidate:
         """A config with the rows that it is made of."""
@@ -437,9 +497,10 @@ class Trainings:
         job = yield from self._job()
         self.elsewhere = 0
         for each in METHODS:
-            if each.tier == method and all(_applies(knob, job) for knob in each.knobs):
+            rows = _rows_of(each, job) if each.tier == method else None
+            if rows is not None:
                 for way in ways_of(asked, spare=False):
-                    found = yield from self._divided(Frame(asked, way, each, extra=extra, tier=tier), 1)
+                    found = yield from self._divided(Frame(asked, way, each, rows, extra=extra, tier=tier), 1)
                     if found:
                         return found[0]
         return None
@@ -472,6 +533,15 @@ def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
     return {path: value for knob in knobs for path, value in knob.to.items()}
 
 
+def _needed(frame: Frame) -> Iterator[tuple[Knob, ...]]:
+    """Yield what a method may need beside its own rows, what frees most first."""
+    experts, quantizes = frame.way.experts, any(Training.quantization in knob.to for knob in frame.rows)
+    if experts is not None and frame.asked.experts > 1 and quantizes:
+        yield (experts,)
+    for more in frame.method.alternatives:
+        yield (Knob(title="", to=more, why="", source=""),) if more else ()
+
+
 def _suited(knobs: Sequence[Knob], division: Division) -> tuple[Knob, ...]:
     """Return the rows that say something in a division."""
     return tuple(each for each in knobs if not each.needs or getattr(division, each.needs) > 1)
@@ -487,6 +557,17 @@ def _free_of(job: Job, way: Way) -> Iterator[Knob]:
             yield Knob(title=row.title, to=changes, why=row.note, source="")
 
 
+def _rows_of(method: Method, job: Job) -> tuple[Knob, ...] | None:
+    """Return the rows of a method with all that they set of a job; None if one of them does not apply."""
+    found = []
+    for knob in method.knobs:
+        own = {} if knob.made is None else knob.made(job)
+        if own is None or not _applies(knob, job):
+            return None
+        found.append(replace(knob, to={**knob.to, **own}) if own else knob)
+    return tuple(found)
+
+
 def _applies(knob: Knob, job: Job) -> bool:
     return all(value_of(job.config, job.assumptions, path) in values for path, values in knob.when.items())
 
@@ -498,7 +579,8 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     for engine in registry.TRAINERS if named is None else _engines(named):
         found += registry.own(engine, "knobs", "WAYS")
     if named is None:
-        found = [each for each in found if not each.named and (spare or not each.spare)]
+        stacked = 1 < asked.experts < asked.gpus
+        found = [each for each in found if not each.named and (spare or not each.spare or (each.flat and stacked))]
     able = [each for each in found if each.alone in (None, asked.gpus == 1)]
     kept = [each for each in able if _keeps(asked.config, each.settings)]
     if asked.config.get(EngineSettings.framework) is None and kept:

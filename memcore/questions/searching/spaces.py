@@ -48,7 +48,7 @@ class Space:
     """A key of `ROWS`."""
     gpus: int
     sequences: int
-    """Of a step of the whole job, which all layouts share."""
+    """Of a step of the whole job, which all layouts share; pairs of them where a method compares two."""
     node: int
     """GPUs in a node, within which tensor parallelism stays."""
     layers: int
@@ -59,6 +59,8 @@ class Space:
     experts: int
     sequence: int
     tried: Tried
+    compared: int = 1
+    """Sequences of a pair, if the micro-batch counts pairs."""
 
     @property
     def micro_batches(self) -> tuple[int, ...]:
@@ -240,6 +242,7 @@ def space_of(
         experts=sizes.get("E", 1),
         sequence=job.sizes["s"] * job.sizes["cp"],
         tried=_named(config, tried or Tried()),
+        compared=job.compared,
     )
 
 
@@ -259,9 +262,9 @@ def _named(config: Config, tried: Tried) -> Tried:
 
 
 def sequences_of(job: Job) -> int:
-    """Sequences of a step of the whole job."""
+    """Sequences of a step of the whole job; pairs of them where a method compares two."""
     data = job.num_gpus // (job.stages * job.sizes["tp"] * job.sizes["cp"])
-    return data * job.sizes["b"] * job.micro_batches
+    return data * job.micro_batch * job.micro_batches
 
 
 def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: Slowest) -> Plan:
@@ -282,7 +285,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: S
         context=layout.context,
         shards=layout.shards,
         replicas=layout.replicas,
-        micro_batch=layout.micro_batch,
+        micro_batch=layout.micro_batch * space.compared,
         micro_batches=count,
         products_again=policy.again[0],
         attention_again=policy.again[1],
@@ -383,7 +386,7 @@ class Floor:
         policy = row.policies[layout.policy]
         one, two, three, four = policy.keeps
         kept = one * self.hidden + two * self.queries + three * self.keys + four * self.width
-        tokens = layout.micro_batch * space.sequence // layout.context
+        tokens = layout.micro_batch * space.compared * space.sequence // layout.context
         each = tokens * kept * _SIZE // tensor if growth is None else layout.micro_batch * growth
         # Schedules that split the backward pass have fewer micro-batches in flight than stages.
         flying = min(stages, layout.micro_batches) if policy.schedule in ("1f1b", "interleaved-1f1b") else 1

@@ -403,8 +403,26 @@ _SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone
 ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference. Prompts go
 at 22 to 95 % of a GPU's peak, which no rule explains: nothing is said of them.
 """
-_FEW = ("q8_0", "q6_k", "q5_k_m", "q5_k_s", "q4_k_m", "q4_k_s", "q4_0", "q3_k_m", "q2_k")
-"""Formats of 8 bits and fewer."""
+_FEW = (
+    "q8_0", "q6_k", "q5_k_m", "q5_k_s", "q4_k_m", "q4_k_s", "q4_0", "iq4_xs", "q3_k_m", "q3_k_s", "iq3_xxs", "q2_k",
+    "iq2_m", "iq2_xxs", "iq1_s",
+)  # fmt: skip
+"""Formats of 8 bits and fewer, by what they lose."""
+_LOSSES = {"q3_k_m": 8, "iq3_xxs": 20, "q2_k": 39, "iq2_m": 38, "iq2_xxs": 126}
+"""By how many percent the perplexity of Llama 3 8B rises with an importance matrix; Q4_K_M's by 2.
+
+llama.cpp, tools/perplexity/README.md, LLaMA 3 8b Scoreboard (6.23 in fp16). Larger models lose less."""
+_FEWEST = tuple(
+    ServerChange(
+        title=Message("Weights in {}", name.upper()),
+        kind="precision",
+        note=Message("Llama 3 8B's perplexity is {} % higher: measure the effect on your task", loss),
+        how=Becomes({Inference.quantization: name}, {Inference.quantization: _FEW[_FEW.index(name) :]}),
+        ladder=False,
+        spare=True,
+    )
+    for name, loss in _LOSSES.items()
+)
 SERVER = Server(
     name="llama.cpp",
     title="llama.cpp",
@@ -460,6 +478,7 @@ SERVER = Server(
             note="most matrices in 4.5 bits, some in 6.6",
             how=Becomes({Inference.quantization: "q4_k_m"}, {Inference.quantization: _FEW[4:]}),
         ),
+        *_FEWEST,
         SHORTER,
     ),
 )

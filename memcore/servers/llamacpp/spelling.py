@@ -16,8 +16,8 @@ from memcore.serving.inference import Inference
 _LLAMA_CPP: Mapping[str, object] = {
     Inference.max_model_len: "-c {} for each of the sequences (-np)",
     Inference.quantization: {
-        "q8_0": Message("a GGUF file in {}", "Q8_0"),
-        "q4_k_m": Message("a GGUF file in {}", "Q4_K_M"),
+        name: Message("a GGUF file in {}", name.upper())
+        for name in ("q8_0", "q4_k_m", "q3_k_m", "iq3_xxs", "q2_k", "iq2_m", "iq2_xxs")
     },
     Inference.draft_model: {None: "no -md"},
     LlamaCppSettings.flash_attn: {True: "-fa on"},

@@ -45,6 +45,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
             degrees=PLAIN_DEGREES,
             transfers=_TRANSFERS,
             spare=True,
+            flat=True,
         ),
     ),
 }

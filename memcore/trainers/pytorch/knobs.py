@@ -52,6 +52,12 @@ _SAVED_TO_HOST = Knob(
     why="each layer saves only its input, which waits in the host's memory for the backward pass",
     source="trl, models/activation_offloading.py; torchtune, training/_activation_offloading.py",
 )
+_EXPERTS = Knob(
+    title="Experts quantized too",
+    to={TorchSettings.quantize_moe_experts: True},
+    why="transformers 5 stacks experts in one tensor, which bitsandbytes leaves in 16 bits otherwise",
+    source="axolotl, docs/expert_quantization.qmd",
+)
 _CHUNKED = Knob(
     title="Chunked loss",
     to={Training.loss: "chunked:8"},
@@ -66,6 +72,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
             settings={_TYPE: "none"},
             degrees=PLAIN_DEGREES,
             transfers=(_SAVED_TO_HOST,),
+            experts=_EXPERTS,
             alone=True,
         ),
     ),
@@ -86,6 +93,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
             divides=frozenset({"tensor", "stages", "context", "experts", "replicas"}),
             degrees=DEGREES,
             transfers=(_TO_HOST,),
+            lacks=frozenset({Training.quantization}),
             alone=False,
         ),
     ),
