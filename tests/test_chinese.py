@@ -458,7 +458,7 @@ def test_the_language_of_an_answer(arguments, environment, language):
             "错误：hardware.num_gpus：应为整数，如 8192、8k 或 7B，实为 'abc'",
         ),
         ("estimate --language zh nofile.yaml", "错误：nofile.yaml：没有这个文件或目录"),
-        ("solve --language zh --model gpt2", "错误：缺少参数：--for"),
+        ("solve --language zh --model gpt2", "错误：--for：必填，例如"),
         ("nothing --language zh", "错误：COMMAND：值为 'nothing'；允许："),
     ],
 )

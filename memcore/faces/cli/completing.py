@@ -10,7 +10,7 @@ from importlib import import_module
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag
 from memcore.config.settings import SETTINGS
-from memcore.faces.cli.command import FITS, Command, Parser
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, Parser
 from memcore.hardware import BY_ID
 from memcore.networks.catalog import catalog, nickname
 
@@ -95,6 +95,7 @@ SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument("shell", choices=list(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
+    parser.set_defaults(**{EXAMPLE: f"{parser.prog} bash"})
     parser.epilog = 'Example: eval "$(memcore completion bash)" in ~/.bashrc'
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, width
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
 from memcore.messages import Message
@@ -30,7 +30,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
     )
     parser.add_argument(
-        "--headroom", type=float, default=HEADROOM, metavar="SHARE",
+        "--headroom", type=share, default=HEADROOM, metavar="SHARE",
         help=Message("fraction of each GPU to leave free (default: {})", HEADROOM),
     )  # fmt: skip
     parser.add_argument(

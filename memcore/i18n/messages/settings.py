@@ -14,6 +14,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "allowed: false, or all layers": "允许：false，或所有层",
     "leave it out": "请去掉此项",
     "it may be {names}": "可能是 {names:s}",
+    "for another GPU, give its memory with --gpu-memory": "其他 GPU 请用 --gpu-memory 给出显存",
     "the usual meaning of this name": "该名称通常的含义",
     "others: {names}": "其他可能：{names:s}",
     "accelerators": "加速器",
