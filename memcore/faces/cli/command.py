@@ -27,7 +27,15 @@ class Command(NamedTuple):
     """Prints the answer and returns the exit status."""
 
 
-MEANT = {"--server": "--engine", "--trainer": "--engine", "--gpu": "--accelerator"}
+MEANT = {
+    **dict.fromkeys(("--server", "--trainer"), "--engine"),
+    **dict.fromkeys(("--gpu", "--card"), "--accelerator"),
+    **dict.fromkeys(("--weight-format", "--weight-quantization", "--quant", "--gguf-type"), "--quantization"),
+    **dict.fromkeys(("--ctx-size", "--ctx"), "--context"),
+    **dict.fromkeys(("--bs", "--batch"), "--micro-batch"),
+    **dict.fromkeys(("--qlora", "--load-in-4bit", "--load-in-8bit"), "--frozen-weights"),
+    "--lora": "--adapter",
+}
 """Flags that people try, and those that are meant."""
 
 
@@ -51,8 +59,17 @@ class Parser(argparse.ArgumentParser):
         suggestion = None
         if unknown and path == "unrecognized arguments":
             name = unknown.partition("=")[0]
-            suggestion = MEANT.get(name) or nearest(name, flags)
+            suggestion = MEANT.get(name) or self._set_by(name) or nearest(name, flags)
         raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
+
+    def _set_by(self, name: str) -> str | None:
+        """Return the flag here of what another tool's flag sets."""
+        if not any(action.dest == "model" and action.option_strings for action in self._actions):
+            return None
+        from memcore.tools.names import setting_called  # noqa: PLC0415 - only of a mistake
+
+        path = setting_called(name)
+        return next((action.option_strings[0] for action in self._actions if action.dest == path), None)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return a value of its type; what is wrong with it is said with its values, so that Chinese has it."""

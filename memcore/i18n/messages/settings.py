@@ -13,6 +13,10 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "must be 0 or more": "须不小于 0",
     "allowed: false, or all layers": "允许：false，或所有层",
     "leave it out": "请去掉此项",
+    "is lora with --frozen-weights nf4 (training.quantization)": (
+        "即 lora 加上 --frozen-weights nf4（training.quantization）"
+    ),
+    "memcore calls {flags}": "在 memcore 中写作 {flags}",
     "it may be {names}": "可能是 {names:s}",
     "for another GPU, give its memory with --gpu-memory": "其他 GPU 请用 --gpu-memory 给出显存",
     "the usual meaning of this name": "该名称通常的含义",
