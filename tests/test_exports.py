@@ -4,6 +4,7 @@ import argparse
 import csv
 import io
 import json
+import re
 import shlex
 from math import prod
 
@@ -137,7 +138,7 @@ def test_their_own_parsers_read_it(name, engine):
     def check(config):
         text = exported(of_loop(name, config), name).text
         if tool.syntax == "argv":
-            assert text.startswith(tool.program.split()[0])
+            assert re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text).startswith(tool.program.split()[0])
             arguments_of(tool, text)
         elif tool.syntax == "modelfile":
             assert text.startswith("FROM ./")
@@ -583,3 +584,25 @@ def test_sequences_are_shared_within_tensor_parallelism():
     with pytest.raises(MemcoreError, match="found 4, which must divide the tensor-parallel size \\(2\\)"):
         estimate(Config.from_dict({**served, "parallelism": {"tensor_parallel_size": 2, "context_parallel_size": 4},
                                    "hardware": {}}))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["trainer", "axolotl"])
+def test_a_fused_loss_and_the_allocator_are_in_the_file(name):
+    """What plans propose first: Liger's loss next to transformers' layers, and growing segments."""
+    training = {"adapter": "lora", "sequence_length": 4096, "loss": "fused-linear"}
+    job = {"training": training, "engine": {"expandable_segments": True}, "hardware": {"num_gpus": 1}}
+    found = exported(Config.from_dict({"model": "llama-3.1-8b", **job}), name)
+    assert not found.left_out
+    config = Config.from_dict(imported(found.text).config)
+    assert (config["training.loss"], config["training.implementation"]) == ("fused-linear", None)
+    assert (config["engine.expandable_segments"] is True) or name == "axolotl"
+
+
+def test_an_allocator_that_no_file_has_is_set_in_the_environment():
+    """A JSON file has no command; the variable is named."""
+    job = {"engine": {"type": "deepspeed", "max_split_size_mb": 128}, "hardware": {"num_gpus": 8}}
+    found = exported(Config.from_dict({"model": "llama-3.1-8b", **job}), "deepspeed")
+    assert "engine.max_split_size_mb: set PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 in the environment" in (
+        found.reasons
+    )
+    assert found.command.startswith("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 deepspeed ")
