@@ -95,7 +95,7 @@ def written(config: Config, paths: Collection[str] = PATHS) -> str:
 def _accepted(option: str, value: object) -> bool:
     """Whether PyTorch takes a value."""
     try:
-        return _read(_USUAL_NAME, option, str(value)) == value
+        return bool(_read(_USUAL_NAME, option, str(value)) == value)
     except ConfigError:
         return False
 
