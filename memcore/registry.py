@@ -146,6 +146,11 @@ def face() -> Any:
     return _module(_FACE)
 
 
+def answered(config: Any, fake: bool = False) -> Any:
+    """The answer for a job, as `memcore.estimate` gives it."""
+    return _module("memcore.estimation").estimate(config, fake=fake)
+
+
 def tools() -> Iterator[Any]:
     """The tools whose files and command lines are an engine's own."""
     for name in FILES:
