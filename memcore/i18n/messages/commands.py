@@ -46,6 +46,10 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     # check
     "the files describe one job (default: one job per file)": "这些文件描述同一个任务（默认：每个文件一个任务）",
     "fail too if only part of the range fits": "只有部分范围放得下时也判为失败",
+    "micro-batch {size}": "微批次大小 {size}",
+    "tool to write plans for, as in `memcore convert` (default: your file's)": (
+        "方案所写的工具，同 `memcore convert`（默认：您的文件所属的工具）"
+    ),
     "fraction of each GPU that must stay free (default: 0)": "每块 GPU 必须空出的比例（默认：0）",
     "github: annotations of a pull request": "github：pull request 注释",
     # convert, accuracy, the catalog
