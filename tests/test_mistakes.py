@@ -72,7 +72,7 @@ MISTAKES = {
     "estimate job.json --engine ollama": "found 'ollama', which memcore calls --engine llama.cpp --fork ollama",
     "hardware nosuch": "QUERY: nothing matches 'nosuch'; `memcore hardware` lists all",
     "models nosuch": "QUERY: nothing matches 'nosuch'; `memcore models` lists all",
-    "estimate job.json --accelerator rtx-9080": "; for another GPU, give its memory with --gpu-memory",
+    "estimate job.json --accelerator rtx-9080": "; for another GPU, set GPU memory (--gpu-memory)",
     "plan job.json --headroom 110": "--headroom: found '110'; expected a part such as 0.1, 10 or 10%",
     "nothing": "COMMAND: found 'nothing'; allowed: ",
 }

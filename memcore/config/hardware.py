@@ -18,7 +18,7 @@ class Hardware(Section, path="hardware"):
             {each.id: each.name for each in ACCELERATORS},
             SPELLINGS,
             usual_board,
-            "; for another GPU, give its memory with --gpu-memory",
+            "; for another GPU, set GPU memory (--gpu-memory)",
         ),
         "Accelerator",
         "GPU model, by its id in the catalog.",

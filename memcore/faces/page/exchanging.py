@@ -21,7 +21,7 @@ from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
 from memcore.faces.page.answering import form_of, load, problem_patch
-from memcore.faces.page.examples import record_example
+from memcore.faces.page.examples import of_file, record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import page
 from memcore.faces.render.data import summary
@@ -233,8 +233,8 @@ def _picture(kind: str, found: Found, stamp: str, note: str) -> dict[str, Any]:
 
 
 def _brought(session: Session) -> Tool | None:
-    """The tool whose file was imported."""
-    return tool_brought(session.sources)
+    """The tool whose file was imported, as long as one of its values is in force."""
+    return tool_brought(session.sources) if of_file(session) else None
 
 
 def texts_of(config: Config, found: Found, link: str, brought: Tool | None = None) -> dict[str, tuple[str, str]]:

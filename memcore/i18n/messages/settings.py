@@ -18,7 +18,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "memcore calls {flags}": "在 memcore 中写作 {flags}",
     "it may be {names}": "可能是 {names:s}",
-    "for another GPU, give its memory with --gpu-memory": "其他 GPU 请用 --gpu-memory 给出显存",
+    "for another GPU, set GPU memory (--gpu-memory)": "其他 GPU 请设置 GPU 显存（--gpu-memory）",
     "the usual meaning of this name": "该名称通常的含义",
     "others: {names}": "其他可能：{names:s}",
     "accelerators": "加速器",
