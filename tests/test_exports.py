@@ -300,7 +300,7 @@ LINES = {
         ("  --tensor-parallel-size 2",)),
     "llama.cpp's file and GPUs": (
         of(engine={"type": "llama.cpp"}, inference={"max_model_len": 4096}, hardware={**EIGHT, "num_gpus": 2}), None,
-        ("  -hf meta-llama/Llama-3.1-8B:Q4_K_M", "  --device CUDA0,CUDA1")),
+        ("  -m ./Llama-3.1-8B-Q4_K_M.gguf", "  --device CUDA0,CUDA1")),
     "the Trainer's precision and launcher": (
         of(training={"sequence_length": 1024}, engine={"type": "fsdp"}, hardware=EIGHT), None,
         ("# run: torchrun --nnodes 1 --nproc_per_node 8 train.py --config trainer.yaml", "bf16: true",

@@ -106,7 +106,7 @@ class Tool:
     """The key of the model, or `*` where it follows the program."""
     tag: str = ""
     """The setting that follows the model's name behind a colon."""
-    model_as: Callable[[str, str | None], str] | None = None
+    model_as: Callable[[str, str | None], Mapping[str, str]] | None = None
     """How a model and the value of `tag` are written, where that is not the name alone."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
     """Keys that describe the network itself, and the keys of a model that they are."""

@@ -164,7 +164,7 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
             return dict(tool.models.get(full_name(model), {}))
         tag = config.get(tool.tag) if tool.tag else None
         if tool.model_as is not None and tool.model:
-            return {tool.model: tool.model_as(full_name(model), tag)}
+            return dict(tool.model_as(full_name(model), tag))
         return {tool.model: full_name(model) + (f":{tag.upper()}" if tag else "")} if tool.model else {}
     if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
         return {}
