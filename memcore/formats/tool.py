@@ -87,6 +87,8 @@ class Tool:
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    wants: Callable[[Any], Mapping[str, str]] | None = None
+    """What else a config needs, by path: its text says it, and the tool does not start with the text alone."""
     implementations: tuple[str, ...] | None = None
     """Whose layers it runs; None is any."""
     keys: tuple[Key, ...]

@@ -73,7 +73,7 @@ class Exported:
     tool: Tool
     text: str
     left_out: tuple[str, ...]
-    """Settings that are not in the text, or are something else to who reads it."""
+    """Settings that are not in the text, are something else to who reads it, or need more than the text."""
     reasons: tuple[str, ...] = ()
     """Why, for each of them."""
     command: str = ""
@@ -557,7 +557,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
         raise _not_run(tool, config, to)
     told = tool_config(tool, config, taken)
     text, back = _written(tool, told)
-    lost = _lost(tool, told.config, back)
+    lost = {**_lost(tool, told.config, back), **(tool.wants(told.config) if tool.wants else {})}
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))

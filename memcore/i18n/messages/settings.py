@@ -154,6 +154,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "supported: {values}": "支持：{values:s}",
     "{tool} needs engine.type {engines}": "{tool} 需要 engine.type 为 {engines:s}",
     "no key in {tool}": "{tool} 没有对应的键",
+    "name a repository with {format} weights": "请换成权重为 {format} 的仓库",
+    "the server does not quantize {model}": "服务器不会量化 {model}",
     "set {variable} in the environment": "请设置环境变量 {variable}",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
