@@ -444,7 +444,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "please report it with the config. {where}": "请连同配置一起报告。{where:s}",
     "a server has no phases of a training step": "推理服务没有训练步的阶段",
     "memcore gpus is for servers only": "memcore gpus 只用于推理服务",
-    "name one as engine.type": "请在 engine.type 中指定一个",
+    "name one, such as --engine vllm": "请指定一个，如 --engine vllm",
     "expected NAME=VALUE with a number, such as flops_efficiency=0.5, found {value}": (
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
     ),

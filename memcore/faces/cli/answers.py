@@ -196,7 +196,7 @@ def _gpus(options: argparse.Namespace) -> int:
     config = config_of(options)
     if not is_serving(config):
         estimate(config)
-        raise ConfigError.at(EngineSettings.type, "memcore gpus is for servers only; name one as engine.type")
+        raise ConfigError.at(EngineSettings.type, "memcore gpus is for servers only; name one, such as --engine vllm")
     rows = gpus_needed(estimate_serving(config))
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])

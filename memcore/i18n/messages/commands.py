@@ -15,6 +15,7 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     "fp32, fp16 or bf16 (default: bf16)": "fp32、fp16 或 bf16（默认：bf16）",
     "memory per GPU in GiB (default: {size})": "每块 GPU 的显存，单位 GiB（默认：{size}）",
     # solve
+    "allowed: {settings}, or any other flag that takes a number": "允许：{settings:s}，或其他取数值的参数",
     "one of: {settings}, or any other flag that takes a number": "可为：{settings:s}，或其他取数值的参数",
     # search, plan
     "numbers of GPUs to try (default: the config's)": "要尝试的 GPU 数（默认：配置中的值）",

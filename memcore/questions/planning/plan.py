@@ -295,7 +295,7 @@ def plan_by_piece(
     if rates and isinstance(found, ServingEstimate):
         raise ConfigError.at("rates", "servers have no training steps, so the cost model's rates do not apply")
     if found.capacity is None:
-        message = "a plan needs a GPU model; set it, or hardware.gpu_memory_gb"
+        message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
     search = (
         Servings(asked, found, bench, tiers)
