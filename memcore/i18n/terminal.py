@@ -49,6 +49,7 @@ tensors. Start with:
     "cli-sequence": ("sequence {length}", "序列长度 {length}"),
     "cli-batch": ("micro-batch {count}", "微批次大小 {count}"),
     "cli-pairs": ("micro-batch {count} pairs", "微批次 {count} 对"),
+    "cli-pair": ("micro-batch {count} pair", "微批次 {count} 对"),
     # Tables of a training job
     "cli-allocated": ("allocated", "已分配合计"),
     "cli-capacity": ("capacity", "容量"),
