@@ -184,6 +184,7 @@ tensors. Start with:
         "{tokens} tokens: {parts}; failures and restarts not counted.",
         "{tokens} 个 token：{parts}；不计故障与重启。",
     ),
+    "cli-speed-of": ("The GPU is not named: the speed is that of an {name}.", "未指定 GPU 型号：速度按 {name} 计算。"),
     "cli-tight": (
         "Tight: the expected value fits, the high end of the range does not.",
         "余量很小：预期值放得下，范围的上限放不下。",

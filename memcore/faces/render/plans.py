@@ -8,6 +8,7 @@ from typing import Any
 from memcore.columns import WIDTH, fitted, table
 from memcore.config.knobs import TIERS
 from memcore.formats.tool import Tool
+from memcore.hardware import USUAL
 from memcore.i18n.page import say, translated
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import pace_in_words, serving_verdict, span_data
@@ -109,6 +110,8 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
     span = {"seconds": f"{seconds:.3g}", "low": f"{shortest:.3g}", "high": f"{longest:.3g}"}
     utilized = "" if each.mfu is None else f"{100 * each.mfu:.0f}"
     yield "    " + say("cli-seconds-mfu" if utilized else "cli-seconds", **span, mfu=utilized)
+    if each.found.job.accelerator is None:
+        yield "    " + say("cli-speed-of", name=USUAL.name)
     budget = None if tokens is None else each.budget(tokens, price)
     if budget is None:
         return
