@@ -297,7 +297,7 @@ def test_a_page_opens_without_the_messages(language, monkeypatch):
     ("path", "text", "said"),
     [
         ("training.sequence_length", "x; y", "应为整数，如 8192、8k 或 7B，实为 'x; y'"),
-        ("parallelism.tensor_parallel_size", "3", "值为 3；meta-llama/Llama-3.1-8B 的 a = 32 无法均分"),
+        ("parallelism.tensor_parallel_size", "3", "值为 3，不能整除 meta-llama/Llama-3.1-8B 的查询头数（32）"),
         ("training.quantization", "nf4", "值为 'nf4'；量化权重是冻结的，没有适配器就没有可训练参数"),
         ("engine.type", "none or ddp", "值为 'none or ddp'；允许：none, ddp, fsdp,"),
     ],

@@ -81,6 +81,14 @@ class Solution:
     limit: Found | MemcoreError | None = None
     """The estimate with `beyond`, which does not fit, or the error that rejects it."""
 
+    def __repr__(self) -> str:
+        """Return the value in a line."""
+        return f"<{type(self).__name__}: {self.setting} = {self.value}>"
+
+    def __str__(self) -> str:
+        """Return what `memcore solve` prints."""
+        return str(registry.face().text_of(self))
+
 
 def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None) -> Solution:
     """Find the largest or smallest value of a setting with which the job fits.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
+from memcore import registry
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
 from memcore.config.parallelism import Parallelism
@@ -70,6 +71,10 @@ class Proposal:
     """True if the whole range fits with headroom, False if only the expected value fits."""
     mfu: float | None = None
     """Model FLOPS utilization: operations that the model needs over what the GPU could do; None for a server."""
+
+    def __repr__(self) -> str:
+        """Return what the plan is called, and the memory that it needs."""
+        return f"<{type(self).__name__}: {self.title}: {format_bytes(self.found.device.expected)}>"
 
     @property
     def title(self) -> str:
@@ -227,6 +232,14 @@ class Planned:
     """What limits the job, if no plan keeps both the work and the hardware; else None."""
     estimates: int
     """The number of estimates made."""
+
+    def __repr__(self) -> str:
+        """Return what the plans are called; `print` shows them whole."""
+        return f"<{type(self).__name__}: {'; '.join(each.title for each in self.plans)}>"
+
+    def __str__(self) -> str:
+        """Return what `memcore plan` prints."""
+        return str(registry.face().text_of(self))
 
 
 def plan(
