@@ -235,6 +235,7 @@ _WIDE_WORKSPACES = ("gfx942", "gfx950")
 
 _BANNER = "'Max memory' banners of public logs"
 _OUT_OF_MEMORY = "capacity in public out-of-memory messages"
+_LLAMA_CPP = "devices that public logs of llama.cpp and Ollama list"
 _RECALLED = "recalled, unconfirmed"
 _NPU = "vllm-ascend, worker/worker.py (pull request 8289)"
 _HBM = "tpu-inference, worker/tpu_worker.py, in public logs"
@@ -245,6 +246,21 @@ _DLCALC = "jfc4050/dlcalc, utils/hardware.py"
 _LIGHTNING = "lightning-fabric, utilities/throughput.py"
 _GPU_CATALOG = "a public catalog of GPUs"
 _UNCONFIRMED = "vendor's figure, unconfirmed"
+
+
+def _card(
+    name: str,
+    title: str,
+    size: int,
+    observed: tuple[float, float],
+    capability: str,
+    source: str,
+    rates: tuple[float, float],
+) -> Accelerator:
+    """A card without fast links; its `rates` are those of 16-bit products and of its memory."""
+    return Accelerator(name, title, size, observed, capability, source, Speed(*rates, 1, 0, _UNCONFIRMED, _UNCONFIRMED))
+
+
 ACCELERATORS: Sequence[Accelerator] = (
     Accelerator(
         "v100-sxm2-16gb",
@@ -355,6 +371,14 @@ ACCELERATORS: Sequence[Accelerator] = (
         _BANNER,
         Speed(209.5, 1792, 1, 0, _UNCONFIRMED, _UNCONFIRMED),
     ),
+    _card("rtx-3060-12gb", "NVIDIA RTX 3060 12GB", 12, (11.6, 12.0), "8.6", _LLAMA_CPP, (25.5, 360)),
+    _card("rtx-3070", "NVIDIA RTX 3070", 8, (7.635, 8.0), "8.6", _LLAMA_CPP, (40.6, 448)),
+    _card("rtx-4060-ti-16gb", "NVIDIA RTX 4060 Ti 16GB", 16, (15.57, 16.0), "8.9", _LLAMA_CPP, (44.1, 288)),
+    _card("rtx-4070", "NVIDIA RTX 4070", 12, (11.587, 11.625), "8.9", _LLAMA_CPP, (58.3, 504)),
+    _card("rtx-4080-super", "NVIDIA RTX 4080 SUPER", 16, (15.695, 15.992), "8.9", _BANNER, (104.4, 736)),
+    _card("rtx-5060-ti-16gb", "NVIDIA RTX 5060 Ti 16GB", 16, (15.478, 15.929), "12.0", _LLAMA_CPP, (47.4, 448)),
+    _card("rtx-5070-ti", "NVIDIA RTX 5070 Ti", 16, (15.437, 15.921), "12.0", _LLAMA_CPP, (87.9, 896)),
+    _card("rtx-5080", "NVIDIA RTX 5080", 16, (15.468, 15.921), "12.0", _LLAMA_CPP, (112.6, 960)),
     Accelerator(
         "rtx-6000-ada",
         "NVIDIA RTX 6000 Ada",

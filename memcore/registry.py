@@ -48,6 +48,21 @@ SERVERS: Mapping[str, Home] = {
     "llama.cpp": Home("llamacpp", "serving a GGUF file with llama.cpp"),
 }
 """Engines that serve."""
+MEANT: Mapping[str, str] = {
+    "fsdp1": "--engine fsdp --engine-version 1",
+    "fsdp2": "--engine fsdp",
+    **{f"zero{stage}": f"--engine deepspeed --zero-stage {stage}" for stage in (1, 2, 3)},
+    "megatron-core": "--engine megatron",
+    "megatron-lm": "--engine megatron",
+    "torchtitan": "--engine fsdp --implementation torchtitan",
+    "unsloth": "--implementation unsloth",
+    "liger": "--implementation liger",
+    **{name: f"--framework {name}" for name in ("accelerate", "peft", "trl")},
+    **dict.fromkeys(("llamacpp", "llama-cpp", "gguf"), "--engine llama.cpp"),
+    "ollama": "--engine llama.cpp --fork ollama",
+    **dict.fromkeys(("trtllm", "trt-llm"), "--engine tensorrt-llm"),
+}
+"""Flags for what people name as an engine and is another word for one, or a layer on top."""
 USUAL_TRAINER, USUAL_SERVER = "fsdp", "vllm"
 """What runs a job on several GPUs, and what serves, where a config names no engine."""
 _SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.serving"}
@@ -129,6 +144,11 @@ def merged(name: str, table: str) -> dict[Any, Any]:
 def face() -> Any:
     """The words and pictures of an answer, which is made without them."""
     return _module(_FACE)
+
+
+def answered(config: Any, fake: bool = False) -> Any:
+    """The answer for a job, as `memcore.estimate` gives it."""
+    return _module("memcore.estimation").estimate(config, fake=fake)
 
 
 def tools() -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import pickle
 import re
 from pathlib import Path
 
@@ -95,3 +96,11 @@ def test_the_page_lists_every_name():
     named = set(re.findall(r"^::: memcore\.(\w+)$", page, re.MULTILINE))
     assert set(NAMES) - named == set()
     assert len(named) >= 20
+
+
+@pytest.mark.parametrize("job", [{"model": "gpt2"}, {"model": "gpt2", "engine": {"type": "vllm"}}])
+def test_an_answer_is_pickled_as_its_job(job):
+    """Pools of processes send answers; rules are code, which is not sent."""
+    found = memcore.estimate(job)
+    assert len(pickle.dumps(found)) < 4000
+    assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()  # noqa: S301 - of this very process

@@ -297,7 +297,7 @@ def test_a_page_opens_without_the_messages(language, monkeypatch):
     ("path", "text", "said"),
     [
         ("training.sequence_length", "x; y", "应为整数，如 8192、8k 或 7B，实为 'x; y'"),
-        ("parallelism.tensor_parallel_size", "3", "值为 3；meta-llama/Llama-3.1-8B 的 a = 32 无法均分"),
+        ("parallelism.tensor_parallel_size", "3", "值为 3，不能整除 meta-llama/Llama-3.1-8B 的查询头数（32）"),
         ("training.quantization", "nf4", "值为 'nf4'；量化权重是冻结的，没有适配器就没有可训练参数"),
         ("engine.type", "none or ddp", "值为 'none or ddp'；允许：none, ddp, fsdp,"),
     ],
@@ -458,7 +458,7 @@ def test_the_language_of_an_answer(arguments, environment, language):
             "错误：hardware.num_gpus：应为整数，如 8192、8k 或 7B，实为 'abc'",
         ),
         ("estimate --language zh nofile.yaml", "错误：nofile.yaml：没有这个文件或目录"),
-        ("solve --language zh --model gpt2", "错误：缺少参数：--for"),
+        ("solve --language zh --model gpt2", "错误：--for：必填，例如"),
         ("nothing --language zh", "错误：COMMAND：值为 'nothing'；允许："),
     ],
 )

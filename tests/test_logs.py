@@ -333,3 +333,12 @@ def test_the_command(tmp_path):
     assert run(job, tmp_path / "missing.log").returncode == 2
     assert run(job, "-", given="hello").returncode == 2
     assert run("-", "-", given="{}").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "said", ["max memory {}: 20.1 GiB", "Peak memory {} = 20.1 GiB", "step 3 maximum memory {} 20.1GiB"]
+)
+def test_a_scripts_own_words_for_pytorchs_peaks_say_which(said):
+    """A line that names the quantity is not compared with every one."""
+    for word, quantity in (("allocated", "max_allocated"), ("reserved", "max_reserved")):
+        assert [each.quantity for each in sightings(said.format(word))] == [quantity]

@@ -864,3 +864,11 @@ def test_one_probability_drops_embeddings_and_results():
     job = {"model": model, "engine": {"type": "megatron"}, "training": {"sequence_length": 128}}
     said = {**job, "training": {"sequence_length": 128, "dropout": {"hidden": 0.1, "attention": 0.1}}}
     assert estimate(job).allocated == estimate(said).allocated
+
+
+def test_layers_that_stages_do_not_divide_name_the_flags_that_split_them():
+    """The flags are those of a plan, and the job with them is estimated."""
+    job = {"model": "llama-3.1-8b", "engine": {"type": "megatron"}, "hardware": {"num_gpus": 3}}
+    with pytest.raises(ConfigError, match=r"into 3 chunks; split them with --pp-layout 11,11,10$"):
+        estimate({**job, "parallelism": {"pipeline_parallel_size": 3}})
+    assert estimate({**job, "parallelism": {"pipeline_parallel_size": 3, "pipeline_layout": [11, 11, 10]}}).peak

@@ -213,7 +213,7 @@ MISTAKES = [
     ({**FULL, "engine__contiguous_memory_optimization": True}, "needs engine.partition_activations"),
     ({**SHARED, **FULL, "engine__partition_activations": True}, "already holds only part of the sequence"),
     ({"training__activation_checkpointing": {"policy": "selective", "every": 2}}, "every: found 2"),
-    ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "cannot be split evenly"),
+    ({"parallelism__tensor_parallel_size": 3, "hardware__num_gpus": 6}, "which does not divide "),
     ({"model": {**LLAMA, "num_key_value_heads": 4}, "parallelism__ulysses_parallel_size": 2}, "as many key heads"),
     ({"model": MIXTRAL, "parallelism__tensor_parallel_size": 2}, "found 2 with routed experts"),
     ({"model": MIXTRAL, "engine__zero_stage": 3}, "supports 0, 1 and 2"),

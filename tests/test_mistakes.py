@@ -36,9 +36,9 @@ MISTAKES = {
     "estimate llama-3.1-8b --server vllm": "(did you mean '--engine'?)",
     "estimate llama-3.1-8b --gpu h100": "(did you mean '--accelerator'?)",
     "estimate llama-3.1-8b --acc h100": "unrecognized arguments: --acc",
-    "estimate": "model: is required",
+    "estimate": "model: is required, as in `memcore estimate --model",
     "estimate null.json": "null.json: expected a JSON object",
-    "estimate empty.json": "empty.json: is not JSON",
+    "estimate empty.json": "empty.json: is empty",
     "estimate bytes.json": "bytes.json: is not text",
     "estimate folder.json": "folder.json: ",
     "estimate missing.json": "missing.json: No such file",
@@ -46,7 +46,7 @@ MISTAKES = {
     "estimate job.json --seq 1e21": "training.sequence_length: expected a whole number of at most 1073741824, found",
     "estimate job.json --accelerator a100": "it may be a100-sxm-40gb, a100-pcie-40gb, a100-sxm-80gb, a100-pcie-80gb",
     "estimate --model qwen3-8": "it may be qwen3-8b, qwen3-8b-base",
-    "solve job.json": "the following arguments are required: --for",
+    "solve job.json": "--for: is required, as in `memcore solve --for",
     "search job.json --counts 2,,4": "--counts: expected a whole number such as 8192, 8k or 7B, found ''",
     "search job.json --micro-batches 0": "--micro-batches: expected a whole number of at least 1, found 0",
     "search job.json --keep 0": "--keep: expected a whole number of at least 1, found 0",
@@ -57,14 +57,24 @@ MISTAKES = {
     "search job.json --on v100": "it may be v100-sxm2-16gb, v100-sxm2-32gb",
     "search job.json --write bytes.json": "bytes.json: has rows that `memcore search` did not write",
     "search job.json --write run.log": "run.log: has rows that `memcore search` did not write",
-    "reconcile": "the following arguments are required: LOG",
+    "reconcile": "LOG: is required, as in `memcore reconcile train.yaml train.log`",
     "reconcile job.json": "CONFIG: two files are expected",
     "reconcile job.json run.log --case none/x.json": "No such file",
     "accuracy bytes.json": "bytes.json: is not text",
     "quick 7 --gpus 0": "--gpus: expected a whole number of at least 1, found 0",
     "quick 7 --engine vllm": "--engine: found 'vllm', a server",
-    "explain job.json --at noon": "--at: invalid choice: 'noon'",
-    "nothing": "COMMAND: invalid choice: 'nothing'",
+    "explain job.json --at noon": "--at: found 'noon'; allowed: ",
+    "estimat job.json": "(did you mean 'estimate'?)",
+    "job.json --seq 4k": "found 'job.json', a job: add what to do, as in `memcore estimate job.json --seq 4k`",
+    "estimate job.json --tensor-parallel-size 2": "(did you mean '--tp'?)",
+    "estimate job.json --lora_r 16": "(did you mean '--adapter-rank'?)",
+    "estimate job.json --adapter qlora": "found 'qlora', which is lora with --frozen-weights nf4",
+    "estimate job.json --engine ollama": "found 'ollama', which memcore calls --engine llama.cpp --fork ollama",
+    "hardware nosuch": "QUERY: nothing matches 'nosuch'; `memcore hardware` lists all",
+    "models nosuch": "QUERY: nothing matches 'nosuch'; `memcore models` lists all",
+    "estimate job.json --accelerator rtx-9080": "; for another GPU, set GPU memory (--gpu-memory)",
+    "plan job.json --headroom 110": "--headroom: found '110'; expected a part such as 0.1, 10 or 10%",
+    "nothing": "COMMAND: found 'nothing'; allowed: ",
 }
 
 
@@ -455,3 +465,13 @@ def test_processes_that_are_no_number_are_no_count():
     """In a file of accelerate: refused by the key where settings are read."""
     with pytest.raises(MemcoreError, match="hardware.num_gpus"):
         Config.from_dict({"model": "gpt2", **imported('distributed_type: "NO"\nnum_processes: B').config})
+
+
+def test_a_directory_is_the_model_that_it_holds(files, capsys):
+    """As transformers takes it; one without a config names what it lacks."""
+    (files / "model").mkdir()
+    (files / "model" / "config.json").write_text(json.dumps(content_of("gpt2")), encoding="utf-8")
+    for line in ("estimate model", "estimate --model model/", "model model"):
+        assert main(line.split()) == 0
+    assert main(["estimate", "folder.json"]) == 2
+    assert "folder.json: is a directory without config.json or adapter_config.json" in capsys.readouterr().err

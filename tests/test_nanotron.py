@@ -581,7 +581,7 @@ def test_keys_that_memory_depends_on(key, changed, refusal):
 MISTAKES = [
     ({"training__loss": "cross-entropy"}, "vocab-parallel"),
     ({"engine__zero_stage": 2}, "nanotron supports 0 and 1"),
-    ({"parallelism__tensor_parallel_size": 3}, "cannot be split evenly"),
+    ({"parallelism__tensor_parallel_size": 3}, "which does not divide "),
     ({"parallelism__pipeline_parallel_size": 16, "training__gradient_accumulation_steps": 4}, "at least 15"),
     ({"training__precision": "fp32"}, "with nanotron: bf16-mixed, bf16"),
     ({"training__gradient_dtype": "bf16"}, "accumulate_grad_in_fp32 decides"),

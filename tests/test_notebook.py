@@ -63,3 +63,15 @@ def test_pictures_are_images(config):
         drawn = b64decode(each).decode()
         assert ElementTree.fromstring(drawn).tag.endswith("svg")
         assert "<script" not in drawn
+
+
+def test_plans_advice_and_solutions_print_as_on_the_command_line():
+    """In a notebook they are a line, and `print` shows what the commands print."""
+    job = {"model": "gpt2", "training": {"sequence_length": 512}, "hardware": {"accelerator": "t4"}}
+    planned, advised, solved = memcore.plan(job, keep=1), memcore.advise(job), memcore.solve(job, "batch")
+    assert repr(planned) == f"<Planned: {planned.plans[0].title}>"
+    assert repr(planned.plans[0]).startswith("<Proposal: one GPU")
+    assert "Plan 1: " in str(planned)
+    assert "What saves memory" in str(advised)
+    assert str(solved).startswith("Micro-batch size: ")
+    assert all(len(repr(each)) < 400 for each in (planned, advised, solved))

@@ -862,7 +862,23 @@ def test_other_tools_files_are_read():
     )
     assert visit.session.config[EngineSettings.type] == "vllm"
     assert visit.session.config[Parallelism.tensor_parallel_size] == 2
-    assert "1 keys read" in visit.said[-1]
+    assert "1 of its keys" in visit.said[-1]
+
+
+def test_an_export_is_for_the_tool_whose_file_was_imported():
+    """As long as one of its values is in force; another example is a job of its own."""
+    text = (
+        "base_model: Qwen/Qwen3-8B\nadapter: lora\nsequence_len: 2048\nmicro_batch_size: 2\nlora_target_linear: true\n"
+    )
+    visit = Visit().do("import", name="axolotl.yaml", files=[text], entry=1)
+    assert 'base_model: "Qwen/Qwen3-8B"' in exported_as(visit, "flags").replace("&quot;", '"')
+    visit.do("preset", name="qlora-8b-24gb", entry=2)
+    assert "model_name_or_path" in exported_as(visit, "flags")
+
+
+def exported_as(visit, kind):
+    """The text of an export."""
+    return visit.do("export", kind=kind, way="copy", base="https://x/").last("copy")
 
 
 @pytest.mark.parametrize(

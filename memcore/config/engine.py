@@ -6,14 +6,19 @@ import re
 
 from memcore.config.kinds import Choice, Flag, Integer, Number, Text, Version
 from memcore.config.schema import Section, setting
-from memcore.registry import ENGINES, TRAINERS
+from memcore.messages import Message
+from memcore.registry import ENGINES, MEANT, TRAINERS
 
 
 class EngineSettings(Section, path="engine"):
     """Who runs the step, or serves."""
 
     type = setting(
-        Choice(tuple(ENGINES), {name: home.meaning for name, home in ENGINES.items()}),
+        Choice(
+            tuple(ENGINES),
+            {name: home.meaning for name, home in ENGINES.items()},
+            impossible={name: Message("memcore calls {}", flags) for name, flags in MEANT.items()},
+        ),
         "Engine",
         "Training engine or server. DDP replicates everything; FSDP shards parameters, gradients and optimizer states.",
         flag="engine",

@@ -13,7 +13,13 @@ class Hardware(Section, path="hardware"):
     """What the job runs on."""
 
     accelerator = setting(
-        Listed("accelerators", {each.id: each.name for each in ACCELERATORS}, SPELLINGS, usual_board),
+        Listed(
+            "accelerators",
+            {each.id: each.name for each in ACCELERATORS},
+            SPELLINGS,
+            usual_board,
+            "; for another GPU, set GPU memory (--gpu-memory)",
+        ),
         "Accelerator",
         "GPU model, by its id in the catalog.",
         flag="accelerator",

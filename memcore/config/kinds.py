@@ -34,9 +34,11 @@ class Choices(ValueError):
 class Unlisted(Choices):
     """Not in a catalog."""
 
-    def __init__(self, found: object, catalog: str, known: Iterable[str], meant: Sequence[str] = ()) -> None:
+    def __init__(
+        self, found: object, catalog: str, known: Iterable[str], meant: Sequence[str] = (), otherwise: str = ""
+    ) -> None:
         names = tuple(known)
-        several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else ""
+        several = Message("; it may be {}", joined(", ", meant[:6])) if len(meant) > 1 else otherwise
         ValueError.__init__(
             self,
             Message("found {}, which is not one of {} known {}{}", shown(found), len(names), catalog, several),
@@ -356,6 +358,8 @@ class Listed(Plain):
     """How else people write each; what can mean one row only is taken."""
     usual: Callable[[Sequence[str]], str | None] = _no_usual
     """Which of several rows a short name usually means; None if there is no such row."""
+    otherwise: str = ""
+    """What to do about a name that is not in the catalog."""
 
     def check(self, value: object) -> str:
         if isinstance(value, str) and value in self.titles:
@@ -365,7 +369,7 @@ class Listed(Plain):
             return meant[0]
         usual = self.usual(meant)
         if usual is None:
-            raise Unlisted(value, self.catalog, self.titles, meant)
+            raise Unlisted(value, self.catalog, self.titles, meant, self.otherwise)
         found = ShortName(usual)
         found.others = tuple(each for each in meant if each != usual)
         return found

@@ -108,6 +108,9 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     )
 
 
+_QLORA = "is lora with --frozen-weights nf4 (training.quantization)"
+
+
 class Adapter(Section, path="training.adapter", shorthand="type"):
     """Small trainable matrices next to frozen weights; in a file also just its type."""
 
@@ -152,6 +155,7 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
                 "llama-adapter": "trainable tokens with gated attention (LitGPT)",
                 "llama-adapter-v2": "LLaMA-Adapter plus a scale and bias per matrix and trainable norms (LitGPT)",
             },
+            impossible={"qlora": _QLORA},
         ),
         "Adapter",
         "Adapter to train. All other parameters are frozen: no gradients, no optimizer states.",

@@ -20,7 +20,7 @@ def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[st
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError.at("", "expected a JSON object, found {}", _kind(data))
+        raise ConfigError.at("", "expected an object such as {}, found {}", '{"model": "gpt2"}', _kind(data))
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     _read(_keys(sections, "") | {model.name: model}, sections, data, "", values, problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -43,6 +43,20 @@ def line_of(found: Found) -> str:
     """Return model, engine and verdict in a line."""
     said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
     return f"{found.job.model.name} on {found.job.engine.title}: {said.headline}"
+
+
+def text_of(found: Any) -> str:
+    """Return what the command line prints of plans, of advice or of a solution."""
+    from memcore.faces.render.advice import advice_text  # noqa: PLC0415 - estimates do without
+    from memcore.faces.render.plans import plans_text  # noqa: PLC0415
+    from memcore.faces.render.solution import solution_text  # noqa: PLC0415
+
+    texts: Mapping[str, Callable[[Any], str]] = {
+        "Planned": plans_text,
+        "Advised": advice_text,
+        "Solution": solution_text,
+    }
+    return str(texts[type(found).__name__](found)).rstrip()
 
 
 def html_of(found: Found) -> str:

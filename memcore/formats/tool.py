@@ -87,6 +87,8 @@ class Tool:
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    wants: Callable[[Any], Mapping[str, str]] | None = None
+    """What else a config needs, by path: its text says it, and the tool does not start with the text alone."""
     implementations: tuple[str, ...] | None = None
     """Whose layers it runs; None is any."""
     keys: tuple[Key, ...]
@@ -106,7 +108,7 @@ class Tool:
     """The key of the model, or `*` where it follows the program."""
     tag: str = ""
     """The setting that follows the model's name behind a colon."""
-    model_as: Callable[[str, str | None], str] | None = None
+    model_as: Callable[[str, str | None], Mapping[str, str]] | None = None
     """How a model and the value of `tag` are written, where that is not the name alone."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
     """Keys that describe the network itself, and the keys of a model that they are."""

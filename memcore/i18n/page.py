@@ -275,7 +275,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "import-take": ("Import this text", "导入此文本"),
     "imported": ("Imported {name}.", "已导入 {name}。"),
     "import-keys": (
-        "{tool}: {read} keys read, {assumed} taken from its defaults.",
+        "Read as {tool}: {read} of its keys, {assumed} of its defaults.",
         "{tool}：读取 {read} 个键，{assumed} 个取默认值。",
     ),
     "import-unknown": ("Not understood: {keys}.", "未识别：{keys}。"),

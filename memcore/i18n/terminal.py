@@ -49,6 +49,7 @@ tensors. Start with:
     "cli-sequence": ("sequence {length}", "序列长度 {length}"),
     "cli-batch": ("micro-batch {count}", "微批次大小 {count}"),
     "cli-pairs": ("micro-batch {count} pairs", "微批次 {count} 对"),
+    "cli-pair": ("micro-batch {count} pair", "微批次 {count} 对"),
     # Tables of a training job
     "cli-allocated": ("allocated", "已分配合计"),
     "cli-capacity": ("capacity", "容量"),
@@ -186,6 +187,7 @@ tensors. Start with:
         "{tokens} tokens: {parts}; failures and restarts not counted.",
         "{tokens} 个 token：{parts}；不计故障与重启。",
     ),
+    "cli-speed-of": ("The GPU is not named: the speed is that of an {name}.", "未指定 GPU 型号：速度按 {name} 计算。"),
     "cli-tight": (
         "Tight: the expected value fits, the high end of the range does not.",
         "余量很小：预期值放得下，范围的上限放不下。",
@@ -435,7 +437,13 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "cannot be read": "无法读取",
     "cannot be read or written": "无法读写",
     "No such file or directory": "没有这个文件或目录",
-    "Is a directory": "是一个目录",
+    "is a directory without {files}": "是一个目录，其中没有 {files}",
+    "is empty": "是空的",
+    "nothing matches {query}": "没有与 {query} 匹配的",
+    "`memcore {command}` lists all": "`memcore {command}` 列出全部",
+    "found {value}, a job: add what to do, as in `{command}`": (
+        "值为 {value}，是任务而不是命令；请加上命令，如 `{command}`"
+    ),
     "Permission denied": "没有权限",
     "this is a mistake in memcore, not in the input": "这是 memcore 的错误，不是输入的问题",
     "please report it with the config. {where}": "请连同配置一起报告。{where:s}",
@@ -444,7 +452,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
     ),
     "expected NAME=VALUE with a number, found {value}": "应为 NAME=VALUE，值为数字，实为 {value}",
-    "expected a percentage below 100": "应为小于 100 的百分比",
+    "expected a part such as 0.1, 10 or 10%": "应为比例，如 0.1、10 或 10%",
     "name one file at least, or describe a job by flags": "请至少给出一个文件，或用参数描述任务",
     "no GPU to check against": "没有可用来判断的 GPU",
     "name one with --accelerator": "请用 --accelerator 指定",
@@ -457,9 +465,8 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "a price needs a number of tokens": "计算费用需要 token 数",
     "add --tokens, such as --tokens 300B": "请加上 --tokens，如 --tokens 300B",
     "unrecognized arguments": "未识别的参数",
-    "the following arguments are required": "缺少参数",
+    "is required, as in `{command}`": "必填，例如 `{command}`",
     "invalid {kind} value: {value}": "不是有效的 {kind} 值：{value}",
-    "invalid choice: {value} (choose from {choices})": "值为 {value}；允许：{choices}",
     "expected NAME=VALUE, such as TP=4, found {value}": "应为 NAME=VALUE，如 TP=4，实为 {value}",
     "expected a number above 0, such as 2.5, found {value}": "应为大于 0 的数，如 2.5，实为 {value}",
     "expected one argument": "需要一个值",

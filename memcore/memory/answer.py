@@ -18,6 +18,11 @@ class Answer(ABC):
 
     job: Any
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the job alone, for pools of processes: the answer follows from it, its rules are code."""
+        recipe = getattr(self.job, "recipe", None)
+        return registry.answered, (self.job.config, bool(recipe and recipe.fake))
+
     @property
     @abstractmethod
     def device(self) -> Reading:

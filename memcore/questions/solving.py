@@ -21,7 +21,7 @@ from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.estimation import estimate, is_serving
 from memcore.hardware import alike, find_accelerator
 from memcore.memory.estimate import Estimate
-from memcore.messages import Message, joined
+from memcore.messages import Message
 from memcore.networks.catalog import content_of
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
@@ -39,6 +39,8 @@ SOLVABLE = (
     *(path for path, each in SETTINGS.items() if isinstance(each.kind, Integer | Number) or path == ACCELERATOR),
     LAYERS,
 )
+USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers"
+"""What people solve for; errors and help name it."""
 WORDS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("users", "batch"), (Training.micro_batch_size, Inference.batch_size)),
     **dict.fromkeys(("context", "sequence", "seq"), (Training.sequence_length, Inference.max_model_len)),
@@ -78,6 +80,14 @@ class Solution:
     """The nearest value that is rejected or does not fit; if none fits, the closest one; None if there is no limit."""
     limit: Found | MemcoreError | None = None
     """The estimate with `beyond`, which does not fit, or the error that rejects it."""
+
+    def __repr__(self) -> str:
+        """Return the value in a line."""
+        return f"<{type(self).__name__}: {self.setting} = {self.value}>"
+
+    def __str__(self) -> str:
+        """Return what `memcore solve` prints."""
+        return str(registry.face().text_of(self))
 
 
 def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None) -> Solution:
@@ -142,7 +152,7 @@ def _path(setting: str, *, serving: bool) -> str:
     by_flag = {flag_of(path): path for path in SOLVABLE} | {word: paths[serving] for word, paths in WORDS.items()}
     path = by_flag.get(setting.removeprefix("--"), setting)
     if path not in SOLVABLE:
-        message = Message("found {!r}; allowed: {}", setting, joined(", ", by_flag))
+        message = Message("found {!r}; allowed: {}, or any other flag that takes a number", setting, USUAL)
         raise ConfigError([Problem("setting", message, nearest(setting, [*SOLVABLE, *by_flag]))])
     return path
 
@@ -206,7 +216,7 @@ class Tries:
     def _estimated(self, value: Value) -> Found:
         found = estimate(_changed(self.config, self.path, value))
         if found.capacity is None:
-            message = "needed to decide what fits; set it, or hardware.gpu_memory_gb"
+            message = "needed to decide what fits; name one with --accelerator, or set --gpu-memory"
             raise ConfigError.at(ACCELERATOR, message)
         return found
 

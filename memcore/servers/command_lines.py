@@ -8,6 +8,7 @@ from typing import Any
 from memcore.config.kinds import Flag
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
+from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import Normalized
 from memcore.formats.shell import FILE, OUTSIDE
@@ -35,6 +36,25 @@ _KERNELS: Mapping[str, str | None] = {
 
 Sources: vllm, model_executor/layers/quantization/__init__.py; sglang, srt/layers/quantization/__init__.py.
 """
+_WORDS: Mapping[str, str] = {"nf4": "bitsandbytes", "nvfp4": "modelopt_fp4"}
+"""What servers call these formats."""
+_MADE = ("fp32", "bf16", "fp16", "fp8", "nf4")
+"""Formats that servers make of a 16-bit checkpoint while they load it (vllm, docs/features/quantization: fp8, bnb)."""
+
+
+def _method(value: object) -> str:
+    return _WORDS.get(str(value), str(value))
+
+
+def _stored(config: Config) -> dict[str, str]:
+    """That a format has to be the checkpoint's own."""
+    path, model = Inference.quantization, config.model
+    made = config.get(path) in (None, *_MADE) or not isinstance(model, str)
+    if made or _says_format(model):
+        return {}
+    return {path: Message("name a repository with {} weights; the server does not quantize {}", config[path], model)}
+
+
 _METHOD, _TOKENS, _DRAFT = (f"--speculative-config.{each}" for each in ("method", "num_speculative_tokens", "model"))
 _SHORT: Mapping[str, str] = {"--spec-method": _METHOD, "--spec-tokens": _TOKENS, "--spec-model": _DRAFT}
 """Flags of vLLM for parts of its `--speculative-config` (engine/arg_utils.py)."""
@@ -327,6 +347,7 @@ VLLM = Tool(
     title="vLLM",
     syntax="argv",
     engines=("vllm",),
+    wants=_stored,
     program="vllm serve",
     takes_file=True,
     prefixes=("vllm serve", "vllm.entrypoints", "vllm/vllm-openai"),
@@ -341,7 +362,7 @@ VLLM = Tool(
         Key(path=Inference.max_num_seqs, name="--max-num-seqs"),
         Key(path=Inference.block_size, name="--block-size"),
         Key(path=Inference.weight_dtype, name="--dtype", values=TORCH_DTYPES),
-        Key(path=Inference.quantization, name="--quantization", also=("-q",)),
+        Key(path=Inference.quantization, name="--quantization", also=("-q",), spelled=_method),
         Key(
             path=Inference.kv_cache_dtype,
             name="--kv-cache-dtype",
@@ -384,6 +405,7 @@ SGLANG = Tool(
     title="SGLang",
     syntax="argv",
     engines=("sglang",),
+    wants=_stored,
     program="python -m sglang.launch_server",
     prefixes=("sglang.launch_server", "sglang serve"),
     tells=("--mem-fraction-static", "--chunked-prefill-size", "--max-running-requests"),
@@ -396,7 +418,7 @@ SGLANG = Tool(
         Key(path=Inference.max_num_seqs, name="--max-running-requests"),
         Key(path=Inference.block_size, name="--page-size"),
         Key(path=Inference.weight_dtype, name="--dtype", values=TORCH_DTYPES),
-        Key(path=Inference.quantization, name="--quantization"),
+        Key(path=Inference.quantization, name="--quantization", spelled=_method),
         Key(
             path=Inference.kv_cache_dtype,
             name="--kv-cache-dtype",

@@ -74,12 +74,14 @@ class ServingEstimate(Answer):
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes that belong to the numbers."""
+        return (*self.budget.notes, *self._recipes_differ, *self.beyond_positions)
+
+    @property
+    def beyond_positions(self) -> tuple[str, ...]:
+        """Return a note on a context that is longer than the model's positions."""
         most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
-        found = (*self.budget.notes, *self._recipes_differ)
-        if length <= most:
-            return found
-        beyond = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
-        return (*found, beyond)
+        said = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
+        return (said,) if length > most else ()
 
     @property
     def _recipes_differ(self) -> tuple[str, ...]:

@@ -7,16 +7,24 @@ has its default; limits of the values), c10/cuda/CUDAAllocatorConfig.h (`backend
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from memcore.config.engine import EngineSettings
-from memcore.config.settings import SETTINGS
+from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 
 NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 """In the order in which PyTorch looks for them."""
+_USUAL_NAME = NAMES[1]
+"""Which every release since 1.10 reads."""
+PATHS = (
+    EngineSettings.expandable_segments, EngineSettings.max_split_size_mb,
+    EngineSettings.garbage_collection_threshold, EngineSettings.roundup_power2_divisions,
+)  # fmt: skip
+"""The settings that the variable has."""
+_READ = tuple(path.rpartition(".")[2] for path in PATHS)
 _OPTION = re.compile(r"(?:^|,)\s*(\w{1,80})\s*:\s*(\[[^\]]{0,400}\]|[^,\[\]]{1,80})")
 _TRUTH: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": False}
 _SMALLEST_SPLIT = 20
@@ -61,6 +69,37 @@ def allocator(found: Mapping[str, Any], engine: str) -> Allocator:
     return Allocator(key, settings, tuple(left))
 
 
+_SET = re.compile(rf"\b({'|'.join(NAMES)})=(\S+)")
+
+
+def said_before(command: str) -> dict[str, str]:
+    """What stands before a command in its line, by the key that `allocator` reads.
+
+    >>> said_before("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun train.py")
+    {'*env.PYTORCH_CUDA_ALLOC_CONF': 'expandable_segments:True'}
+    """
+    return {f"{ENVIRONMENT}{name}": value for name, value in _SET.findall(command)}
+
+
+def written(config: Config, paths: Collection[str] = PATHS) -> str:
+    """Return the variable that sets some of a config's settings; empty if it has none of them.
+
+    >>> written(Config.from_dict({"model": "gpt2", "engine": {"expandable_segments": True}}))
+    'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True'
+    """
+    given = {path.rpartition(".")[2]: config.get(path) for path in PATHS if path in paths}
+    options = [f"{option}:{value}" for option, value in given.items() if value is not None and _accepted(option, value)]
+    return f"{_USUAL_NAME}={','.join(options)}" if options else ""
+
+
+def _accepted(option: str, value: object) -> bool:
+    """Whether PyTorch takes a value."""
+    try:
+        return bool(_read(_USUAL_NAME, option, str(value)) == value)
+    except ConfigError:
+        return False
+
+
 def _alike(value: str) -> str:
     """A list of divisions by size as the one number, where it is the same for all sizes: `[256:4,512:4,>:4]`."""
     numbers = {each.rpartition(":")[2] for each in value.strip("[]").split(",")}
@@ -70,15 +109,6 @@ def _alike(value: str) -> str:
 def _takes(path: str, engine: str) -> bool:
     engines = SETTINGS[path].engines
     return engines is None or engine in engines
-
-
-_READ = tuple(
-    path.rpartition(".")[2]
-    for path in (
-        EngineSettings.expandable_segments, EngineSettings.max_split_size_mb,
-        EngineSettings.garbage_collection_threshold, EngineSettings.roundup_power2_divisions,
-    )
-)  # fmt: skip
 
 
 def _read(key: str, option: str, value: str) -> Any:

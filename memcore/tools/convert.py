@@ -30,7 +30,7 @@ from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted, counts
-from memcore.tools.allocator import allocator
+from memcore.tools.allocator import PATHS, allocator, said_before, written
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.launchers import surroundings
 from memcore.tools.scripts import of_instantiated, of_script
@@ -73,7 +73,7 @@ class Exported:
     tool: Tool
     text: str
     left_out: tuple[str, ...]
-    """Settings that are not in the text, or are something else to who reads it."""
+    """Settings that are not in the text, are something else to who reads it, or need more than the text."""
     reasons: tuple[str, ...] = ()
     """Why, for each of them."""
     command: str = ""
@@ -314,7 +314,8 @@ def _started(tool: Tool, text: str) -> dict[str, Any]:
     counts = {GPUS: gpus, PER_NODE: gpus // nodes if nodes > 1 else 0}
     known = {key.name for key in tool.keys}
     recipe = {"*recipe": tuned[1]} if tuned and tool.name == "torchtune" else {}
-    return {**{name: count for name, count in counts.items() if count and name in known}, **recipe}
+    around = said_before(line) if line.startswith(_RUN) else {}
+    return {**{name: count for name, count in counts.items() if count and name in known}, **recipe, **around}
 
 
 def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
@@ -556,7 +557,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
         raise _not_run(tool, config, to)
     told = tool_config(tool, config, taken)
     text, back = _written(tool, told)
-    lost = _lost(tool, told.config, back)
+    lost = {**_lost(tool, told.config, back), **(tool.wants(told.config) if tool.wants else {})}
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
@@ -601,7 +602,9 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     content = nested(plain)
     run = f"{_RUN}{told.command}\n" if told.command else ""
     known = {key.name for key in tool.keys}
-    started = {name: count for name, count in told.started.items() if name in known and run}
+    started = {
+        name: count for name, count in told.started.items() if run and (name in known or name.startswith(ENVIRONMENT))
+    }
     if tool.syntax == "json":
         return as_json(content), of_keys(tool, flattened(content))
     back = of_keys(tool, {**started, **flattened(content)})
@@ -619,7 +622,7 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
         if path == "model":
             lost[path] = Message("no key in {}", tool.title)
         elif not _carried(tool, config, back, path):
-            lost[path] = _why(tool, path, value)
+            lost[path] = _why(tool, path, config)
     return lost
 
 
@@ -637,10 +640,11 @@ def _spelled(tool: Tool, path: str, value: object) -> object:
     return value if spelled is None else spelled(value)
 
 
-def _why(tool: Tool, path: str, value: object) -> str:
-    if path in tool.named:
-        return Message("{} cannot express {!r:.80} with the other settings", tool.title, value)
-    return Message("no key in {}", tool.title)
+def _why(tool: Tool, path: str, config: Config) -> str:
+    if path in PATHS and written(config, [path]):
+        return Message("set {} in the environment", written(config, [path]))
+    cannot = Message("{} cannot express {!r:.80} with the other settings", tool.title, config.get(path))
+    return cannot if path in tool.named else Message("no key in {}", tool.title)
 
 
 def _config_of(read: Imported) -> Config:

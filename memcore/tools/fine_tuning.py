@@ -202,6 +202,13 @@ TRAINER = Tool(
         Meaning(sets={Training.packed_sequences: True}, keys={"packing": True}),
         *_KERNELS,
         Meaning(
+            sets={Training.loss: "fused-linear", Training.implementation: "transformers"},
+            keys={
+                "use_liger_kernel": True,
+                **{f"liger_kernel_config.{each}": False for each in ("rope", "rms_norm", "swiglu")},
+            },
+        ),
+        Meaning(
             sets={Training.implementation: "liger", Training.loss: "fused-linear"}, keys={"use_liger_kernel": True}
         ),
         Meaning(
@@ -393,6 +400,13 @@ AXOLOTL = Tool(
         Meaning(sets={Training.tiled_mlp: True}, keys={"tiled_mlp": True}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
         Meaning(sets={Training.attention: "efficient"}, keys={"attn_implementation": "xformers"}),
+        Meaning(
+            sets={Training.loss: "fused-linear", Training.implementation: "transformers"},
+            keys={
+                "plugins": ["axolotl.integrations.liger.LigerPlugin"],
+                "liger_fused_linear_cross_entropy": True,
+            },
+        ),
         *_KERNELS,
         *(
             Meaning(sets=sets, keys={"optimizer": name}) for name, sets in TRAINER_OPTIMIZERS.items()

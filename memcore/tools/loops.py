@@ -650,7 +650,6 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     if not is_set(normalized.get(name)):
         return
     del normalized[name]
-    normalized[IMPLEMENTATION] = "liger"
     if fuses:
         normalized.setdefault(LOSS, "cross-entropy-fp32" if said.get(fused, True) in _FALSE else "fused-linear")
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))

@@ -5,6 +5,7 @@ The latter are in the modules of engines that are named `spelling`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -44,6 +45,23 @@ def known_as() -> Mapping[str, str]:
             if path in found:
                 found[path][name] = None
     return {path: " ".join(names) for path, names in found.items()}
+
+
+def setting_called(name: str) -> str | None:
+    """Return the one setting that a flag of any tool sets, or whose own name it is.
+
+    >>> setting_called("--tensor-parallel-size"), setting_called("--learning-rate")
+    ('parallelism.tensor_parallel_size', None)
+    """
+    wanted = _plain(name)
+    own = [path for path in SETTINGS if _plain(path.rpartition(".")[2]) == wanted]
+    found = own or [path for path, names in known_as().items() if wanted in map(_plain, names.split())]
+    return found[0] if len(found) == 1 else None
+
+
+def _plain(name: str) -> str:
+    """Without what tells flags of different tools apart."""
+    return re.sub(r"[-_.]+", "-", name.lower()).strip("-")
 
 
 def name_of(config: Config, engine: str, path: str) -> str:

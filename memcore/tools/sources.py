@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from memcore.formats.normalized import ENGINE, VERSION
 from memcore.formats.python import code_of
 from memcore.formats.readers import flat, parsed, written
 from memcore.formats.shell import OUTSIDE, variables_given
+from memcore.formats.tool import Tool
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.networks.quantized import refuse_mlx
@@ -118,6 +120,16 @@ def _of_a_trainer(text: str) -> bool:
         return imported(text).tool.engines[0] not in registry.SERVERS
     except MemcoreError:
         return False
+
+
+def tool_brought(sources: Sequence[Source]) -> Tool | None:
+    """Return the tool that wrote the first text that names a model in its keys, if it can be written again."""
+    for each in sources:
+        with suppress(MemcoreError):
+            tool = imported(each.text, None, each.job).tool
+            if tool.model and not tool.read_only:
+                return tool
+    return None
 
 
 def whole_files(sources: Sequence[Source]) -> list[Source]:

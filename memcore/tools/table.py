@@ -34,10 +34,15 @@ def _is_loop(tool: Tool, config: Config) -> bool:
     return all(config.get(path) == value for path, value in tool.needs.items())
 
 
-def tool_of(config: Config) -> Tool:
-    """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script."""
+def tool_of(config: Config, brought: Tool | None = None) -> Tool:
+    """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script.
+
+    `brought` is the tool whose file the job came in; where it runs the config too, it goes before them.
+    """
     engine = config[EngineSettings.type] or "none"
     implementation = config[Training.implementation] or "transformers"
+    if brought is not None and runs(brought, config):
+        return brought
     for tool in (*TOOLS.values(), TRAINER):
         fits = _is_loop(tool, config) and (tool.implementations is None or implementation in tool.implementations)
         if (

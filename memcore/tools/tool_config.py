@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -16,6 +17,7 @@ from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
 from memcore.networks.catalog import find_model, full_name
 from memcore.records import dataclass
+from memcore.tools.allocator import PATHS, said_before, written
 from memcore.tools.derived import data_ranks, gpus_of, whole_batch
 
 _NODE = 8
@@ -50,8 +52,8 @@ class ToolConfig:
     """The keys of the file, dotted, or of the command line; a model that follows the program is `*`."""
     command: str
     """What starts the tool; for a command line, what it begins with. Empty if nobody says on how many GPUs."""
-    started: Mapping[str, int]
-    """The GPUs and nodes that the command says, by the keys that it is read as."""
+    started: Mapping[str, Any]
+    """The GPUs and nodes that the command says, and its environment, by the keys that they are read as."""
 
 
 def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolConfig:
@@ -70,7 +72,16 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
     keys |= tool.written(config) if tool.written is not None else {}
     command, started = _command(tool, config, keys)
     in_command = tool.world if started else ()
-    return ToolConfig(config, {name: value for name, value in keys.items() if name not in in_command}, command, started)
+    keys = {name: value for name, value in keys.items() if name not in in_command}
+    around = _environment(tool, config) if command else ""
+    return ToolConfig(config, keys, f"{around} {command}".strip(), {**started, **said_before(around)})
+
+
+def _environment(tool: Tool, config: Config) -> str:
+    """The variables of the tool's processes, where it does not set them as the job has them."""
+    names = registry.merged("spelling", "TOOL_NAMES").get(config[EngineSettings.type] or "none", {})
+    told = [each for each in PATHS if each in names and (tool.defaults.get(each) or False) != config.get(each)]
+    return written(config, told)
 
 
 def _dropout(tool: Tool, config: Config) -> dict[str, float]:
@@ -153,7 +164,7 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
             return dict(tool.models.get(full_name(model), {}))
         tag = config.get(tool.tag) if tool.tag else None
         if tool.model_as is not None and tool.model:
-            return {tool.model: tool.model_as(full_name(model), tag)}
+            return dict(tool.model_as(full_name(model), tag))
         return {tool.model: full_name(model) + (f":{tag.upper()}" if tag else "")} if tool.model else {}
     if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
         return {}

@@ -95,6 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _answered(rest)
 
 
+_CUT_OFF = 141
+"""What shells report of a command whose reader has closed the pipe (128 + SIGPIPE); nobody has seen a verdict."""
+
+
 def _shows(*streams: TextIO) -> bool:
     """Return whether streams have Chinese characters."""
     try:
@@ -110,7 +114,7 @@ def _answered(given: Sequence[str]) -> int:
     except MemcoreError as error:
         return _refuse(error, as_json="--json" in given)
     except BrokenPipeError:
-        return FITS
+        return _CUT_OFF
     except OSError as error:
         problem = Problem(str(error.filename or "a file"), error.strerror or "cannot be read or written")
         return _refuse(ConfigError([problem]), as_json="--json" in given)
@@ -159,8 +163,25 @@ def _run(given: Sequence[str]) -> int:
 
             with waiting(name):
                 return command.run(options)
+    if _is_job(name):
+        raise ConfigError.at(
+            "COMMAND", Message("found {!r:.80}, a job: add what to do, as in `{}`", name, _estimated(given))
+        )
     _overview().parse_args(given)
     raise AssertionError  # the overview knows no other command
+
+
+def _is_job(name: str) -> bool:
+    """Whether the first word is a file or a model: the command is left out."""
+    from memcore.networks.catalog import known  # noqa: PLC0415 - only of a mistake
+
+    return not name.startswith("-") and (os.path.exists(name) or known(name))  # noqa: PTH110
+
+
+def _estimated(given: Sequence[str]) -> str:
+    import shlex  # noqa: PLC0415 - only of a mistake
+
+    return shlex.join(("memcore", "estimate", *given))
 
 
 _COPIED = ("plan", "url", "convert", "completion", "calibrate")

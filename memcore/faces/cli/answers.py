@@ -13,7 +13,7 @@ from memcore.config.settings import Config
 from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json
+from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, print_json
 from memcore.faces.cli.describing import add_config, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
@@ -108,6 +108,7 @@ def _picture(found: Estimate | ServingEstimate) -> list[str]:
 def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     from memcore.questions.quick import MEMORY  # noqa: PLC0415 - of this command alone
 
+    parser.set_defaults(**{EXAMPLE: f"{parser.prog} 8B --gpus 8"})
     parser.add_argument(
         "size", metavar="SIZE", help="number of parameters: 7, 7B or 7e9 is 7 billion; 350M is 350 million"
     )

@@ -9,11 +9,10 @@ from typing import NamedTuple
 from memcore.config.hardware import Hardware
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_serving, estimate_training, is_serving
-from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, print_json
+from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, print_json, share
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.i18n.page import complaint, say
 from memcore.memory.estimate import Estimate
-from memcore.messages import Message
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
@@ -50,21 +49,12 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="fail too if only part of the range fits")
     parser.add_argument(
-        "--headroom", type=_percent, default=0.0, metavar="PERCENT", help="memory that must stay free (default: 0)"
-    )
+        "--headroom", type=share, default=0.0, metavar="SHARE",
+        help="fraction of each GPU that must stay free (default: 0)",
+    )  # fmt: skip
     parser.add_argument(
         "--format", choices=("text", "github"), default="text", help="github: annotations of a pull request"
     )
-
-
-def _percent(text: str) -> float:
-    number = text.removesuffix("%").strip()
-    if not number.replace(".", "", 1).isdecimal() or not 0 <= float(number) < _WHOLE:
-        raise argparse.ArgumentTypeError(Message("found {!r:.40}; expected a percentage below 100", text))
-    return float(number)
-
-
-_WHOLE = 100
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -98,11 +88,11 @@ def _one(files: Sequence[str], options: argparse.Namespace) -> Checked:
 def _judged(name: str, found: Estimate | ServingEstimate, options: argparse.Namespace) -> Checked:
     said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
     read = (found.device.expected, found.device.high, found.capacity)
-    wanted = (found.capacity or 0) * options.headroom / _WHOLE
+    wanted = (found.capacity or 0) * options.headroom
     if not found.fits:
         return Checked(name, FAILED, said.headline, *read)
     if (found.headroom or 0) < wanted:
-        little = say("cli-little-left", share=f"{options.headroom:g}")
+        little = say("cli-little-left", share=f"{100 * options.headroom:g}")
         return Checked(name, FAILED, say("two-sentences", first=said.headline, second=little), *read)
     if options.strict and not found.certain:
         upper = say("cli-upper-end")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 from memcore.columns import WIDTH, columns, wrapped
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import FILE_BYTES
-from memcore.messages import Message
+from memcore.messages import Message, joined
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit statuses."""
@@ -26,8 +27,20 @@ class Command(NamedTuple):
     """Prints the answer and returns the exit status."""
 
 
-MEANT = {"--server": "--engine", "--trainer": "--engine", "--gpu": "--accelerator"}
+MEANT = {
+    **dict.fromkeys(("--server", "--trainer"), "--engine"),
+    **dict.fromkeys(("--gpu", "--card"), "--accelerator"),
+    **dict.fromkeys(("--weight-format", "--weight-quantization", "--quant", "--gguf-type"), "--quantization"),
+    **dict.fromkeys(("--ctx-size", "--ctx"), "--context"),
+    **dict.fromkeys(("--bs", "--batch"), "--micro-batch"),
+    **dict.fromkeys(("--qlora", "--load-in-4bit", "--load-in-8bit"), "--frozen-weights"),
+    "--lora": "--adapter",
+}
 """Flags that people try, and those that are meant."""
+
+
+EXAMPLE = "example"
+"""The option that holds a command line that works, for who leaves out what is required."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,13 +52,24 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError. An argument that nobody asked for is named, with the flag that it may be."""
         path, _, what = message.removeprefix("argument ").partition(": ")
+        if path.endswith("required"):
+            raise ConfigError.at(what, lacking(self.get_default(EXAMPLE) or f"{self.prog} --help"))
         unknown = next((each for each in what.split() if each.startswith("--")), None)
         flags = [each for action in self._actions for each in action.option_strings]
         suggestion = None
         if unknown and path == "unrecognized arguments":
             name = unknown.partition("=")[0]
-            suggestion = MEANT.get(name) or nearest(name, flags)
+            suggestion = MEANT.get(name) or self._set_by(name) or nearest(name, flags)
         raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
+
+    def _set_by(self, name: str) -> str | None:
+        """Return the flag here of what another tool's flag sets."""
+        if not any(action.dest == "model" and action.option_strings for action in self._actions):
+            return None
+        from memcore.tools.names import setting_called  # noqa: PLC0415 - only of a mistake
+
+        path = setting_called(name)
+        return next((action.option_strings[0] for action in self._actions if action.dest == path), None)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return a value of its type; what is wrong with it is said with its values, so that Chinese has it."""
@@ -60,8 +84,13 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            allowed = ", ".join(map(repr, action.choices))
-            raise ConfigError.at(_name(action), Message("invalid choice: {!r} (choose from {})", value, allowed))
+            allowed = Message("found {!r:.80}; allowed: {}", value, ", ".join(action.choices))
+            raise ConfigError([Problem(_name(action), allowed, nearest(value, action.choices))])
+
+
+def lacking(example: str) -> str:
+    """Return what is said of an argument that is required and left out."""
+    return Message("is required, as in `{}`", example)
 
 
 def _name(action: argparse.Action) -> str:
@@ -130,11 +159,13 @@ def content(source: str, *, strict: bool = True) -> str:
     """The text of a file, or of standard input for `-`; with `strict`, one that is not text or too long is refused."""
     try:
         if source == "-":
-            return sys.stdin.read()
-        with open(source, "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
+            return _some(source, sys.stdin.read())
+        with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
             if source.endswith(".safetensors"):
                 return _header(source, file)
             held = file.read(FILE_BYTES + strict)
+    except IsADirectoryError:
+        raise ConfigError.at(source, Message("is a directory without {}", joined(" or ", DESCRIBING))) from None
     except (OSError, UnicodeError) as error:  # a name may hold what no name of a file can
         raise ConfigError.at(source, getattr(error, "strerror", None) or "cannot be read") from None
     if len(held) > FILE_BYTES:
@@ -143,9 +174,29 @@ def content(source: str, *, strict: bool = True) -> str:
     if wide and strict:
         raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
     try:
-        return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
+        return _some(source, held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace"))
     except UnicodeDecodeError:
         raise ConfigError.at(source, "is not text") from None
+
+
+def _some(source: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigError.at(source, "is empty")
+    return text
+
+
+DESCRIBING = ("config.json", "adapter_config.json")
+"""Files that say what a directory holds: a model, or an adapter."""
+
+
+def described(source: str) -> str:
+    """Return the file that describes what a directory holds; another path as it is.
+
+    >>> described("train.yaml")
+    'train.yaml'
+    """
+    inside = (f"{source.rstrip('/')}/{each}" for each in DESCRIBING) if os.path.isdir(source) else ()  # noqa: PTH112
+    return next((each for each in inside if os.path.exists(each)), source)  # noqa: PTH110 - as above
 
 
 def _header(source: str, file: BinaryIO) -> str:
@@ -157,6 +208,13 @@ def _header(source: str, file: BinaryIO) -> str:
         return file.read(length).decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError.at(source, "is not a safetensors file") from None
+
+
+def nothing_matches(words: Sequence[str], known: Iterable[str], command: str) -> ConfigError:
+    """Return the error of a query that no row of a catalog matches, with the row that may be meant."""
+    query = " ".join(words)
+    message = Message("nothing matches {!r:.80}; `memcore {}` lists all", query, command)
+    return ConfigError([Problem("QUERY", message, nearest(query, known))])
 
 
 def print_json(found: object) -> None:
@@ -217,6 +275,21 @@ def spoken(given: Sequence[str], environment: Mapping[str, str]) -> tuple[str, l
         if language not in _LANGUAGES:
             raise ConfigError.at(LANGUAGE, Message("found {!r}; allowed: {}", language, ", ".join(_LANGUAGES)))
     return ("en" if any(each in _FOR_PROGRAMS for each in rest) else language), rest
+
+
+def share(text: str) -> float:
+    """A part of a GPU's memory, for an option: a fraction such as 0.1, or from 1 on percent, such as 10 or 10%.
+
+    >>> share("0.1"), share("10%"), share("10")
+    (0.1, 0.1, 0.1)
+    """
+    percent = text.strip().endswith("%")
+    number = text.strip().removesuffix("%").strip()
+    found = float(number) if re.fullmatch(r"[0-9]{0,20}\.?[0-9]{0,20}", number) and re.search("[0-9]", number) else -1.0
+    found = found / 100 if percent or found >= 1 else found
+    if not 0 <= found < 1:
+        raise argparse.ArgumentTypeError(Message("found {!r:.40}; expected a part such as 0.1, 10 or 10%", text))
+    return found
 
 
 def count(text: str) -> int:

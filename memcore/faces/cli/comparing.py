@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.faces.cli.command import FITS, Command, content, print_json
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, content, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.formulas import comparison_data, comparison_text
 from memcore.messages import Message
@@ -17,6 +17,7 @@ from memcore.untrusted import parse_json
 
 
 def _accuracy_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    parser.set_defaults(**{EXAMPLE: parser.prog + " cases.json"})
     parser.add_argument("files", nargs="+", metavar="FILE", help="JSON files with measured cases")
 
 

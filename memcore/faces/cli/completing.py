@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
-from memcore.config.hardware import Hardware
-from memcore.config.kinds import Choice, Flag
+from memcore.config.kinds import Choice, Flag, Listed
 from memcore.config.settings import SETTINGS
-from memcore.faces.cli.command import FITS, Command, Parser
-from memcore.hardware import BY_ID
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, Parser
 from memcore.networks.catalog import catalog, nickname
+from memcore.questions.solving import USUAL
 
 _WORD = re.compile(r"[\w.+:/@%,=-]+")
 """What a shell takes as one word without quotes."""
@@ -39,11 +38,13 @@ def _values(action: argparse.Action) -> Sequence[str]:
         return [str(each) for each in action.choices]
     if action.dest == "model":
         return sorted({*catalog(), *map(nickname, catalog())})
-    if action.dest == Hardware.accelerator:
-        return list(BY_ID)
+    if "--for" in action.option_strings:
+        return USUAL.split(", ")
     kind = SETTINGS[action.dest].kind if action.dest in SETTINGS else None
     if isinstance(kind, Choice):
         return list(kind.options)
+    if isinstance(kind, Listed):
+        return list(kind.titles)
     return ["true", "false"] if isinstance(kind, Flag) else []
 
 
@@ -95,6 +96,7 @@ SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument("shell", choices=list(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
+    parser.set_defaults(**{EXAMPLE: f"{parser.prog} bash"})
     parser.epilog = 'Example: eval "$(memcore completion bash)" in ~/.bashrc'
 
 

@@ -16,7 +16,7 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, UnsupportedError, nearest
-from memcore.faces.cli.command import content
+from memcore.faces.cli.command import EXAMPLE, content, described, lacking
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, known, nickname
@@ -60,10 +60,13 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
             said, metavar = shown if name == setting.flag else argparse.SUPPRESS, _metavar(setting)
             groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
     parser.usage = f"{parser.prog} {usage} [--FLAG VALUE ...]"
+    example = f"{parser.prog} {_EXAMPLES.get(parser.prog.rpartition(' ')[2], _USUAL)}"
+    parser.set_defaults(**{EXAMPLE: example})
     if not whole:
-        usual = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
-        example = _EXAMPLES.get(parser.prog.rpartition(" ")[2], usual)
-        parser.epilog = say("cli-example", command=f"{parser.prog} {example}")
+        parser.epilog = say("cli-example", command=example)
+
+
+_USUAL = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
 
 
 _EXAMPLES: Mapping[str, str] = {
@@ -119,9 +122,11 @@ def config_of(options: argparse.Namespace) -> Config:
         raise ConfigError.at("CONFIG", "two files are expected: a config, and the log of its run; found one")
     # argparse takes `--` out of `--flag=--`, and leaves a list.
     flags = {path: given[path] or "" for path in SETTINGS if given[path] is not None}
+    if not options.config and "model" not in flags:
+        raise ConfigError.at("model", lacking(given.get(EXAMPLE, "--model")))
     options.sources = _sources(options.config)
     base = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options.config)
-    if "model" in flags and flags["model"].endswith(".json"):
+    if described(flags.get("model", "")).endswith(".json"):
         return from_texts({**flags, "model": ""}, {**base, "model": parsed(flags["model"])})
     return from_texts(flags, base)
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from memcore.columns import table
-from memcore.faces.cli.command import FITS, Command, print_json, spell
+from memcore.faces.cli.command import FITS, Command, nothing_matches, print_json, spell
 from memcore.hardware import ACCELERATORS
 from memcore.units import GiB
 
@@ -28,6 +28,8 @@ def _hardware(options: argparse.Namespace) -> int:
         }
         for each in shown
     ]
+    if not rows:
+        raise nothing_matches(options.query, [each.id for each in ACCELERATORS], "hardware")
     if options.json:
         print_json(rows)
     else:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from memcore.columns import columns
-from memcore.faces.cli.command import FITS, Command, print_json
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, described, nothing_matches, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
 from memcore.i18n.page import say
@@ -20,12 +20,13 @@ _WIDEST = 46
 
 
 def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    parser.set_defaults(**{EXAMPLE: parser.prog + " qwen3-8b"})
     parser.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
 
 
 def _model(options: argparse.Namespace) -> int:
     source: str = options.model
-    found = find_model(parsed(source) if source == "-" or source.endswith(".json") else source)
+    found = find_model(parsed(source) if source == "-" or described(source).endswith(".json") else source)
     if options.json:
         print_json(model_data(found))
     else:
@@ -58,6 +59,8 @@ def _models(options: argparse.Namespace) -> int:
         }
         for hub_id, entry in search(" ".join(words)).items()
     ]
+    if not rows:
+        raise nothing_matches(words, map(nickname, catalog()), "models")
     if options.json:
         print_json(rows)
     else:

@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from memcore.config.settings import Config
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, width
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
+from memcore.formats.tool import Tool
 from memcore.messages import Message
 from memcore.questions.planning.bench import HEADROOM
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
+from memcore.tools import TOOLS
+from memcore.tools.sources import tool_brought
 
 BRIEF = 3
 """Plans under an answer that does not fit."""
@@ -30,7 +33,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
     )
     parser.add_argument(
-        "--headroom", type=float, default=HEADROOM, metavar="SHARE",
+        "--headroom", type=share, default=HEADROOM, metavar="SHARE",
         help=Message("fraction of each GPU to leave free (default: {})", HEADROOM),
     )  # fmt: skip
     parser.add_argument(
@@ -39,6 +42,11 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument(
         "--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
     )
+    written = [name for name, tool in TOOLS.items() if not tool.read_only]
+    parser.add_argument(
+        "--to", choices=written, metavar="TOOL",
+        help="tool to write plans for, as in `memcore convert` (default: your file's)",
+    )  # fmt: skip
     add_assumptions(parser)
     parser.add_argument(
         "--plans", type=count, default=KEEP, metavar="N", help=Message("how many plans to show (default: {})", KEEP)
@@ -63,10 +71,17 @@ def _plan(options: argparse.Namespace) -> int:
     if options.price is not None and options.tokens is None:
         raise ConfigError.at("--price", "a price needs a number of tokens; add --tokens, such as --tokens 300B")
     if options.json:
-        print_json(plans_data(found, options.tokens, options.price))
+        print_json(plans_data(found, options.tokens, options.price, _tool(options)))
     else:
-        print(plans_text(found, options.tokens, options.price, width()), end="")
+        print(plans_text(found, options.tokens, options.price, width(), _tool(options)), end="")
     return DOES_NOT_FIT if found.none_because else FITS
+
+
+def _tool(options: argparse.Namespace) -> Tool | None:
+    """The tool that plans are written for: the one asked for, or the one whose file the job came in."""
+    if options.to is not None:
+        return TOOLS[options.to]
+    return tool_brought(options.sources) if options.sources else None
 
 
 def print_brief(config: Config) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from memcore.config.hardware import Hardware
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json, width
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, counts, print_csv, print_json, share, width
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.cli.planning import print_brief
 from memcore.faces.render.search import search_data, search_text
@@ -135,7 +135,7 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         help=Message("how many layouts to show, cheapest first (default: {})", KEEP),
     )
     parser.add_argument(
-        "--headroom", type=float, default=HEADROOM, metavar="SHARE",
+        "--headroom", type=share, default=HEADROOM, metavar="SHARE",
         help=Message("fraction of each GPU to leave free, if a layout can (default: {})", HEADROOM),
     )  # fmt: skip
     parser.add_argument(

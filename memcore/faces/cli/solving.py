@@ -10,11 +10,9 @@ from memcore.faces.cli.describing import ALL, add_config, config_of
 from memcore.faces.cli.planning import print_brief
 from memcore.faces.render.solution import solution_data, solution_text
 from memcore.messages import Message
-from memcore.questions.solving import SOLVABLE, flag_of, solve
+from memcore.questions.solving import SOLVABLE, USUAL, flag_of, solve
 
 _GOALS = {"largest": "find the largest value that fits", "smallest": "find the smallest value that fits"}
-USUAL = "seq, batch, users, context, gpus, tp, accelerator, adapter-rank, layers"
-"""What people solve for."""
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:

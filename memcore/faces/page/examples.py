@@ -105,6 +105,11 @@ def origin(session: Session, path: str) -> str:
     return "yours"
 
 
+def of_file(session: Session) -> bool:
+    """Whether one of the values is still that of an imported file."""
+    return any(origin(session, path) == "file" for path in session.from_file)
+
+
 def left(session: Session) -> dict[str, str]:
     """Settings of an example that are still in force, as text by path: neither the first ones nor the task's own."""
     texts = session.form.texts

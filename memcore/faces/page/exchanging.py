@@ -21,7 +21,7 @@ from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
 from memcore.faces.page.answering import form_of, load, problem_patch
-from memcore.faces.page.examples import record_example
+from memcore.faces.page.examples import of_file, record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import page
 from memcore.faces.render.data import summary
@@ -29,12 +29,12 @@ from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
 from memcore.faces.render.social import CARD, badge, card, short, subject
-from memcore.formats.tool import Syntax
+from memcore.formats.tool import Syntax, Tool
 from memcore.i18n.page import complaint, say, translated
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
-from memcore.tools.sources import Source
+from memcore.tools.sources import Source, tool_brought
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
 from memcore.version import __version__
@@ -140,7 +140,7 @@ def exports(session: Session, message: Message) -> Iterator[Patch]:
     config, found, link = subject
     job = str(message.get("job") or "")
     items = []
-    for number, (kind, (title, text)) in enumerate(texts_of(config, found, link).items()):
+    for number, (kind, (title, text)) in enumerate(texts_of(config, found, link, _brought(session)).items()):
         items.append(
             f"<section><details{' open' if number == 0 else ''}><summary><h3>{escape(title)}</h3></summary>"
             f'<pre tabindex="0" id="export-{kind}">{escape(text[:4000])}</pre></details>'
@@ -208,11 +208,11 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
     if kind in ("svg", "badge"):
         text = badge(found) if kind == "badge" else poster(found, stamp_of(link), note)[0]
     else:
-        text = texts_of(config, found, link).get(kind, ("", ""))[1]
+        text = texts_of(config, found, link, _brought(session)).get(kind, ("", ""))[1]
     if message.get("way") == "copy":
         yield {"copy": text, "done": say("export-copied")}
     elif text:
-        tool = TOOLS.get(kind) or tool_of(_decided(config, found))
+        tool = TOOLS.get(kind) or tool_of(_decided(config, found), _brought(session))
         name, mime = FILES.get(kind) or (tool.file, _TYPES[tool.syntax])
         yield {"download": {"name": name, "type": mime, "text": text}}
 
@@ -232,12 +232,20 @@ def _picture(kind: str, found: Found, stamp: str, note: str) -> dict[str, Any]:
     return {"svg": text, "name": "memcore.png", "width": WIDTH, "height": height, "scale": 2}
 
 
-def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, str]]:
-    """Every textual export by kind: its title and its content, stamped with version and link."""
+def _brought(session: Session) -> Tool | None:
+    """The tool whose file was imported, as long as one of its values is in force."""
+    return tool_brought(session.sources) if of_file(session) else None
+
+
+def texts_of(config: Config, found: Found, link: str, brought: Tool | None = None) -> dict[str, tuple[str, str]]:
+    """Every textual export by kind: its title and its content, stamped with version and link.
+
+    The first is for the job's own tool, which is the one that `brought` it where it runs the job.
+    """
     stamp, stamped = stamp_of(link), {**_summary(found), "made": today(), "link": link}
     every = {
-        "flags": _flags(config, found, stamp),
-        **_others(config, found, stamp),
+        "flags": _flags(config, found, stamp, brought),
+        **_others(config, found, stamp, brought),
         "cli": (say("export-cli"), f"# {stamp}\n{command_line(config)}"),
         "python": (say("export-python"), python_snippet(config, stamp)),
         "markdown": (say("export-markdown"), f"{pictured(found, link)}\n\n{markdown(found, link)}"),
@@ -248,19 +256,20 @@ def texts_of(config: Config, found: Found, link: str) -> dict[str, tuple[str, st
     return {kind: each for kind, each in every.items() if each[1]}
 
 
-def _flags(config: Config, found: Found, stamp: str) -> tuple[str, str]:
+def _flags(config: Config, found: Found, stamp: str, brought: Tool | None) -> tuple[str, str]:
     """Return what the job's own tool reads; empty for a script of one's own, which reads nothing."""
     whole = _decided(config, found)
-    if not runs(tool_of(whole), whole):
+    own = tool_of(whole, brought)
+    if not runs(own, whole):
         return "", ""
-    flags = exported(whole, taken=_taken(found))
+    flags = exported(whole, own.name, _taken(found))
     return say("export-flags", engine=flags.tool.title), _stamped(flags, stamp)
 
 
-def _others(config: Config, found: Found, stamp: str) -> dict[str, tuple[str, str]]:
+def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> dict[str, tuple[str, str]]:
     """Return what other tools read that run the same engine, of those whose file says at least which model it is."""
     whole = _decided(config, found)
-    own = tool_of(whole)
+    own = tool_of(whole, brought)
     every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
     return {
         each.tool.name: (say("export-file", tool=each.tool.title, file=each.tool.file), _stamped(each, stamp))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from memcore.config.hardware import Hardware
-from memcore.faces.page.examples import origin
+from memcore.faces.page.examples import of_file
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.origins import origins_html
 from memcore.i18n.page import say
@@ -16,7 +16,7 @@ from memcore.tools.origins import origins
 
 def origins_note(session: Session) -> str:
     """Return a button that says where values are from, as long as one of them is a file's."""
-    if not session.sources or not any(origin(session, path) == "file" for path in session.from_file):
+    if not session.sources or not of_file(session):
         return ""
     names = say("and-comma").join(each.name for each in session.sources)
     said = escape(say("origins-from", files=names[:80]))

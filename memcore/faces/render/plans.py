@@ -7,20 +7,29 @@ from typing import Any
 
 from memcore.columns import WIDTH, fitted, table
 from memcore.config.knobs import TIERS
+from memcore.formats.tool import Tool
+from memcore.hardware import USUAL
 from memcore.i18n.page import say, translated
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import pace_in_words, serving_verdict, span_data
 from memcore.questions.planning.budget import Budget
 from memcore.questions.planning.plan import Planned, Proposal, Step
 from memcore.serving.estimate import ServingEstimate
+from memcore.tools import Exported
 from memcore.units import format_bytes
 
 
-def plans_text(found: Planned, tokens: int | None = None, price: float | None = None, width: int = WIDTH) -> str:
+def plans_text(
+    found: Planned,
+    tokens: int | None = None,
+    price: float | None = None,
+    width: int = WIDTH,
+    brought: Tool | None = None,
+) -> str:
     """Return what `memcore plan` prints: a line for each plan, then each with its changes and the tool's file.
 
     With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs. Lines
-    longer than `width` characters are broken, except those of files and commands.
+    longer than `width` characters are broken, except those of files and commands. `brought`: as of `Proposal.export`.
     """
     lines = _fitting(_limit(found), width)
     if not found.plans:
@@ -39,7 +48,9 @@ def plans_text(found: Planned, tokens: int | None = None, price: float | None = 
                 [say("cli-plan-number", number=number, title=_title(each)), *_details(each, tokens, price)], width
             ),
         ]
-        lines += [*_exported(each), *_fitting(_left_out(each), width)]
+        written = each.export(brought)
+        if written is not None:
+            lines += [*_exported(written), *_fitting(_left_out(written), width)]
     return "\n".join(lines) + "\n"
 
 
@@ -99,6 +110,8 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
     span = {"seconds": f"{seconds:.3g}", "low": f"{shortest:.3g}", "high": f"{longest:.3g}"}
     utilized = "" if each.mfu is None else f"{100 * each.mfu:.0f}"
     yield "    " + say("cli-seconds-mfu" if utilized else "cli-seconds", **span, mfu=utilized)
+    if each.found.job.accelerator is None:
+        yield "    " + say("cli-speed-of", name=USUAL.name)
     budget = None if tokens is None else each.budget(tokens, price)
     if budget is None:
         return
@@ -139,29 +152,30 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
         )
 
 
-def _exported(each: Proposal) -> Iterator[str]:
-    """Yield the plan as the tools' files and commands, line by line as they are."""
-    for tool, text in each.exports.items():
-        yield "  " + say("cli-for-tool", tool=tool)
-        yield from (f"    {line}" for line in text.rstrip().splitlines())
+def _exported(written: Exported) -> Iterator[str]:
+    """Yield the plan as its tool's file or command, line by line as it is."""
+    yield "  " + say("cli-for-tool", tool=written.tool.name)
+    yield from (f"    {line}" for line in written.text.rstrip().splitlines())
 
 
-def _left_out(each: Proposal) -> Iterator[str]:
+def _left_out(written: Exported) -> Iterator[str]:
     """Yield what the plan needs and its tool's file does not say."""
-    if each.left_out:
+    if written.reasons:
         yield "  " + say("cli-not-in-file")
-        yield from (f"    {translated(why)}" for why in each.left_out)
+        yield from (f"    {translated(why)}" for why in written.reasons)
 
 
 def _said(value: object) -> str:
     return say("cli-default") if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def plans_data(found: Planned, tokens: int | None = None, price: float | None = None) -> dict[str, Any]:
+def plans_data(
+    found: Planned, tokens: int | None = None, price: float | None = None, brought: Tool | None = None
+) -> dict[str, Any]:
     """Return the same as JSON."""
     return {
         "asked": found.asked.to_dict(),
-        "plans": [_row(each, tokens, price) for each in found.plans],
+        "plans": [_row(each, tokens, price, each.export(brought)) for each in found.plans],
         "none_because": found.none_because,
         "estimates": found.estimates,
     }
@@ -179,7 +193,7 @@ def _budget(budget: Budget | None) -> dict[str, Any] | None:
     return {"tokens": budget.tokens, **{name: ends(span) for name, span in spans.items()}}
 
 
-def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, Any]:
+def _row(each: Proposal, tokens: int | None, price: float | None, written: Exported | None) -> dict[str, Any]:
     device = each.found.device
     budget = None if tokens is None else each.budget(tokens, price)
     return {
@@ -201,5 +215,5 @@ def _row(each: Proposal, tokens: int | None, price: float | None) -> dict[str, A
         "first_token_seconds": None if each.speed is None or each.speed.first is None else span_data(each.speed.first),
         "budget": _budget(budget),
         "quality": each.quality,
-        "exports": dict(each.exports),
+        "exports": {} if written is None else {written.tool.name: written.text},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memcore.errors import MemcoreError
-from memcore.i18n.page import complaint, label, say
+from memcore.i18n.page import complaint, label, say, translated
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.questions.solving import Found, Solution, label_of, text_of
@@ -20,7 +20,7 @@ def solution_text(found: Solution) -> str:
     else:
         way = "cli-smallest" if found.smallest else "cli-largest"
         lines = [say(way, value=text_of(found.setting, found.value), **named)]
-        lines += [f"  {each}" for each in _sentences(found.found)]
+        lines += [f"  {each}" for each in (*_sentences(found.found), *_notes(found.found))]
     if found.beyond is not None:
         way = "cli-closest" if found.value is None else "cli-with"
         lines.append(say(way, value=text_of(found.setting, found.beyond)))
@@ -50,6 +50,12 @@ def _sentences(found: Found | MemcoreError | None) -> tuple[str, ...]:
         return (complaint(found),)
     said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
     return said.headline, said.reason
+
+
+def _notes(found: Found | MemcoreError | None) -> tuple[str, ...]:
+    """Return what a server's tool may have against a value that fits."""
+    said = found.beyond_positions if isinstance(found, ServingEstimate) else ()
+    return tuple(say("cli-warning", said=translated(each)) for each in said)
 
 
 def _data(found: Found | MemcoreError | None) -> dict[str, Any] | None:

@@ -41,7 +41,9 @@ def _batch(job: Job) -> str:
         return say("cli-batch", count=job.sizes["b"])
     pairs = objective.pairs
     return f"{objective.method} · " + (
-        say("cli-pairs", count=job.sizes["b"] // 2) if pairs else say("cli-batch", count=job.sizes["b"])
+        say("cli-pair" if job.sizes["b"] == 2 else "cli-pairs", count=job.sizes["b"] // 2)
+        if pairs
+        else say("cli-batch", count=job.sizes["b"])
     )
 
 

@@ -174,7 +174,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "a GGUF file in {kind}": "{kind} 的 GGUF 文件",
     # Solving, searching, costs
     "needed to decide what fits": "判断能否放下需要它",
-    "set it, or hardware.gpu_memory_gb": "请设置它，或设置 hardware.gpu_memory_gb",
+    "name one with --accelerator, or set --gpu-memory": "请用 --accelerator 指定，或设置 --gpu-memory",
     "found no key for the number of layers, only {names}": "没有表示层数的键，只有 {names}",
     "lists its layers one by one, so their number cannot be varied": "逐层列出，无法改变层数",
     "inputs: {names}": "输入：{names:s}",

@@ -15,6 +15,7 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     "fp32, fp16 or bf16 (default: bf16)": "fp32、fp16 或 bf16（默认：bf16）",
     "memory per GPU in GiB (default: {size})": "每块 GPU 的显存，单位 GiB（默认：{size}）",
     # solve
+    "allowed: {settings}, or any other flag that takes a number": "允许：{settings:s}，或其他取数值的参数",
     "one of: {settings}, or any other flag that takes a number": "可为：{settings:s}，或其他取数值的参数",
     # search, plan
     "numbers of GPUs to try (default: the config's)": "要尝试的 GPU 数（默认：配置中的值）",
@@ -46,7 +47,11 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     # check
     "the files describe one job (default: one job per file)": "这些文件描述同一个任务（默认：每个文件一个任务）",
     "fail too if only part of the range fits": "只有部分范围放得下时也判为失败",
-    "memory that must stay free (default: 0)": "必须空出的显存百分比（默认：0）",
+    "micro-batch {size}": "微批次大小 {size}",
+    "tool to write plans for, as in `memcore convert` (default: your file's)": (
+        "方案所写的工具，同 `memcore convert`（默认：您的文件所属的工具）"
+    ),
+    "fraction of each GPU that must stay free (default: 0)": "每块 GPU 必须空出的比例（默认：0）",
     "github: annotations of a pull request": "github：pull request 注释",
     # convert, accuracy, the catalog
     "default: the tool that runs the engine": "默认：运行该引擎的工具",

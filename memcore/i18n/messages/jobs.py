@@ -247,8 +247,9 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "routed experts are supported only with {setting} of 2 or more and sequence parallelism": (
         "路由专家仅在 {setting} 不小于 2 且开启序列并行时支持"
     ),
-    "{model}'s {axis} = {size} cannot be split evenly": "{model} 的 {axis} = {size} 无法均分",
-    "{model}'s {axis} cannot be split evenly": "{model} 的 {axis} 无法均分",
+    "found {count}, which does not divide {model}'s {name} ({size})": (
+        "值为 {count}，不能整除 {model} 的{name}（{size}）"
+    ),
     "found {value}, which is not supported yet with tensor parallelism": "值为 {value}，暂不支持与张量并行一起使用",
     "FSDP2 does not support this with DTensors": "FSDP2 不支持与 DTensor 一起使用",
     "tensor parallelism with sliding windows is supported only with 'flash'": "带滑动窗口的张量并行仅支持 'flash'",

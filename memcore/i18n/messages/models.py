@@ -226,6 +226,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "{total} 层{counted}无法均分为 {chunks} 个分块"
     ),
     " with the {name}": "（含{name}）",
+    "split them with {flags}": "可用 {flags} 切分",
     "{given} layers, but {model} has {count}": "给出 {given} 层，但 {model} 有 {count} 层",
     "{given} multi-token-prediction layers, expected {count}": "多 token 预测层为 {given}，应为 {count}",
     "the first chunk must have exactly one E, and the last exactly one L": (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.estimation import changed, estimate
@@ -185,6 +186,14 @@ class Advised:
     def useless(self) -> tuple[Advice | ServerAdvice, ...]:
         """Return the changes that save nothing here; `because` says why."""
         return tuple(each for each in self.advice if each.saves <= 0)
+
+    def __repr__(self) -> str:
+        """Return what saves memory; `print` shows what it costs."""
+        return f"<{type(self).__name__}: {'; '.join(each.title for each in self.saving)}>"
+
+    def __str__(self) -> str:
+        """Return what `memcore advise` prints."""
+        return str(registry.face().text_of(self))
 
 
 def advise(config: Config | Mapping[str, object], *, ladder: bool = False, roofline: Roofline | None = None) -> Advised:

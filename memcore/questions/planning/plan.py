@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
+from memcore import registry
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
+from memcore.formats.tool import Tool
 from memcore.hardware import BOARD_WATTS
 from memcore.memory.host_phases import host_phases
 from memcore.messages import Message, joined
@@ -27,7 +30,7 @@ from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import Exported, exported
+from memcore.tools import Exported, exported, tool_of
 from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
@@ -69,6 +72,10 @@ class Proposal:
     mfu: float | None = None
     """Model FLOPS utilization: operations that the model needs over what the GPU could do; None for a server."""
 
+    def __repr__(self) -> str:
+        """Return what the plan is called, and the memory that it needs."""
+        return f"<{type(self).__name__}: {self.title}: {format_bytes(self.found.device.expected)}>"
+
     @property
     def title(self) -> str:
         """Return the plan in a few words."""
@@ -76,8 +83,11 @@ class Proposal:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return what a plan is called by: what runs it, how it is divided, and changes that cost something."""
-        named = (knob.title for knob in self.knobs if knob.source)
+        """Return what a plan is called by: what runs it, how it is divided, and changes that cost something.
+
+        Where none does, all changes.
+        """
+        named = [knob.title for knob in self.knobs if knob.source] or [knob.title for knob in self.knobs]
         return tuple(each for each in (self.way, self.division, *named) if each)
 
     @property
@@ -96,7 +106,9 @@ class Proposal:
         divided = any(path.startswith("parallelism.") for path in rest)
         way = self.way if any(path.startswith(("engine.", Training.implementation)) for path in rest) else ""
         free = [each.title for each in knobs if not each.source]
-        moves = (*(each.title for each in knobs if each.source), way, self.division if divided else "", *free)
+        batch = Training.micro_batch_size
+        smaller = [Message("micro-batch {}", self.config.get(batch))] if batch in rest else []
+        moves = (*(each.title for each in knobs if each.source), way, self.division if divided else "", *smaller, *free)
         return tuple(each for each in moves if each)
 
     @property
@@ -159,24 +171,28 @@ class Proposal:
     @cached_property
     def exports(self) -> Mapping[str, str]:
         """Return the plan as the file or command line of its tool, by the tool's name; empty if no format covers it."""
-        found = self._exported
+        found = self.export()
         return {} if found is None else {found.tool.name: found.text}
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Return the settings that the plan changes and `exports` does not set, each with the reason."""
-        found, changed = self._exported, {each.path for each in self.changes}
-        if found is None:
-            return ()
-        return tuple(why for path, why in zip(found.left_out, found.reasons, strict=True) if path in changed)
+        found = self.export()
+        return () if found is None else found.reasons
 
-    @cached_property
-    def _exported(self) -> Exported | None:
-        """The plan as its tool's text; None if no format covers it."""
+    def export(self, brought: Tool | None = None) -> Exported | None:
+        """Return the plan as its tool's text, and what it changes that is not in the text; None if no format covers it.
+
+        `brought` is the tool whose file the job came in, which is written again where it runs the plan.
+        """
+        taken = {each.path: each.value for each in self.found.assumptions}
         try:
-            return exported(self.config, None, {each.path: each.value for each in self.found.assumptions})
+            found = exported(self.config, tool_of(self.config, brought).name, taken)
         except MemcoreError:
             return None
+        changed = {each.path for each in self.changes}
+        lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in changed]
+        return replace(found, left_out=tuple(path for path, _ in lost), reasons=tuple(why for _, why in lost))
 
 
 _NOTHING = object()
@@ -216,6 +232,14 @@ class Planned:
     """What limits the job, if no plan keeps both the work and the hardware; else None."""
     estimates: int
     """The number of estimates made."""
+
+    def __repr__(self) -> str:
+        """Return what the plans are called; `print` shows them whole."""
+        return f"<{type(self).__name__}: {'; '.join(each.title for each in self.plans)}>"
+
+    def __str__(self) -> str:
+        """Return what `memcore plan` prints."""
+        return str(registry.face().text_of(self))
 
 
 def plan(
@@ -284,7 +308,7 @@ def plan_by_piece(
     if rates and isinstance(found, ServingEstimate):
         raise ConfigError.at("rates", "servers have no training steps, so the cost model's rates do not apply")
     if found.capacity is None:
-        message = "a plan needs a GPU model; set it, or hardware.gpu_memory_gb"
+        message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
     search = (
         Servings(asked, found, bench, tiers)

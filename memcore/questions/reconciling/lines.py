@@ -122,6 +122,11 @@ PYTORCH = (
     ),
     _metric("PyTorch", "max_memory_allocated", _MEMORY, _peak()),
     _metric("PyTorch", "max_memory_reserved", _MEMORY, _reserved()),
+    *(
+        _line("PyTorch", f"memory {quantity}", rf"(?i:(?:max|peak)(?:imum)? memory {quantity})\b{_IS}{_BYTES}",
+              f"{_MEMORY}, in a script's own words", meaning)
+        for quantity, meaning in {"allocated": _peak(), "reserved": _reserved()}.items()
+    ),
     _metric("PyTorch", "allocated_bytes.all.peak", f"{_MEMORY}, memory_stats", _peak()),
     _metric("PyTorch", "reserved_bytes.all.peak", f"{_MEMORY}, memory_stats", _reserved()),
 )  # fmt: skip

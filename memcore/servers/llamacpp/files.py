@@ -231,6 +231,26 @@ def _of_repository(found: Mapping[str, Any], notes: list[Message]) -> dict[str, 
     return {WEIGHTS: weights_of(said[1], notes)} if said else {}
 
 
+def as_file(name: str, weights: str | None) -> str:
+    """A GGUF file of a model, as files are usually called.
+
+    >>> as_file("Qwen/Qwen3-8B", "q8_0")
+    './Qwen3-8B-Q8_0.gguf'
+    """
+    return f"./{name.rpartition('/')[2]}-{(weights or 'q4_k_m').upper()}.gguf"
+
+
+def _model(name: str, weights: str | None) -> Mapping[str, str]:
+    """A repository of GGUF files by its name, and any other model as its file: the hub has none in its repository.
+
+    >>> _model("Qwen/Qwen3-8B", "q8_0"), _model("unsloth/Qwen3-8B-GGUF", None)
+    ({'-m': './Qwen3-8B-Q8_0.gguf'}, {'-hf': 'unsloth/Qwen3-8B-GGUF'})
+    """
+    if "gguf" in name.lower():
+        return {"-hf": name + (f":{weights.upper()}" if weights else "")}
+    return {"-m": as_file(name, weights)}
+
+
 LLAMA_CPP = Tool(
     name="llama.cpp",
     title="llama.cpp",
@@ -241,6 +261,7 @@ LLAMA_CPP = Tool(
     tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
     model="-hf",
     tag=Inference.quantization,
+    model_as=_model,
     normalized=_normalized,
     settles=(*_EVERY_EXPERT, *_DRAFT_FILES, *_DRAFT_HUB),
     unsaid={Inference.quantization: None},

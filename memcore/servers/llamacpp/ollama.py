@@ -16,7 +16,7 @@ from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
 from memcore.networks.catalog import named
-from memcore.servers.llamacpp.files import WEIGHTS, of_gguf, weights_of
+from memcore.servers.llamacpp.files import WEIGHTS, as_file, of_gguf, weights_of
 from memcore.servers.llamacpp.settings import OLLAMA as FORK
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.inference import Inference
@@ -126,13 +126,9 @@ def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
     return {"*": known.base, WEIGHTS: weights}, [*notes, taken]
 
 
-def _as_file(name: str, weights: str | None) -> str:
-    """A GGUF file of a model, as files are usually called.
-
-    >>> _as_file("Qwen/Qwen3-8B", "q8_0")
-    './Qwen3-8B-Q8_0.gguf'
-    """
-    return f"./{name.rpartition('/')[2]}-{(weights or 'q4_k_m').upper()}.gguf"
+def _from(name: str, weights: str | None) -> Mapping[str, str]:
+    """What `FROM` names."""
+    return {"*": as_file(name, weights)}
 
 
 OLLAMA = Tool(
@@ -158,7 +154,7 @@ OLLAMA = Tool(
     defaults={LlamaCppSettings.n_batch: 512},
     unsaid={Inference.max_model_len: None},
     normalized=_normalized,
-    model_as=_as_file,
+    model_as=_from,
     vocabulary=("ollama",),
     source="ollama, api/types.go",
 )

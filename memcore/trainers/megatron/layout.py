@@ -7,9 +7,11 @@ from itertools import pairwise
 
 from memcore.config.defaults import Defaults
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import SETTINGS
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import Message
 from memcore.networks.network import Model
+from memcore.trainers.megatron.knobs import uneven
 from memcore.trainers.megatron.networks.parts import ENCODER
 from memcore.trainers.megatron.networks.placement import (
     Chunk,
@@ -42,7 +44,9 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
         found = _chunks(read, model, stages * virtual)
     except LayoutError as error:
         path = _LAYOUT if read.given(_LAYOUT) is not None else _STAGES
-        raise ConfigError.at(path, "found {!r:.80}; {}", read.given(path), str(error)) from None
+        fix = _evened(model, stages) if path == _STAGES and virtual == 1 else ""
+        said = Message("found {!r:.80}; {}{}", read.given(path), error.args[0], fix)
+        raise ConfigError.at(path, said) from None
     if len(found) % stages or (virtual > 1 and len(found) != stages * virtual):
         counted = Message("found {} chunks, expected {} for each of {} stages", len(found), virtual, stages)
         raise ConfigError.at(_LAYOUT, "found {}", counted)
@@ -55,6 +59,13 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
             needed,
         )
     return tuple(tuple(found[stage::stages]) for stage in range(stages))
+
+
+def _evened(model: Model, stages: int) -> str:
+    """What splits the layers all the same."""
+    settings = uneven(model.num_layers - predicting(model), stages)
+    flags = (f"--{SETTINGS[path].flag} {SETTINGS[path].kind.spell(value)}" for path, value in settings.items())
+    return Message("; split them with {}", " ".join(flags)) if settings else ""
 
 
 def _chunks(read: Defaults, model: Model, chunks: int) -> Sequence[Chunk]:

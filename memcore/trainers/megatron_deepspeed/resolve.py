@@ -14,6 +14,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import joined
 from memcore.networks.adapters import learns
+from memcore.networks.glossary import SYMBOLS
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention
 from memcore.networks.separate_experts import experts_of
@@ -150,7 +151,8 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
     ranks = sizes["tp"]
     for axis in _divided(model):
         if sizes[axis] % ranks:
-            read.refuse(_TENSOR, "found {}; {}'s {} = {} cannot be split evenly", ranks, model.name, axis, sizes[axis])
+            name = SYMBOLS.get(axis, axis)
+            read.refuse(_TENSOR, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, sizes[axis])
     if sizes["s"] % ranks and read.given(_SEQUENCE):
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], ranks)
 

@@ -13,8 +13,9 @@ from memcore.config.training import Training
 from memcore.hardware import Accelerator, Overhead
 from memcore.memory.communicators import Communicator, opened
 from memcore.messages import joined
+from memcore.networks.glossary import SYMBOLS
 from memcore.networks.network import Model
-from memcore.symbols import Axis, split_over
+from memcore.symbols import Axis, measure, split_over
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
 from memcore.trainers.nanotron.network import check, converted, is_qwen2, uneven
@@ -129,7 +130,8 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
     for axis in uneven(model, ranks):
-        read.refuse(_TENSOR, "found {}; {}'s {} cannot be split evenly", ranks, model.name, axis)
+        name, size = SYMBOLS.get(str(axis), str(axis)), measure(axis, sizes)
+        read.refuse(_TENSOR, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, size)
     if ranks > 1 and read.given(Parallelism.loss_parallel) is False:
         read.refuse(Parallelism.loss_parallel, "found {}; nanotron's ranks each hold part of the logits", "false")
     stages = read.given(STAGES) or 1

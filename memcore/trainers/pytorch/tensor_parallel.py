@@ -7,6 +7,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
+from memcore.networks.glossary import SYMBOLS
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, FeedForward
 from memcore.networks.tensor_parallel import obstacles, uneven
@@ -68,9 +69,8 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
             _EXPERTS,
         )
     for axis in uneven(model.network, model.sizes, ranks):
-        read.refuse(
-            _SIZE, "found {}; {}'s {} = {} cannot be split evenly", ranks, model.name, axis, model.sizes[str(axis)]
-        )
+        name, size = SYMBOLS.get(str(axis), str(axis)), model.sizes[str(axis)]
+        read.refuse(_SIZE, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, size)
     for path, value in (
         (Training.attention_mask, "padded"),
         (Training.attention, "math"),
