@@ -26,7 +26,7 @@ def with_section(**sections):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ([], "expected an object such as {\"model\": \"gpt2\"}, found a list"),
+        ([], 'expected an object such as {"model": "gpt2"}, found a list'),
         ({}, "model: is required"),
         ({"model": None}, "model: is required"),
         ({"model": 5}, "model: expected a catalog id, a hub id or the content of a config.json, found 5"),
