@@ -202,6 +202,29 @@ def test_transformers_by_version(version, step, reentrant):
     assert (taken["training.optimizer.implementation"], taken[REENTRANT]) == (step, reentrant)
 
 
+@pytest.mark.parametrize(
+    ("framework", "version", "step"),
+    [
+        ("llama-factory", "0.9.1", "foreach"),
+        ("LLaMA-Factory", "0.9.3.dev0", "foreach"),
+        ("llama-factory", "0.9.4", "fused"),
+        ("axolotl", "0.10.1", "foreach"),
+        ("axolotl", "v0.12.0", "fused"),
+        ("ms-swift", "3.6.1", "foreach"),
+        ("trl", "0.19.0", "foreach"),
+        ("trl", "1.16", "fused"),
+        ("llama-factory", None, "fused"),
+    ],
+)
+def test_transformers_by_the_release_of_a_tool(framework, version, step):
+    """What each release admits of transformers: the Trainer fuses AdamW's step since 4.54."""
+    found = estimate_training({
+        "model": "gpt2", "engine": {"framework": framework, "framework_version": version},
+        "training": {"sequence_length": 64, "precision": "bf16"},
+    })  # fmt: skip
+    assert {each.path: each.value for each in found.assumptions}["training.optimizer.implementation"] == step
+
+
 def test_buckets_by_width():
     """transformers, integrations/deepspeed.py: h², 0.9 h², 10 h."""
     found = estimate_training({
