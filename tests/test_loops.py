@@ -225,6 +225,28 @@ def test_transformers_by_the_release_of_a_tool(framework, version, step):
     assert {each.path: each.value for each in found.assumptions}["training.optimizer.implementation"] == step
 
 
+@pytest.mark.parametrize(
+    ("framework", "version", "joined"),
+    [("torchtitan", "6a74d747c6d9", False), ("torchtitan", "0.2.2", False), ("torchtitan", "b5bcd76c66d0", True),
+     ("torchtitan", None, True), (None, None, False)],
+)  # fmt: skip
+def test_torchtitan_joins_queries_keys_and_values(framework, version, joined):
+    """Since 3396a4b (June 24, 2026): a checkpoint that keeps every second product keeps keys too, with one matrix."""
+    length, engine = 2048, {"type": "fsdp"} | ({"framework": framework} if framework else {})
+    found, taken = (
+        estimate_training({
+            "model": "llama-3-8b", "engine": engine | ({"framework_version": given} if given else {}),
+            "training": {
+                "sequence_length": length, "precision": "bf16-mixed", "implementation": "torchtitan",
+                "activation_checkpointing": {"policy": "selective", "mode": "op"},
+            },
+            "hardware": {"num_gpus": 8},
+        }) for given in ("6a74d747c6d9" if framework else None, version)
+    )  # fmt: skip
+    keys = 32 * length * 8 * 128 * 2
+    assert taken.allocated.expected - found.allocated.expected == pytest.approx(keys * joined, rel=0.02, abs=1)
+
+
 def test_buckets_by_width():
     """transformers, integrations/deepspeed.py: h², 0.9 h², 10 h."""
     found = estimate_training({

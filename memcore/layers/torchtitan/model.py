@@ -17,6 +17,7 @@ from memcore.layers.tensor_parallel import embedded, headed, prepared
 from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
+from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import dense, norm
 from memcore.layers.transformers import support
 from memcore.layers.transformers.context import Weights, project
@@ -58,7 +59,7 @@ def _wanted(network: Network) -> dict[str, bool]:
         "a feed-forward layer in every layer": len(ffns) + sum(isinstance(x.feed_forward, Experts) for x in layers)
         == len(layers),
         "RMSNorm": all(each.kind == "rms" for layer in layers for each in layer.norms),
-        "separate query, key and value matrices": all(len(part.inputs) == 3 for part in heads),
+        "separate query, key and value matrices": all(len(part.inputs) == 3 or part.fused == FUSED for part in heads),
         "norms over heads or none": all(_normed_by_head(part) for part in heads),
         "rotary embeddings over whole heads": all(part.rotary == "full" for part in heads),
         "attention to all tokens": all(each.mask == "full" for each in mixers if each is not None),
