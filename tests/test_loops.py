@@ -247,6 +247,29 @@ def test_torchtitan_joins_queries_keys_and_values(framework, version, joined):
     assert taken.allocated.expected - found.allocated.expected == pytest.approx(keys * joined, rel=0.02, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("version", "recipe", "checkpointing", "kept"),
+    [("d4c86e375", "tensorwise", "none", 1), ("d4c86e375", "rowwise", "none", 1), ("d4c86e375", "mxfp8", "none", 0),
+     ("d4c86e375", "tensorwise", "full", 0), ("b109f7d71", "tensorwise", "none", 0), (None, "tensorwise", "none", 0)],
+)  # fmt: skip
+def test_weights_in_float8_stay_for_the_backward_pass(version, recipe, checkpointing, kept):
+    """pytorch/pytorch#141881: until June 2025 the compiler saved what is smaller than a parameter, one byte of two."""
+    found, without = (
+        estimate_training({
+            "model": "llama-3-8b",
+            "engine": {"type": "fsdp", "framework": "torchtitan", **({"framework_version": version} if version else {}),
+                       **({"fp8_recipe": recipe} if precision == "fp8-mixed" else {})},
+            "training": {"sequence_length": 4096, "precision": precision, "implementation": "torchtitan",
+                         "compile": True, "activation_checkpointing": checkpointing, "loss": "chunked:8"},
+            "hardware": {"num_gpus": 8},
+        }) for precision in ("fp8-mixed", "bf16-mixed")
+    )  # fmt: skip
+    weights, tokens = 32 * (2 * 4096 * (4096 + 1024) + 3 * 4096 * 14336), 32 * 4096
+    spared = 0 if checkpointing == "full" or recipe == "mxfp8" else tokens * 2 * (2 * 4096 + 14336)
+    difference = found.allocated.expected - without.allocated.expected
+    assert difference == pytest.approx(kept * weights - spared, rel=0.05, abs=2**28)
+
+
 def test_buckets_by_width():
     """transformers, integrations/deepspeed.py: h², 0.9 h², 10 h."""
     found = estimate_training({

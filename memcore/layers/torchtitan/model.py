@@ -8,6 +8,7 @@ Source: torchtitan/models. Until 2025 (9dec370) Llama's keys and values were cop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from memcore.config.training import Training
@@ -130,7 +131,7 @@ def _decoder(step: Step, tokens: Tensor) -> Tensor:
         h = _embed(step, h, embedding_and_head)
 
     def run_block(slot: Slot, x: Tensor) -> Tensor:
-        return _block(x, slot.weights, slot.layer, step)
+        return _block(x, slot, step)
 
     for slot in step.slots:
         h = step.layer(slot, run_block, h)
@@ -157,9 +158,11 @@ def _embed(step: Step, tokens: Tensor, embedding_and_head: EmbeddingAndHead) -> 
         return h
 
 
-def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
-    compiled = step.recipe.compiled
-    with step.tape.multiplying(step.recipe.float8):
+def _block(x: Tensor, slot: Slot, step: Step) -> Tensor:
+    weights, layer, compiled, float8 = slot.weights, slot.layer, step.recipe.compiled, step.recipe.float8
+    if float8 is not None and slot.checkpointed:
+        float8 = replace(float8, keeps_weights=False)  # it is made of the weight again
+    with step.tape.multiplying(float8):
         h = add(x, _mixed(norm(x, weights, layer.norms[0], compiled=compiled), weights, layer, step))
         return add(h, _fed(norm(h, weights, layer.norms[1], compiled=compiled), weights, layer, step))
 

@@ -1,7 +1,7 @@
-"""A network as torchtitan builds it since June 2026: queries, keys and values come from one matrix.
+"""A network as torchtitan builds it: queries, keys and values come from one matrix since June 2026.
 
 Source: torchtitan/models/common/attention.py (`FusedQKVLinear`), which llama3, qwen3 and gpt_oss take by default since
-3396a4b (June 24, 2026).
+3396a4b (June 24, 2026); models/llama3 and models/qwen3 before ff0829c (January 27, 2026; `repeat_kv`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,19 @@ def with_fused_heads(model: Model) -> Model:
     """Make one matrix of those of queries, keys and values, where a layer has three."""
     runs = tuple(tuple(_fused(layer) for layer in run) for run in model.network.runs)
     return replace(model, network=replace(model.network, runs=runs))
+
+
+def with_copied_heads(model: Model) -> Model:
+    """Copy keys and values for every query head."""
+    runs = tuple(tuple(_copied(layer) for layer in run) for run in model.network.runs)
+    return replace(model, network=replace(model.network, runs=runs))
+
+
+def _copied(layer: Layer) -> Layer:
+    part = layer.mixer
+    if not isinstance(part, Attention) or not part.grouped:
+        return layer
+    return replace(layer, mixer=replace(part, repeats_heads=True))
 
 
 def _fused(layer: Layer) -> Layer:

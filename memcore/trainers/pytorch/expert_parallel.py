@@ -15,7 +15,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import ConfigError
-from memcore.layers.torchtitan.network import with_fused_heads
+from memcore.layers.torchtitan.network import with_copied_heads, with_fused_heads
 from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
@@ -23,7 +23,7 @@ from memcore.trace.engine import Engine
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
 from memcore.trainers.pytorch.settings import TorchSettings
-from memcore.trainers.pytorch.torchtitan_commits import SEPARATES_HEADS
+from memcore.trainers.pytorch.torchtitan_commits import CASTS_FIRST, COPIES_HEADS, SEPARATES_HEADS
 
 SIZE = Parallelism.expert_parallel_size
 TENSOR = Parallelism.expert_tensor_parallel_size
@@ -136,9 +136,13 @@ def as_kept(read: Defaults, model: Model) -> Model:
     """The model with matrices of experts and heads as the layers keep them, and norms as the version computes them."""
     if layer_code(read) != _TITAN:
         return model
-    if _fuses_heads(read):
+    if is_early_titan(read, COPIES_HEADS):
+        model = with_copied_heads(model)
+    elif _fuses_heads(read):
         model = with_fused_heads(model)
-    return separated(spelled_out(model) if is_early_titan(read) else model)
+    if is_early_titan(read):
+        model = spelled_out(model, casts_first=is_early_titan(read, CASTS_FIRST))
+    return separated(model)
 
 
 def _fuses_heads(read: Defaults) -> bool:

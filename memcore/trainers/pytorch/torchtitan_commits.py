@@ -131,12 +131,13 @@ cd8950b 0e9e265 8e55544 78fc8ae c5d93d1 a9a136b d863c31 2e1ce04 a6815bb d226342 
 d10029d b934b0c 46c7971 efce07e 706c63b 739bb9a df81df5 4610fca c6c2fb2 395833a
 """
 """From September 6, 2025 (c4e2291) until before June 24, 2026 (3396a4b)."""
+_COMMITS = (*_UNTIL_C4E2291, *_LATER_NAMES.split())
 
 
 def _between(first: str | None, after: str) -> frozenset[str]:
     """Versions from one commit on, or from the first, until before another."""
-    start = 0 if first is None else _UNTIL_C4E2291.index(first)
-    return frozenset(_UNTIL_C4E2291[start : _UNTIL_C4E2291.index(after)])
+    start = 0 if first is None else _COMMITS.index(first)
+    return frozenset(_COMMITS[start : _COMMITS.index(after)])
 
 
 KEEPS_LOGITS = _between(None, "e29b6b4")
@@ -159,8 +160,16 @@ SENDS_AGAIN = frozenset(_UNTIL_C4E2291)
 """Before September 6, 2025 (c4e2291) selective checkpoints did not keep what experts had been sent."""
 _RELEASES = ("0.1.0", "0.2.0", "0.2.1", "0.2.2")
 """assets/version.txt until February 20, 2026 (73a0e69)."""
-SEPARATES_HEADS = frozenset((*_UNTIL_C4E2291, *_LATER_NAMES.split(), *_RELEASES, *(f"v{each}" for each in _RELEASES)))
+SEPARATES_HEADS = frozenset((*_COMMITS, *_RELEASES, *(f"v{each}" for each in _RELEASES)))
 """Before June 24, 2026 (3396a4b, `fuse_qkv=True`) queries, keys and values came from three matrices."""
+
+COPIES_HEADS = _between(None, "ff0829c")
+"""Before January 27, 2026 (ff0829c) keys and values were copied for every query head."""
+CASTS_FIRST = _between(None, "3d6f73c")
+"""Before March 10, 2025 PyTorch's composed RMSNorm cast before the weight (pytorch/pytorch#147203)."""
+KEEPS_WEIGHTS = _between(None, "cddd7dc")
+"""Before June 13, 2025 PyTorch's compiler kept weights in float8 for the backward pass, since parameters were not free
+to it (pytorch/pytorch#141881 and #148922; torchao gave up its workaround then, pytorch/ao#2356)."""
 
 
 def is_among(framework: object, version: object, commits: frozenset[str]) -> bool:
