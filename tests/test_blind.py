@@ -101,7 +101,8 @@ WINTER, SECOND = truth("winter"), truth("winter_second")
 the median of the 19 stated well was 10 %, the 90th percentile 53 %, 11 were in their range; 18 of 29 outcomes were right,
 10 unsafe. Of a second batch of 32, 6 refused, the median was 6 % and the 90th percentile 13 %, and 13 of 17 were in their
 range; five of nine outcomes were right, three unsafe. What was found: a loop's release names the transformers that it
-runs, and torchtitan has computed queries, keys and values with one matrix since June 2026."""
+runs; torchtitan has computed queries, keys and values with one matrix since June 2026; and before 2026 it copied keys and
+values, while PyTorch kept weights in float8 until June 2025."""
 
 
 def test_winter():
