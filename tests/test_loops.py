@@ -202,6 +202,74 @@ def test_transformers_by_version(version, step, reentrant):
     assert (taken["training.optimizer.implementation"], taken[REENTRANT]) == (step, reentrant)
 
 
+@pytest.mark.parametrize(
+    ("framework", "version", "step"),
+    [
+        ("llama-factory", "0.9.1", "foreach"),
+        ("LLaMA-Factory", "0.9.3.dev0", "foreach"),
+        ("llama-factory", "0.9.4", "fused"),
+        ("axolotl", "0.10.1", "foreach"),
+        ("axolotl", "v0.12.0", "fused"),
+        ("ms-swift", "3.6.1", "foreach"),
+        ("trl", "0.19.0", "foreach"),
+        ("trl", "1.16", "fused"),
+        ("llama-factory", None, "fused"),
+    ],
+)
+def test_transformers_by_the_release_of_a_tool(framework, version, step):
+    """What each release admits of transformers: the Trainer fuses AdamW's step since 4.54."""
+    found = estimate_training({
+        "model": "gpt2", "engine": {"framework": framework, "framework_version": version},
+        "training": {"sequence_length": 64, "precision": "bf16"},
+    })  # fmt: skip
+    assert {each.path: each.value for each in found.assumptions}["training.optimizer.implementation"] == step
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "joined"),
+    [("torchtitan", "6a74d747c6d9", False), ("torchtitan", "0.2.2", False), ("torchtitan", "b5bcd76c66d0", True),
+     ("torchtitan", None, True), (None, None, False)],
+)  # fmt: skip
+def test_torchtitan_joins_queries_keys_and_values(framework, version, joined):
+    """Since 3396a4b (June 24, 2026): a checkpoint that keeps every second product keeps keys too, with one matrix."""
+    length, engine = 2048, {"type": "fsdp"} | ({"framework": framework} if framework else {})
+    found, taken = (
+        estimate_training({
+            "model": "llama-3-8b", "engine": engine | ({"framework_version": given} if given else {}),
+            "training": {
+                "sequence_length": length, "precision": "bf16-mixed", "implementation": "torchtitan",
+                "activation_checkpointing": {"policy": "selective", "mode": "op"},
+            },
+            "hardware": {"num_gpus": 8},
+        }) for given in ("6a74d747c6d9" if framework else None, version)
+    )  # fmt: skip
+    keys = 32 * length * 8 * 128 * 2
+    assert taken.allocated.expected - found.allocated.expected == pytest.approx(keys * joined, rel=0.02, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("version", "recipe", "checkpointing", "kept"),
+    [("d4c86e375", "tensorwise", "none", 1), ("d4c86e375", "rowwise", "none", 1), ("d4c86e375", "mxfp8", "none", 0),
+     ("d4c86e375", "tensorwise", "full", 0), ("b109f7d71", "tensorwise", "none", 0), (None, "tensorwise", "none", 0)],
+)  # fmt: skip
+def test_weights_in_float8_stay_for_the_backward_pass(version, recipe, checkpointing, kept):
+    """pytorch/pytorch#141881: until June 2025 the compiler saved what is smaller than a parameter, one byte of two."""
+    found, without = (
+        estimate_training({
+            "model": "llama-3-8b",
+            "engine": {"type": "fsdp", "framework": "torchtitan", **({"framework_version": version} if version else {}),
+                       **({"fp8_recipe": recipe} if precision == "fp8-mixed" else {})},
+            "training": {"sequence_length": 4096, "precision": precision, "implementation": "torchtitan",
+                         "compile": True, "activation_checkpointing": checkpointing, "loss": "chunked:8"},
+            "hardware": {"num_gpus": 8},
+        }) for precision in ("fp8-mixed", "bf16-mixed")
+    )  # fmt: skip
+    weights, tokens = 32 * (2 * 4096 * (4096 + 1024) + 3 * 4096 * 14336), 32 * 4096
+    spared = 0 if checkpointing == "full" or recipe == "mxfp8" else tokens * 2 * (2 * 4096 + 14336)
+    difference = found.allocated.expected - without.allocated.expected
+    assert difference == pytest.approx(kept * weights - spared, rel=0.05, abs=2**28)
+
+
 def test_buckets_by_width():
     """transformers, integrations/deepspeed.py: h², 0.9 h², 10 h."""
     found = estimate_training({

@@ -16,7 +16,7 @@ from memcore.questions.roofline import roofline_for
 
 pytestmark = pytest.mark.machine
 CASES = [
-    each for name in ("speed", "fresh", "winter") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
+    each for name in ("speed", "fresh", "winter_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
 ]  # fmt: skip
 ERRORS = {
     "IBM": 0.02,

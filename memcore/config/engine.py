@@ -91,8 +91,8 @@ class EngineSettings(Section, path="engine"):
     framework_version = setting(
         Text(),
         "Framework version",
-        "Version or commit of the framework: transformers 4 loads in fp32, and torchtitan's layers and "
-        "losses have changed.",
+        "Version or commit of the framework: transformers 4 loads in fp32, torchtitan's layers and losses have "
+        "changed, and releases of axolotl, LLaMA-Factory, ms-swift, open-instruct and TRL set that of transformers.",
         flag="framework-version",
         advanced=True,
     )

@@ -153,5 +153,6 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
         "tune 不以 32 位保存嵌入的一阶矩和二阶矩；TRL 以 fp32 加载。"
     ),
-    "engine.framework_version": "框架的版本或提交：transformers 4 以 fp32 加载；torchtitan 的层与损失有过变化。",
+    "engine.framework_version": "框架的版本或提交：transformers 4 以 fp32 加载；torchtitan 的层与损失有过变化；"
+    "axolotl、LLaMA-Factory、ms-swift、open-instruct 和 TRL 的版本决定 transformers 的版本。",
 }

@@ -72,9 +72,9 @@ class Attention:
     fused: str = "no"
     """How a fused matrix is laid out: `per-head` yields (q, k, v) of head after head (GPT-NeoX), `thirds` all q, all k,
     all v (GPT-2), `grouped` all q, all k, all v with fewer key heads (Phi-3), `per-group` (Falcon), `shared` one key
-    head for all (GPT-BigCode)."""
+    head for all (GPT-BigCode), `torchtitan` made of three matrices for each key head."""
     repeats_heads: bool = False
-    """torchtitan before 2025 copied keys and values for every query head."""
+    """torchtitan before 2026 copied keys and values for every query head."""
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     value_norm: Norm | None = None

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from memcore.networks.network import Layer, Model, Network
 from memcore.networks.parts import Experts
-from memcore.networks.weights import Weight
+from memcore.networks.weights import Norm, Weight
 from memcore.symbols import Axis, split_over
 
 RANKS, SHARDS, ROWS, ARRIVED = "ep", "ze", "er", "et"
@@ -31,18 +31,20 @@ def separated(model: Model) -> Model:
     return _changed(model, _separate)
 
 
-def spelled_out(model: Model) -> Model:
+def spelled_out(model: Model, *, casts_first: bool = False) -> Model:
     """Spell norms out as several operations, as PyTorch ran them before it had a kernel."""
+
+    def composed(norm: Norm) -> Norm:
+        return replace(norm, fused=False, casts_first=casts_first)
+
     network, embedding_and_head = model.network, model.network.embedding_and_head
-    final = None if embedding_and_head.final_norm is None else replace(embedding_and_head.final_norm, fused=False)
-    runs = tuple(tuple(_spelled_out(layer) for layer in run) for run in network.runs)
+    final = None if embedding_and_head.final_norm is None else composed(embedding_and_head.final_norm)
+    runs = tuple(
+        tuple(replace(layer, norms=tuple(map(composed, layer.norms))) for layer in run) for run in network.runs
+    )
     return replace(
         model, network=replace(network, runs=runs, embedding_and_head=replace(embedding_and_head, final_norm=final))
     )
-
-
-def _spelled_out(layer: Layer) -> Layer:
-    return replace(layer, norms=tuple(replace(norm, fused=False) for norm in layer.norms))
 
 
 def divided(model: Model, *, crowded: bool) -> Model:

@@ -51,12 +51,17 @@ def _of_attention(layer: Layer) -> Iterator[str]:
     plain = isinstance(attention, Attention) and attention.variant == "attention"
     if not isinstance(attention, Attention) or not plain or layer.second_mixer is not None:
         yield "mixers other than attention"
-    elif len(attention.inputs) != 3 or attention.sinks is not None or attention.gated or attention.shares_cache:
+    elif _inseparable(attention) or attention.sinks is not None or attention.gated or attention.shares_cache:
         yield "attention without separate query, key and value matrices"
     elif attention.output.bias:
         yield "a bias that all ranks add to a sum over them"
     elif attention.norm_place == "row":
         yield "norms over all heads together"
+
+
+def _inseparable(attention: Attention) -> bool:
+    """A matrix that torchtitan makes of three is cut by heads of keys, each with its queries and values."""
+    return len(attention.inputs) != 3 and attention.fused != "torchtitan"
 
 
 def _of_ffn(ffn: FeedForward) -> Iterator[str]:

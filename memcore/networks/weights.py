@@ -124,6 +124,8 @@ class Norm:
     bias: bool = False
     fused: bool = True
     """Where the implementation uses PyTorch's RMSNorm: a kernel of its own, or (before PyTorch 2.8) composed."""
+    casts_first: bool = False
+    """Composed as before March 2025: cast before the weight."""
     leading: Shape = ()
     """Axes before the normalized one for which each has a weight of its own (Cohere's per-head norms)."""
     listed: int | None = None

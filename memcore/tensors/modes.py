@@ -15,6 +15,8 @@ class Float8:
     """FSDP gathers the weights in float8."""
     fused: bool
     """Casts are single kernels (`torch.compile`); else one operation after the other, in fp32."""
+    keeps_weights: bool = False
+    """What the compiler made of a weight in float8 stays for the backward pass, since it is smaller than the weight."""
 
     @property
     def keeps_fused(self) -> bool:

@@ -310,8 +310,10 @@ def linear(
     x_needs, w_needs = tracked(x), tracked(w)
     keeps = w_needs and not (x.fused and tape.pack is None and tape.float8 and not tape.float8.keeps_fused)
     saved = save(tape, x if keeps else None, w if x_needs else None)
+    stays = x_needs and tape.float8 is not None and tape.float8.keeps_weights
+    saved += save(tape, new(tape, w.shape, "fp8", "float8_operand")) if stays else []
     shape, dtype = (*x.shape[:batch], *outer), x.dtype
-    operands = cast(tape, x.dtype, x.shape, *(() if gathered_cast(tape) else (w.shape,)))
+    operands = cast(tape, x.dtype, x.shape, *(() if stays or gathered_cast(tape) else (w.shape,)))
     (out,) = selectable(tape, "addmm" if biased else "mm", lambda: [new(tape, shape, dtype, "linear")])
     del operands
     x_shape, w_shape, float8 = x.shape, w.shape, tape.float8

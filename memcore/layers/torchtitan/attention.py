@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
+from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import norm, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
 from memcore.layers.transformers.context import Weights, project
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
-from memcore.tensors.basics import cat, contiguous, permute
+from memcore.tensors.basics import cat, clone, contiguous, permute
 from memcore.tensors.ring import ring_attention
 from memcore.tensors.slices import expand, split_sizes, unsqueeze
 from memcore.tensors.tensor import Tensor
@@ -24,7 +25,7 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
     heads = heads_of(part)
     with x.tape.module(part.module):
         given = prepared(x)
-        xq, xk, xv = (project(given, weights, each) for each in part.inputs)
+        xq, xk, xv = _projected(given, weights, part, heads)
         if part.query_norm is not None and part.key_norm is not None:
             compiled = step.recipe.compiled
             xq = norm(xq, weights, part.query_norm, compiled=compiled)
@@ -42,6 +43,14 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
         attended = _attended(xq, xk, xv, heads, kernel, turns)
         output = contiguous(permute(attended, 0, 2, 1, 3))
         return project(output, weights, part.output)
+
+
+def _projected(x: Tensor, weights: Weights, part: Attention, heads: Heads) -> list[Tensor]:
+    """Queries, keys and values: of a matrix each, or copies of the parts of what one returns."""
+    if part.fused != FUSED:
+        return [project(x, weights, each) for each in part.inputs]
+    qkv = project(x, weights, part.inputs[0])
+    return [clone(each) for each in split_sizes(qkv, 2, (heads.query, heads.key, heads.key))]
 
 
 def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: Step) -> Tensor:

@@ -8,6 +8,7 @@ Source: torchtitan/models. Until 2025 (9dec370) Llama's keys and values were cop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from memcore.config.training import Training
@@ -17,6 +18,7 @@ from memcore.layers.tensor_parallel import embedded, headed, prepared
 from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
 from memcore.layers.torchtitan.experts import SCORES, mixture
+from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import dense, norm
 from memcore.layers.transformers import support
 from memcore.layers.transformers.context import Weights, project
@@ -58,7 +60,7 @@ def _wanted(network: Network) -> dict[str, bool]:
         "a feed-forward layer in every layer": len(ffns) + sum(isinstance(x.feed_forward, Experts) for x in layers)
         == len(layers),
         "RMSNorm": all(each.kind == "rms" for layer in layers for each in layer.norms),
-        "separate query, key and value matrices": all(len(part.inputs) == 3 for part in heads),
+        "separate query, key and value matrices": all(len(part.inputs) == 3 or part.fused == FUSED for part in heads),
         "norms over heads or none": all(_normed_by_head(part) for part in heads),
         "rotary embeddings over whole heads": all(part.rotary == "full" for part in heads),
         "attention to all tokens": all(each.mask == "full" for each in mixers if each is not None),
@@ -129,7 +131,7 @@ def _decoder(step: Step, tokens: Tensor) -> Tensor:
         h = _embed(step, h, embedding_and_head)
 
     def run_block(slot: Slot, x: Tensor) -> Tensor:
-        return _block(x, slot.weights, slot.layer, step)
+        return _block(x, slot, step)
 
     for slot in step.slots:
         h = step.layer(slot, run_block, h)
@@ -156,9 +158,11 @@ def _embed(step: Step, tokens: Tensor, embedding_and_head: EmbeddingAndHead) -> 
         return h
 
 
-def _block(x: Tensor, weights: Weights, layer: Layer, step: Step) -> Tensor:
-    compiled = step.recipe.compiled
-    with step.tape.multiplying(step.recipe.float8):
+def _block(x: Tensor, slot: Slot, step: Step) -> Tensor:
+    weights, layer, compiled, float8 = slot.weights, slot.layer, step.recipe.compiled, step.recipe.float8
+    if float8 is not None and slot.checkpointed:
+        float8 = replace(float8, keeps_weights=False)  # it is made of the weight again
+    with step.tape.multiplying(float8):
         h = add(x, _mixed(norm(x, weights, layer.norms[0], compiled=compiled), weights, layer, step))
         return add(h, _fed(norm(h, weights, layer.norms[1], compiled=compiled), weights, layer, step))
 

@@ -20,7 +20,7 @@ from memcore.tensors.tensor import Parameter, Tensor
 
 
 def norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool = False) -> Tensor:
-    """`nn.RMSNorm`: one kernel, or composed: normalized and weighted in fp32, and cast at the end."""
+    """`nn.RMSNorm`: one kernel, or composed: normalized and weighted in fp32, and cast at the end or in between."""
     with x.tape.module(leaf(part.name)):
         return normalized(partial(_rms_norm, compiled=compiled), x, weights, part)
 
@@ -33,6 +33,8 @@ def _rms_norm(x: Tensor, weights: Weights, part: Norm, *, compiled: bool) -> Ten
         return out
     upcast = to(x, "fp32")
     inverse = rsqrt(mean(power(upcast)))
+    if part.casts_first:
+        return mul(to(mul(upcast, inverse), x.dtype), weight)
     return to(mul(mul(upcast, inverse), weight), x.dtype)
 
 

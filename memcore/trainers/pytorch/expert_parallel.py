@@ -15,6 +15,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import ConfigError
+from memcore.layers.torchtitan.network import with_copied_heads, with_fused_heads
 from memcore.messages import Message
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
@@ -22,6 +23,7 @@ from memcore.trace.engine import Engine
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.torchtitan_commits import CASTS_FIRST, COPIES_HEADS, SEPARATES_HEADS
 
 SIZE = Parallelism.expert_parallel_size
 TENSOR = Parallelism.expert_tensor_parallel_size
@@ -131,10 +133,26 @@ def layer_code(read: Defaults) -> str:
 
 
 def as_kept(read: Defaults, model: Model) -> Model:
-    """The model with its experts' matrices as the layers keep them, and norms as the version computes them."""
+    """The model with matrices of experts and heads as the layers keep them, and norms as the version computes them."""
     if layer_code(read) != _TITAN:
         return model
-    return separated(spelled_out(model) if is_early_titan(read) else model)
+    if is_early_titan(read, COPIES_HEADS):
+        model = with_copied_heads(model)
+    elif _fuses_heads(read):
+        model = with_fused_heads(model)
+    if is_early_titan(read):
+        model = spelled_out(model, casts_first=is_early_titan(read, CASTS_FIRST))
+    return separated(model)
+
+
+def _fuses_heads(read: Defaults) -> bool:
+    """Return whether torchtitan of this version computes queries, keys and values at once.
+
+    Adapters and a compiler's choice by a budget (`budgets.py`) are written down for matrices of their own.
+    """
+    titan = str(read.given(EngineSettings.framework)).lower() == _TITAN
+    apart = read.given(Training.adapter.type) or read.given(Training.activation_memory_budget) is not None
+    return titan and not apart and not is_early_titan(read, SEPARATES_HEADS)
 
 
 def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:

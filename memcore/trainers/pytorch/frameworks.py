@@ -150,9 +150,10 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
     (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
     """
-    if str(read.given(EngineSettings.framework)).lower() == "trl":
+    name = str(read.given(EngineSettings.framework)).lower()
+    if name == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
-    if before(read, STARTS_NEW):
+    if name == "transformers" and before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
 

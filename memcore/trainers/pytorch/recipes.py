@@ -53,6 +53,7 @@ from memcore.trainers.pytorch.layout import (
     ulysses,
 )
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.torchtitan_commits import KEEPS_WEIGHTS
 from memcore.trainers.pytorch.transformers_releases import (
     COPIES_FREQUENCIES,
     OWN_LOSS,
@@ -513,7 +514,8 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
     gathers = read.take(paths[1], False)
     if gathers and recipe != "tensorwise":
         read.refuse(paths[1], "found {}; torchao gathers in float8 only with 'tensorwise', found {!r}", "true", recipe)
-    return Float8(recipe=recipe, gathers=gathers, fused=fused)
+    keeps = fused and recipe != "mxfp8" and not gathers and is_early_titan(read, KEEPS_WEIGHTS)
+    return Float8(recipe=recipe, gathers=gathers, fused=fused, keeps_weights=keeps)
 
 
 FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")

@@ -72,6 +72,21 @@ _UPCAST_LONGER: Mapping[str, Release] = {
 }
 """Families that upcast their own logits for some releases more."""
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)")
+_TOOL = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_RUNS: Mapping[str, str] = {
+    "axolotl": "0.4 4.37, 0.5 4.46, 0.7 4.48, 0.7.1 4.49, 0.8 4.50, 0.8.1 4.51, 0.10 4.52, 0.11 4.53, 0.12 4.55, "
+    "0.13 4.57, 0.14 5.0, 0.15 5.3, 0.16 5.4, 0.17 5.9, 0.18 5.14",
+    "llama-factory": "0.8 4.41, 0.9 4.45, 0.9.1 4.46, 0.9.2 4.49, 0.9.3 4.52, 0.9.4 4.57, 0.9.5 5.6",
+    "ms-swift": "2.0 4.40, 2.3 4.44, 2.4 4.45, 2.5 4.46, 3.0 4.48, 3.1 4.49, 3.2 4.50, 3.3 4.51, 3.4 4.52, 3.7 4.55, "
+    "3.8 4.56, 3.9 4.57, 4.0 5.2",
+    "open-instruct": "0.1 4.57, 0.3 5.4",
+    "trl": "0.8 4.39, 0.9 4.41, 0.10 4.44, 0.12 4.46, 0.13 4.47, 0.14 4.48, 0.16 4.50, 0.17 4.51, 0.18 4.52, "
+    "0.20 4.54, 0.21 4.55, 0.22 4.56, 0.24 4.57, 1.0 5.0",
+}
+"""The release of transformers that a tool's release runs, from each of its releases on: the newest that it admits
+(axolotl, requirements.txt and pyproject.toml; LLaMA-Factory, requirements.txt and pyproject.toml; ms-swift,
+requirements/framework.txt; open-instruct, pyproject.toml); for TRL, which says only what it needs at least, the newest
+of its day."""
 
 
 class CausalLoss(NamedTuple):
@@ -84,15 +99,33 @@ class CausalLoss(NamedTuple):
 
 
 def release(read: Defaults, framework: str = "transformers") -> Release | None:
-    """The release of transformers, or of another framework, that a config names."""
-    if str(read.given(EngineSettings.framework)).lower() != framework:
-        return None
-    given = str(read.given(EngineSettings.framework_version) or "")
+    """The release of transformers, or of another framework, that a config names.
+
+    A tool that drives transformers has the one that its release runs.
+    """
+    given, named = str(read.given(EngineSettings.framework_version) or ""), str(read.given(EngineSettings.framework))
+    if named.lower() != framework:
+        return _beneath(named.lower(), given) if framework == "transformers" else None
     found = _RELEASE.match(given)
     if found is not None:
         return int(found[1]), int(found[2])
     major = given.lstrip("v")
     return (int(major), 0) if major.isdecimal() and len(major) < 3 else None
+
+
+def _beneath(tool: str, version: str) -> Release | None:
+    """The release of transformers that a tool's version runs, if the table has it."""
+    runs = [each.split() for each in _RUNS[tool].split(", ")] if tool in _RUNS else []
+    found = _numbers(version)
+    reached = [under for since, under in runs if _numbers(since) <= found]
+    major, minor, _ = _numbers(reached[-1]) if reached else (0, 0, 0)
+    return (major, minor) if reached else None
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    """The three numbers of a release, zeros where it has none."""
+    found = _TOOL.match(version)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
 
 
 def before(read: Defaults, change: Release, framework: str = "transformers") -> bool:
