@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from conftest import truth
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate
 from memcore.networks.catalog import find_model
+from memcore.questions.accuracy import accuracy
 from memcore.tools.convert import imported
 
 pytestmark = pytest.mark.machine
@@ -215,6 +217,57 @@ def test_grpo_reads_prompt_and_completion():
     """A sequence is both."""
     text = "model_name_or_path: a/b\nnum_generations: 8\nmax_prompt_length: 100\nmax_completion_length: 200\n"
     assert imported(text).config["training"]["sequence_length"] == 300
+
+
+SIMULATED = truth("objectives")
+"""Update steps on fake tensors, whose losses are transcribed (validation/objectives.py)."""
+_OF_SIMULATION = {"kind": "simulated", "title": "validation/objectives.py"}
+STEPS = [
+    {
+        "id": f"{each['id']}@{name}",
+        "config": each["config"],
+        "measured": {"quantity": quantity, "moment": moment, "bytes": size},
+        "source": _OF_SIMULATION,
+        "confidence": "high",
+    }
+    for each in SIMULATED
+    for name, size in each["bytes"].items()
+    for quantity, _, moment in [name.partition(" ")]
+]
+
+
+@pytest.mark.parametrize("case", STEPS, ids=lambda case: case["id"])
+def test_simulated_objectives(case):
+    """Right to a ten-thousandth, but for the few bytes of a value head's one row."""
+    result = accuracy([case]).results[0]
+    assert result.reason is None
+    assert abs(result.error) < 1e-4
+
+
+def test_a_reward_model_of_ppo_is_a_second_copy():
+    """LLaMA-Factory, `create_reward_model`; beside the reference, where no adapter can be switched off."""
+    engine = {"type": "none", "framework": "llama-factory"}
+    ranks = [
+        answer({"name": "ppo", "reference": "precomputed", **more}, engine).ranks[0]
+        for more in ({}, {"reference": "copy"}, {"reference": "copy", "reward_model": True})
+    ]
+    held = [each.after_init for each in ranks]
+    assert held[1] - held[0] == pytest.approx(WEIGHTS, rel=0.002)
+    assert held[2] - held[1] == held[1] - held[0]
+    with pytest.raises(ConfigError, match="reward_model"):
+        answer({"name": "grpo", "reward_model": True})
+
+
+def test_llama_factory_ppo_is_a_prompt_and_an_answer():
+    """The sequence is both together; a reward adapter is no further model."""
+    base = "model_name_or_path: a/b\nstage: ppo\ncutoff_len: 1000\nreward_model: c/d\n"
+    found = imported(base + "finetuning_type: lora\n")
+    assert found.config["training"]["sequence_length"] == 1000 + 1024
+    assert any("max_new_tokens" in note for note in found.notes)
+    whole = imported(base + "finetuning_type: full\nreward_model_type: full\nmax_new_tokens: 24\nppo_epochs: 2\n")
+    assert whole.config["training"]["sequence_length"] == 1024
+    assert whole.config["training"]["method"] == {"name": "ppo", "reward_model": True}
+    assert whole.accounts.left_out == ()
 
 
 def test_kto_scores_mismatched_pairs_too():

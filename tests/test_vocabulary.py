@@ -160,7 +160,7 @@ def test_sizes_of_deepspeed_are_its_own(key):
 BAD = {
     "base_model: a/b\nsequence_length_: 1\nmicro_batch_siz: 2\n": "micro_batch_siz: no known release of axolotl",
     "model_name_or_path: a/b\nstage: sft\ncutof_len: 4\n": "did you mean 'cutoff_len'",
-    "model_name_or_path: a/b\nstage: ppo\n": "stage: found 'ppo'; supported: sft, pt, dpo",
+    "model_name_or_path: a/b\ntemplate: x\nstage: xpo\n": "stage: found 'xpo'; supported: sft, pt, dpo",
     "model_name_or_path: a/b\nstage: sft\nuse_badam: true\n": "use_badam: found True",
     "model_name_or_path: a/b\nfinetuning_type: freeze\n": "finetuning_type: found 'freeze'",
     "base_model: a/b\nrl: ebft\n": "rl: found 'ebft'; supported: dpo",

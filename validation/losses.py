@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
+from validation import objectives
 from validation.plan import Plan, Refused
 
 Batch = dict[str, Tensor]
@@ -18,11 +19,13 @@ Loss = Callable[[Any, Batch], Tensor]
 Phase = Callable[[str], None]
 
 
-def prepare(model: Any, plan: Plan, held: list[Any], *, simulated: bool) -> Loss:
+def prepare(model: Any, plan: Plan, held: list[Any], device: str, *, simulated: bool) -> Loss:
     """A function that computes the loss of a micro-batch; outputs that a trainer would hold go to `held`.
 
     Raises Refused for what is not installed here, and for combinations that no trainer has.
     """
+    if plan.method == "ppo":
+        return objectives.proximal(model, held, device)
     if plan.loss in {"chunked", "fused-linear"}:
         if plan.implementation == "torchtitan" or plan.shifted_outside:
             raise Refused(f"training.loss: {plan.loss} is run inside models of transformers only")

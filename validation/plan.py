@@ -20,7 +20,7 @@ OPTIMIZERS = (
     "adamw", "adam", "amsgrad", "nadam", "radam", "adamax", "adadelta", "adagrad", "rmsprop", "asgd", "adafactor", "sgd",
     "sgd-nesterov", "adamw-8bit", "lion-8bit", "lion", "lamb",
 )  # fmt: skip
-_SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type"}
+_SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type", "method": "name"}
 """Sections that a file may write as one text, and the key that the text stands for."""
 _ALIASES = {"training.batch_size": "training.micro_batch_size", "training.adapter.r": "training.adapter.rank"}
 _RECORD = ("model._name", "hardware.", "engine.framework")
@@ -164,6 +164,7 @@ class Plan:
     implementation: str
     attention: str
     padded: bool
+    method: str
     loss: str
     chunks: int
     shifted_outside: bool
@@ -261,6 +262,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
             ("sdpa", "flash", "efficient", "cudnn", "math"),
         ),
         padded=read.take("training.attention_mask", "none", ("none", "padded")) == "padded",
+        method=read.take("training.method.name", "sft", ("sft", "ppo")),
         loss=loss,
         chunks=chunks,
         shifted_outside=read.take(

@@ -317,7 +317,7 @@ class Method(Section, path="training.method", shorthand="name"):
 
     name = setting(
         Choice(
-            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "classify", "grpo"),
+            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "classify", "grpo", "ppo"),
             {
                 "sft": "next-token prediction on given sequences",
                 "dpo": "pairs of a chosen and a rejected answer, against a reference model",
@@ -328,6 +328,7 @@ class Method(Section, path="training.method", shorthand="name"):
                 "reward": "pairs, with a head that has one output instead of logits",
                 "classify": "labels of whole sequences, with a head of one output instead of logits",
                 "grpo": "generated answers with advantages: only the update step, not generation",
+                "ppo": "generated answers, and a value head on the model: only the update step, not generation",
             },
         ),
         "Method",
@@ -370,6 +371,15 @@ class Method(Section, path="training.method", shorthand="name"):
         flag="rollout-share",
         engines=("none", "ddp", "fsdp", "deepspeed"),
         default="0",
+        advanced=True,
+    )
+    reward_model = setting(
+        Flag(),
+        "Reward model on the GPU",
+        "A frozen reward model as large as the model stays on the GPU during the update (PPO).",
+        flag="reward-model",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="false",
         advanced=True,
     )
     critic = setting(

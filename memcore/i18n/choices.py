@@ -41,6 +41,9 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "generated answers with advantages: only the update step, not generation": (
         "带优势值的生成回答：只含参数更新，不含生成"
     ),
+    "generated answers, and a value head on the model: only the update step, not generation": (
+        "生成的回答，模型带价值头：只含参数更新，不含生成"
+    ),
     "a frozen copy of the model": "模型的冻结副本",
     "the model without its adapter": "去掉适配器的模型",
     "computed before training": "训练前已算好",

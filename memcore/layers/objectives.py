@@ -16,7 +16,7 @@ from memcore.layers.losses import cross_entropy
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import contiguous, like, narrow, new, only, to, view
-from memcore.tensors.operations import add
+from memcore.tensors.operations import add, dropout
 from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.recipe import Objective
 from memcore.trace.step import Batch, Step
@@ -33,6 +33,8 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, 
         return _fused(step, batch, outputs, objective), None
     if objective.scores:
         return summed(_forward(step, batch, outputs, objective)), None
+    if objective.proximal:
+        return _proximal(step, batch, outputs, objective)
     mismatched = None
     if objective.divergence:
         with step.tape.no_grad():
@@ -84,9 +86,40 @@ def _hidden_of_reference(step: Step, batch: Batch, outputs: Outputs, objective: 
     return _referred(step, batch, outputs, replace(objective, upcasts=False)) if objective.reference else []
 
 
+def _proximal(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
+    """PPO's loss of tokens and values; `torch.cat` copies the logits, and the caller holds the copy to the end.
+
+    The graph of the entropies, which nothing learns from, lives until the loss exists. Source: trl 0.9.6,
+    trainer/ppo_trainer.py (`step`, `loss`), core.py (`logprobs_from_logits`, `entropy_from_logits`); LLaMA-Factory
+    0.9.6, train/ppo/trainer.py (`batched_forward_pass`).
+    """
+    tape = step.tape
+    logits = _forward(step, batch, outputs, objective)
+    shorter = Shifted(logits.shape[1], -1, 1)
+    with tape.at("loss"):
+        scores = _from_all(narrow(logits, 1, shorter))
+        copied = like(logits, "cat")
+    del logits
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        rows: Shape = (copied.shape[0], shorter, *copied.shape[2:])
+        probabilities = new(tape, rows, "fp32", "softmax")
+        for rule in ("exp", "mul"):
+            new(tape, rows, "fp32", rule)
+        del probabilities
+        loss = summed(scores)
+        if step.values is not None:
+            loss, step.values = add(loss, summed(step.values)), None
+    return loss, copied
+
+
+_VALUE_DROPOUT = 0.1
+"""Of a value head where the config has no `summary_dropout_prob` (trl 0.9.6, models/modeling_value_head.py)."""
+
+
 def valued(hidden_states: Tensor) -> Tensor:
-    """`v_head(hidden_states)`, whose one row of weights is in fp32."""
-    x = to(hidden_states, "fp32")
+    """`v_head(hidden_states)`: dropout, and one row of weights in fp32."""
+    x = to(dropout(hidden_states, _VALUE_DROPOUT), "fp32")
     found = new(x.tape, (*x.shape[:-1], 1), "fp32", "linear")
     attach([found], [x], save(x.tape, x), lambda g, s: [like(s[0], "input_gradient")])
     return found
@@ -164,8 +197,11 @@ def _by_kernel(logits: Tensor, objective: Objective) -> Tensor:
 
 
 def _from_all(part: Tensor) -> Tensor:
-    """`torch.gather(logits.log_softmax(-1), 2, labels)`."""
-    everything = like(part, "log_softmax")
+    """`torch.gather(logits.log_softmax(-1), 2, labels)`, whose kernel copies what a slice is."""
+    with part.tape.no_grad():
+        copied = contiguous(part)
+    everything = like(copied, "log_softmax")
+    del copied
     if tracked(part):
         attach([everything], [part], save(part.tape, everything), lambda g, s: [like(only(g), "log_softmax_backward")])
     return _gathered(everything)

@@ -24,6 +24,11 @@ FINE_TUNING: Mapping[str, Rule] = {
         "trl, trainer/dpo_trainer.py: create_model_from_path; ms-swift, megatron/trainers/rlhf_mixin.py",
         "parameters",
     ),
+    "reward_parameter": Rule(
+        "parameter of the frozen reward model",
+        "LLaMA-Factory, train/trainer_utils.py: create_reward_model",
+        "parameters",
+    ),
     "nested_scales": Rule("second-level scales, one per 256 quantized maxima", _BNB, "parameters"),
     "quantization_code": Rule("code book of a quantized tensor", _BNB, "parameters"),
     "quantization_offset": Rule("offset subtracted from the maxima before quantization", _BNB, "parameters"),

@@ -29,7 +29,7 @@ from memcore.tools.loops import (
     of_factory,
     of_trainer,
 )
-from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
+from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, REWARDS, SHARE, TRL_KEYS
 from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
@@ -66,6 +66,7 @@ LOOP = (
     Key(path=Training.method.reference, name=REFERENCE),
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
+    Key(path=Training.method.reward_model, name=REWARDS),
     Key(path=EngineSettings.framework, name="*framework"),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""

@@ -19,7 +19,7 @@ from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
 
-METHOD, REFERENCE, COMPLETION, SHARE = "*method", "*reference", "*completion", "*share"
+METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
 Told = tuple[dict[str, Any], tuple[str, ...]]
 """Plain keys, and notes on what was taken."""
 
@@ -151,18 +151,16 @@ class _Grpo:
 
 _TRL, _SWIFT = _Grpo(mode="colocate", share=0.3), _Grpo(beta=0.04)
 _AXOLOTL = _Grpo(below="trl.")
-_STAGES = ("dpo", "kto", "rm")
+_STAGES = ("dpo", "kto", "rm", "ppo")
 _PREFERENCES: Mapping[str, str] = {
     "sigmoid": "dpo", "hinge": "dpo", "ipo": "dpo", "kto_pair": "dpo", "orpo": "orpo", "simpo": "simpo",
 }  # fmt: skip
-FACTORY_KEYS = ("pref_loss", "pref_beta", "pref_ftx", "ref_model")
+FACTORY_KEYS = ("pref_loss", "pref_beta", "pref_ftx", "ref_model", "reward_model", "reward_model_type", "ppo_*",
+                "max_new_tokens")  # fmt: skip
 
 
 def of_factory_method(found: Mapping[str, Any]) -> Told:
-    """LLaMA-Factory's stages: preference losses without a reference, and value heads on whole models.
-
-    Raises UnsupportedError for PPO and for reference models of their own.
-    """
+    """LLaMA-Factory's stages: preference losses without a reference, and value heads on whole models."""
     stage = str(found.get("stage", "sft"))
     if stage in ("sft", "pt"):
         return {}, ()
@@ -176,9 +174,27 @@ def of_factory_method(found: Mapping[str, Any]) -> Told:
         plain[METHOD] = _PREFERENCES[loss]
     else:
         plain[METHOD] = "reward" if stage == "rm" else stage
-    if found.get("ref_model") and plain[METHOD] in ("dpo", "kto"):
+    if found.get("ref_model") and plain[METHOD] in ("dpo", "kto", "ppo"):
         plain[REFERENCE] = "copy"
-    return plain, ()
+    return _of_ppo(found, plain) if stage == "ppo" else (plain, ())
+
+
+def _of_ppo(found: Mapping[str, Any], plain: dict[str, Any]) -> Told:
+    """LLaMA-Factory's PPO: a prompt and its answer are a sequence, and a whole reward model stays on the GPU.
+
+    Source: LLaMA-Factory 0.9.6, hparams/finetuning_args.py (`reward_model_type`), hparams/generating_args.py
+    (`max_new_tokens`), data/processor/unsupervised.py (prompts of up to `cutoff_len` tokens).
+    """
+    prompt, answer = int(_number(found.get("cutoff_len"), 2048)), int(_number(found.get("max_new_tokens"), 1024))
+    notes = [
+        Message("a sequence is a prompt of cutoff_len {} and an answer of max_new_tokens {} tokens", prompt, answer),
+        "only the update is counted, not generation",
+    ]
+    plain["cutoff_len"] = prompt + answer
+    if found.get("reward_model_type", "lora") == "full":
+        plain[REWARDS] = True
+        notes.append("the reward model stays on the GPU, and is counted as large as the model")
+    return plain, tuple(notes)
 
 
 _TYPES: Mapping[str, str] = {

@@ -87,7 +87,11 @@ class Objective:
     scores: bool = False
     """The head has one output, and there are no logits (reward models)."""
     values: bool = False
-    """A value head reads the last hidden states, and the logits that the model computes too are dropped."""
+    """A value head reads the last hidden states; where there are `scores`, the logits of the model are dropped."""
+    proximal: bool = False
+    """Log-probabilities and values are learned from, and entropies of copied logits are measured (PPO)."""
+    rewards: bool = False
+    """A frozen reward model as large as the model is in memory."""
     fused: bool = False
     """Liger's kernels compute head, loss and gradients from the hidden states, pair after pair."""
     tiled: bool = False

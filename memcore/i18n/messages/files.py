@@ -237,6 +237,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
     "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
+    "the reward model stays on the GPU, and is counted as large as the model": (
+        "奖励模型留在 GPU 上，按与模型同样大小计算"
+    ),
+    "a sequence is a prompt of cutoff_len {} and an answer of max_new_tokens {} tokens": (
+        "每个序列由 cutoff_len {} 个 token 的提示与 max_new_tokens {} 个 token 的回答组成"
+    ),
     "only 'causal_lm' is supported": "仅支持 'causal_lm'",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",

@@ -105,7 +105,8 @@ def _model(step: Step, batch: Batch) -> tuple[Tensor, object]:
 def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     """The logits of `ForCausalLM.forward(input_ids, logits_to_keep=tokens)`; None: of all tokens.
 
-    A value head's numbers take their place (trl 0.9, models/modeling_value_head.py, which casts the logits to fp32).
+    A value head's numbers take their place where they are all that is learned from (trl 0.9,
+    models/modeling_value_head.py, which casts the logits to fp32).
     """
     batch = _cast(step, batch)
     batch = replace(batch, tokens=step.enter("root", batch.tokens))
@@ -121,6 +122,10 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     logits = _head(step, hidden_states)
     if step.recipe.objective is None or not step.recipe.objective.values:
         return step.leave("root", logits)
+    if step.recipe.objective.proximal:
+        upcast = to(logits, "fp32")
+        step.values = valued(hidden_states)
+        return step.leave("root", upcast)
     upcast = to(step.leave("root", logits).detach(), "fp32")
     found = valued(hidden_states)
     del upcast

@@ -33,8 +33,8 @@ class Method:
     """A sequence of the micro-batch is two: the chosen and the rejected answer."""
     refers: bool = False
     """The step compares with a reference model."""
-    holds: bool = False
-    """A reference model is there, and runs between steps."""
+    proximal: bool = False
+    """The model has a value head, and a reference model that runs between updates."""
     divergence: bool = False
     supervised: bool = False
     completes: bool = False
@@ -51,6 +51,7 @@ METHODS: Mapping[str, Method] = {
     "reward": Method(pairs=True, scores=True),
     "classify": Method(scores=True),
     "grpo": Method(completes=True),
+    "ppo": Method(proximal=True, measures=False),
 }
 """By the value of `training.method`, without `sft`."""
 _WHOLE = ("llama-factory", "torchtune")
@@ -124,7 +125,9 @@ def completion(read: Defaults, sequence: int) -> dict[str, int]:
 
 
 def _shares(read: Defaults, method: Method | None) -> None:
-    """Require a known GPU, of which the inference engine keeps a fraction."""
+    """Require a known GPU, of which the inference engine keeps a fraction; a reward model is PPO's."""
+    if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
+        read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
@@ -143,23 +146,25 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
     name = str(read.given(_OF.name))
     _refuse_others(read, recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
-    if fused and (method.scores or method.divergence or recipe.precision.autocast):
+    if fused and (method.scores or method.proximal or method.divergence or recipe.precision.autocast):
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
     reference = _reference(read, model, method)
     objective = Objective(
         method=name,
-        reference=reference,
+        reference="" if method.proximal else reference,
         copies="copy" in (reference, read.given(_OF.reference)),
-        whole=whole,
+        whole=whole or method.proximal,
         upcasts=(framework in _UPCASTING and not method.scores)
         or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused or tiled)),
         divergence=method.divergence,
         supervised=method.supervised,
         completes=method.completes and recipe.ulysses is None,  # each rank has logits of all of its tokens
         scores=method.scores,
-        values=_has_value_head(read, method),
+        values=_has_value_head(read, method) or method.proximal,
+        proximal=method.proximal,
+        rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
         tiled=tiled,
         pairs=method.pairs,
@@ -173,7 +178,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
 def _reference(read: Defaults, model: Model, method: Method) -> str:
     """Return which model the step is compared with."""
     given = read.given(_OF.reference)
-    if not method.refers:
+    if not (method.refers or method.proximal):
         if given == "copy" and method.completes:
             return ""
         if given is not None:

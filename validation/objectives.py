@@ -1,0 +1,59 @@
+"""Losses of reinforcement learning over a model with a value head, as trl 0.9.6 computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor, nn
+
+Batch = dict[str, Tensor]
+
+
+class ValueHead(nn.Module):
+    """trl 0.9.6, models/modeling_value_head.py."""
+
+    def __init__(self, width: int, device: str) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+        self.summary = nn.Linear(width, 1, device=device)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """One number for each token, in fp32."""
+        found: Tensor = self.summary(self.dropout(hidden).to(self.summary.weight.dtype))
+        return found
+
+
+def proximal(model: Any, held: list[Any], device: str) -> Callable[[Any, Batch], Tensor]:
+    """The update step of trl 0.9.6's PPOTrainer (`batched_forward_pass`, `loss`), after the rollouts."""
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    head = ValueHead(causal.config.hidden_size, device)
+
+    def wrapped(net: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+        outputs = net(input_ids=batch["input_ids"], output_hidden_states=True)
+        values = head(outputs.hidden_states[-1]).squeeze(-1)
+        return outputs.logits.float(), values
+
+    def forward_pass(net: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        logits, values = wrapped(net, batch)
+        logp = F.log_softmax(logits[:, :-1, :], dim=2)
+        logprobs = torch.gather(logp, 2, batch["input_ids"][:, 1:].unsqueeze(2)).squeeze(-1)
+        del logp
+        return torch.cat([logprobs]), torch.cat([logits])[:, :-1], torch.cat([values])[:, :-1]
+
+    def losses(logprobs: Tensor, logits: Tensor, values: Tensor) -> Tensor:
+        ratio = torch.exp(logprobs - logprobs.detach())
+        loss = (-ratio).mean() + 0.1 * (values**2).mean()
+        pd = F.softmax(logits, dim=-1)
+        entropy = (torch.logsumexp(logits, dim=-1) - torch.sum(pd * logits, dim=-1)).mean()
+        entropy.detach()
+        return loss
+
+    def update(net: Any, batch: Batch) -> Tensor:
+        logprobs, logits, values = forward_pass(net, batch)
+        held.append(logits)
+        return losses(logprobs, logits, values)
+
+    return update
