@@ -262,7 +262,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
             ("sdpa", "flash", "efficient", "cudnn", "math"),
         ),
         padded=read.take("training.attention_mask", "none", ("none", "padded")) == "padded",
-        method=read.take("training.method.name", "sft", ("sft", "ppo")),
+        method=_method(read),
         loss=loss,
         chunks=chunks,
         shifted_outside=read.take(
@@ -279,6 +279,14 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         expandable=read.take("engine.expandable_segments", False),
         defaults=read.defaults,
     )
+
+
+def _method(read: Reader) -> str:
+    """What is learned from; models to compare with run before the step, and are not held here."""
+    method: str = read.take("training.method.name", "sft", ("sft", "ppo"))
+    if method != "sft" and read.given("training.method.reference") != "precomputed":
+        raise Refused(f"training.method.reference: {method} runs with 'precomputed' only")
+    return method
 
 
 KERNELS = ("mamba_ssm", "causal_conv1d", "fla", "kernels")
