@@ -1,5 +1,7 @@
 """Files of NeMo Automodel and LLM Foundry, and commands of verl and OpenRLHF: what their keys mean together, and what is refused."""
 
+import re
+
 import pytest
 
 from memcore import Config, estimate
@@ -162,6 +164,21 @@ WANTED = {
 }
 
 
+WANTED |= {
+    RECIPE.replace("tp_size: 1", "tp_size: 2"): {  # components/distributed/config.py: no sequence parallelism
+        "parallelism.tensor_parallel_size": 2,
+        "parallelism.sequence_parallel": False,
+        "training.adapter.type": "lora",
+    },
+    re.sub(r"(?s)peft:.*?(?=distributed:)", "", RECIPE)
+    + "fp8: {enabled: true, recipe_name: rowwise, filter_fqns: [lm_head]}\n": {
+        "training.precision": "fp8-mixed",
+        "training.parameter_dtype": "bf16",
+        "engine.fp8_recipe": "rowwise",
+    },
+}
+
+
 @pytest.mark.parametrize("text", WANTED)
 def test_read(text):
     found, config = read(text)
@@ -180,6 +197,8 @@ REFUSED = {
     RECIPE.replace("TrainFinetuneRecipeForNextTokenPrediction", "TrainEagle3Recipe"): "recipe",
     RECIPE.replace("torch.optim.Adam", "dion.Muon"): "optimizer._target_",
     RECIPE.replace("strategy: fsdp2", "strategy: megatron_fsdp"): "distributed.strategy",
+    RECIPE + "fp8: {enabled: true}\n": "fp8.enabled",
+    RECIPE.replace("  torch_dtype:", "  backend: {te_fp8: {recipe: block}}\n  torch_dtype:"): "model.backend.te_fp8",
     VERL.replace("ppo_mini_batch_size=64", "strategy=megatron"): "actor_rollout_ref.actor.strategy",
     VERL.replace("    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\\n", ""): (
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"

@@ -116,6 +116,7 @@ _REASONS: Mapping[str, str] = {
     "Megatron's default": "Megatron 的默认值",
     "Megatron-DeepSpeed's default": "Megatron-DeepSpeed 的默认值",
     "torchtitan's default": "torchtitan 的默认值",
+    "torchao's default": "torchao 的默认值",
     "DeepSpeed's default capacity, an even distribution": "DeepSpeed 的默认容量，即均匀分布",
     "NeMo Automodel's default with expert parallelism": "NeMo Automodel 在专家并行时的默认值",
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",

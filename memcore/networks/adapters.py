@@ -44,6 +44,8 @@ class Adapter:
     """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""
     doubled: tuple[str, ...] = ()
     """Those of them that stand for two matrices, whose rank is twice as large."""
+    divided: bool = False
+    """Tensor-parallel ranks share the rank of each, too."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
         """Return what decides the shapes next to a linear layer."""
@@ -209,7 +211,7 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
         if kind in SHAPES:
             part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))
-        return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen)
+        return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen, adapter_divided=adapter.divided)
     if isinstance(part, tuple):
         return tuple(_adapted(item, adapter, sizes) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):

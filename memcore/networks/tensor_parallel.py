@@ -142,11 +142,13 @@ def _embedding_and_head(embedding_and_head: EmbeddingAndHead) -> EmbeddingAndHea
 
 
 def _columns(part: Linear) -> Linear:
-    return replace(part, outer=_first(part.outer), split="outer")
+    ranks = split_over("ra") if part.adapter_divided else part.adapter_ranks
+    return replace(part, outer=_first(part.outer), split="outer", adapter_ranks=ranks)
 
 
 def _rows(part: Linear) -> Linear:
-    return replace(part, inner=_first(part.inner), split="inner")
+    taken = split_over("ra") if part.adapter_divided else part.adapter_taken
+    return replace(part, inner=_first(part.inner), split="inner", adapter_taken=taken)
 
 
 def _whole(norm: Norm) -> Norm:

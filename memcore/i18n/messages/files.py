@@ -184,8 +184,19 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass the config_registry.py that has it, or one of {names}": (
         "请提供含有它的 config_registry.py，或使用 {names} 之一"
     ),
-    "with distributed.tp_size above 1, adapters are not supported yet": "distributed.tp_size 大于 1 时暂不支持适配器",
-    "set distributed.tp_size to 1, or leave peft out": "请将 distributed.tp_size 设为 1，或去掉 peft",
+    "FP8 weights and inputs that TransformerEngine saves are not supported yet": (
+        "暂不支持 TransformerEngine 保存的 FP8 权重与输入"
+    ),
+    "without it, bf16 is counted": "去掉它时按 bf16 计算",
+    "with peft, float8 products are not supported yet": "暂不支持与 peft 同用 float8 矩阵乘",
+    "leave one of them out": "请去掉其中一个",
+    "fp8.recipe_name rowwise_with_gw_hp: gradients of weights are counted as float8 products too": (
+        "fp8.recipe_name 为 rowwise_with_gw_hp：权重梯度也按 float8 矩阵乘计算"
+    ),
+    "fp8.filter_fqns does not list lm_head: its float8 product is not counted": (
+        "fp8.filter_fqns 未列出 lm_head：其 float8 矩阵乘不计入"
+    ),
+    "fp8.filter_fqns: {names} are counted as float8 products too": "fp8.filter_fqns：{names} 也按 float8 矩阵乘计算",
     "without it, the head of the whole vocabulary is counted, which is larger": (
         "不设置时按整个词表的输出层计算，占用更大"
     ),

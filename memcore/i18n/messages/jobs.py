@@ -259,6 +259,11 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "{where}：PEFT 会加上 transformers 自身张量并行方案的钩子，暂不支持"
     ),
     "torchtitan's LoRA has no dropout": "torchtitan 的 LoRA 没有 dropout",
+    "with tensor parallelism, supported: {kind}": "在张量并行下支持 {kind}",
+    "with tensor parallelism, adapters are supported only on unquantized layers": (
+        "在张量并行下仅支持未量化层上的适配器"
+    ),
+    "must be divisible by {ranks} tensor-parallel ranks": "必须能被 {ranks} 个张量并行 rank 整除",
     "torchtitan's LoRA does not have this": "torchtitan 的 LoRA 没有此项",
     "multi-head attention and dense feed-forward layers": "多头注意力与稠密前馈层",
     "with tensor parallelism, supported only for {where}": "在张量并行下仅支持{where}",

@@ -14,6 +14,7 @@ from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.basics import clone, to, unmerged
 from memcore.tensors.fused_lora import Adapted, products
 from memcore.tensors.operations import add, dropout, linear, mul, scale
+from memcore.tensors.sharded import from_parts, sum_to_parts
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.recipe import AS_THEY_ARE, HeadsAs, Pictures, Recurrence
@@ -152,6 +153,8 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     how = weights[f"{part.name}.weight"].quantization
     if how is not None and not how.floating:
         return _adapt_quantized(x, result, weights, part)
+    if x.tape.parallel is not None and part.adapter_divided and part.split is not None:
+        return _divided(x, result, weights, part)
     dtype = result[0].dtype
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
     if x.tape.parallel is not None:
@@ -159,6 +162,20 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
         (up if part.split == "inner" else down).partial = True
     x = _cast(x, down.dtype)
     return to(add(result.pop(), scale(linear(linear(dropout(x, part.adapter_dropout), down), up))), dtype)
+
+
+def _divided(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
+    """LoRA whose ranks of both matrices tensor-parallel ranks share: what is between them is gathered, or scattered.
+
+    Source: nemo_automodel/components/distributed/parallel_styles.py (`ColwiseParallelLora`, `RowwiseParallelLora`),
+    components/_peft/lora.py (`LinearLoRA.forward`: scaled between the matrices, dropped out after them).
+    """
+    down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
+    small = linear(to(x, down.dtype), down)
+    small = scale(from_parts(small, 2)) if part.split == "outer" else sum_to_parts(scale(small), 2)
+    added = dropout(linear(small, up), part.adapter_dropout)
+    del small
+    return to(add(result.pop(), added), weights[f"{part.name}.weight"].dtype)
 
 
 def _cast(x: Tensor, dtype: str) -> Tensor:

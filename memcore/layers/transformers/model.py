@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from memcore.layers.transformers.vision.models import sees
 from memcore.networks.network import Layer
 from memcore.symbols import Axis
 from memcore.tensors.basics import narrow, to
+from memcore.tensors.modes import Float8
 from memcore.tensors.operations import linear, scale, tanh
 from memcore.tensors.reshaping import select
 from memcore.tensors.tensor import Parameter, Tensor
@@ -204,6 +205,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
             arguments = context.arguments
             compiled = step.recipe.compiled
             run = partial(_run_layer, context.without_arguments(), tuple(arguments), compiled)
+            run = run if step.recipe.float8 is None else partial(_multiplied, step.recipe.float8, run)
             layer_outputs = step.layer(slot, run, hidden_states, *arguments.values())
             hidden_states = layer_outputs
             if start.seen:
@@ -231,6 +233,12 @@ def _with_own(context: Context, start: LayerInputs, layer: Layer, outputs: Seque
     if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in layer.mixers):
         context = replace(context, chosen=outputs[-1])
     return context
+
+
+def _multiplied(float8: Float8, run: Callable[..., Tensor], slot: Slot, x: Tensor, *more: Tensor) -> Tensor:
+    """A layer whose `nn.Linear` multiply in float8 (torchao, `convert_to_float8_training`)."""
+    with x.tape.multiplying(float8):
+        return run(slot, x, *more)
 
 
 def _run_layer(

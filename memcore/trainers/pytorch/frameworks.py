@@ -62,6 +62,8 @@ class Framework:
     adapts_itself: bool = False
     """Its adapters are its own, not PEFT's, in the dtype of the matrices that they stand next to
     (torchtune/modules/peft/lora.py; nemo_automodel/components/_peft/lora.py)."""
+    divides_adapters: bool = False
+    """Its tensor-parallel ranks share the rank of adapters (NeMo Automodel, distributed/parallel_styles.py)."""
     stacks: bool = False
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
@@ -103,7 +105,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
-    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach", shares_experts=True),
+    "nemo-automodel": Framework(
+        adapts_itself=True, divides_adapters=True, exempts_embeddings=False, step="foreach", shares_experts=True
+    ),
     "pith-train": Framework(
         implementation="torchtitan",
         exempts_embeddings=False,

@@ -142,6 +142,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
+        divided=framework_of(read).divides_adapters,
         dtype=read.take(Training.adapter.dtype, _usual_dtype(read)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )

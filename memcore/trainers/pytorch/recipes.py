@@ -500,14 +500,18 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
             if read.given(path):
                 read.refuse(path, "found {!r}; needs {}", read.given(path), "training.precision 'fp8-mixed'")
         return None
-    if implementation != "torchtitan":
+    if implementation not in ("torchtitan", "transformers"):
         raise UnsupportedError(
             Training.precision,
-            "found {!r}; supported only for 'torchtitan' layers, found {!r}",
+            "found {!r}; supported only for layers of 'torchtitan' and 'transformers', found {!r}",
             "fp8-mixed",
             implementation,
         )
-    recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
+    if implementation == "transformers" and read.given(Training.adapter.type) is not None:
+        raise UnsupportedError(
+            Training.precision, "found {!r}, which is not supported yet with {}", "fp8-mixed", Training.adapter.type
+        )
+    recipe = read.take(paths[0], "tensorwise", "torchao's default")
     if recipe not in FLOAT8_RECIPES:
         read.refuse(paths[0], "found {!r}; torchao supports {}", recipe, joined(", ", FLOAT8_RECIPES))
     gathers = read.take(paths[1], False)
