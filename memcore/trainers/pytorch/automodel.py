@@ -380,9 +380,7 @@ AUTOMODEL = Tool(
              "checkpoint.*", "wandb.*", "mlflow.*", "comet.*", "ci.*", "lr_scheduler.*", "step_scheduler.*",
              "benchmark.*", "processor.*", "tokenizer.*", "optimizer.lr", "optimizer.betas", "optimizer.eps",
              "optimizer.weight_decay", "peft.alpha", "peft.use_triton", "peft.dropout_position", "peft.lora_A_init",
-             "packed_sequence.*", "fp8.precompute_float8_dynamic_scale_for_fsdp",
-             "fp8.force_recompute_fp8_weight_in_bwd", "fp8.emulate",
-             "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path"),
+             "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path"),
     read_only=True,
     source="NeMo Automodel, recipes/ and components/",
 )  # fmt: skip
