@@ -335,7 +335,7 @@ class Method(Section, path="training.method", shorthand="name"):
         "Training objective. Pairwise methods run both sequences of a pair at once, so the micro-batch "
         "size counts pairs.",
         flag="method",
-        engines=("none", "ddp", "fsdp", "deepspeed"),
+        engines=("none", "ddp", "fsdp", "deepspeed", "megatron"),
         default="sft",
     )
     reference = setting(

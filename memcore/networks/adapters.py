@@ -97,10 +97,11 @@ def around(network: Network) -> tuple[str, str]:
     return embedding.rpartition(".")[2], head.rpartition(".")[2]
 
 
-def with_saved(model: Model, names: Collection[str]) -> Model:
+def with_saved(model: Model, names: Collection[str], *, ties: bool = False) -> Model:
     """Return the model with trainable copies of its embedding or head next to their frozen originals.
 
-    A copy of a tied matrix is tied no more. The original is the other module's then; else no forward pass reads it.
+    A copy of a tied matrix is tied no more, unless `ties`: Megatron's head asks the embedding for its matrix. The
+    original is the other module's then; else no forward pass reads it.
     Source: peft/utils/other.py, `ModulesToSaveWrapper.update`.
     """
     network = model.network
@@ -108,10 +109,11 @@ def with_saved(model: Model, names: Collection[str]) -> Model:
     originals = [embedding_and_head.embedding] if embedding in names else []
     if head in names and not (embedding_and_head.tied and originals):
         originals += [weight for weight in embedding_and_head.head.weights("head") if weight.kind != "adapter"]
-    if embedding_and_head.tied and len(set(names)) == 1:
+    tied = ties and embedding_and_head.tied
+    if embedding_and_head.tied and len(set(names)) == 1 and not tied:
         originals = []
     kept = (replace(each, name=_original(each.name), trainable=False) for each in originals)
-    embedding_and_head = replace(embedding_and_head, tied=False, others=(*embedding_and_head.others, *kept))
+    embedding_and_head = replace(embedding_and_head, tied=tied, others=(*embedding_and_head.others, *kept))
     return replace(
         model, network=replace(network, embedding_and_head=embedding_and_head, trainable=("adapter", *names))
     )

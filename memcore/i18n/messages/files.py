@@ -254,7 +254,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a sequence is a prompt of cutoff_len {} and an answer of max_new_tokens {} tokens": (
         "每个序列由 cutoff_len {} 个 token 的提示与 max_new_tokens {} 个 token 的回答组成"
     ),
-    "only 'causal_lm' is supported": "仅支持 'causal_lm'",
+    "modules_to_save: only adapters save modules, so it has no effect": (
+        "modules_to_save：只有适配器才保存模块，因此不起作用"
+    ),
+    "supported: 'causal_lm', 'seq_cls'": "支持 'causal_lm'、'seq_cls'",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
     "this pattern is not supported": "暂不支持这种模式",

@@ -259,6 +259,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "{where}：PEFT 会加上 transformers 自身张量并行方案的钩子，暂不支持"
     ),
     "torchtitan's LoRA has no dropout": "torchtitan 的 LoRA 没有 dropout",
+    "with Megatron, supported only for {framework}": "在 Megatron 下仅支持 {framework}",
     "with tensor parallelism, supported: {kind}": "在张量并行下支持 {kind}",
     "with tensor parallelism, adapters are supported only on unquantized layers": (
         "在张量并行下仅支持未量化层上的适配器"

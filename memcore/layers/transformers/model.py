@@ -203,9 +203,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 continue
             context = _with_own(context, start, slot.layer, outputs)
             arguments = context.arguments
-            compiled = step.recipe.compiled
-            run = partial(_run_layer, context.without_arguments(), tuple(arguments), compiled)
-            run = run if step.recipe.float8 is None else partial(_multiplied, step.recipe.float8, run)
+            run = _running(step, context, tuple(arguments))
             layer_outputs = step.layer(slot, run, hidden_states, *arguments.values())
             hidden_states = layer_outputs
             if start.seen:
@@ -233,6 +231,12 @@ def _with_own(context: Context, start: LayerInputs, layer: Layer, outputs: Seque
     if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in layer.mixers):
         context = replace(context, chosen=outputs[-1])
     return context
+
+
+def _running(step: Step, context: Context, arguments: tuple[str, ...]) -> Callable[..., Tensor]:
+    """A layer given its context, whose linear layers may multiply in float8."""
+    run = partial(_run_layer, context.without_arguments(), arguments, step.recipe.compiled)
+    return run if step.recipe.float8 is None else partial(_multiplied, step.recipe.float8, run)
 
 
 def _multiplied(float8: Float8, run: Callable[..., Tensor], slot: Slot, x: Tensor, *more: Tensor) -> Tensor:
