@@ -109,6 +109,12 @@ def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     return {_CLASSES: "classify"}
 
 
+def _unsaved(found: Mapping[str, Any]) -> list[str]:
+    """A note on modules that a full fine-tune does not save apart."""
+    unread = found.get("modules_to_save") and _kind(found) == "full"
+    return ["modules_to_save: only adapters save modules, so it has no effect"] if unread else []
+
+
 def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     """The sequences of a micro-batch of pairs; packed ones are as long as all of them together.
 
@@ -126,7 +132,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
     found = _of_folder({name: value for name, value in found.items() if name not in _OF_NODES})
     _refuse_others(found)
-    notes: list[str] = []
+    notes: list[str] = _unsaved(found)
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
@@ -144,8 +150,6 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
     if normalized["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
-    if found.get("modules_to_save") and _kind(found) == "full":
-        notes.append("modules_to_save: only adapters save modules, so it has no effect")
     if _method(found) == "dpo":
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
     normalized |= {**_paired(found), **_compared(found), **_classified(found, notes)}
