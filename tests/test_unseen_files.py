@@ -1295,7 +1295,6 @@ def test_sixth(text):
     [
         (TITAN.replace("qwen3_14b", "qwen3_debugmodel"), "CONFIG: found 'qwen3_debugmodel'; pass the config_registry"),
         ("CONFIG_FILE=llama3_8b.toml ./run_train.sh --training.steps 1", "llama3_8b.toml; pass that file"),
-        (LAMBDA.replace("deepseek_v3", "llama4"), "model.name: found 'llama4'"),
         (FIREFLY_DPO.replace('"full"', '"prefix"'), "train_mode: found 'prefix'; supported: full, lora, qlora"),
         (GALORE.replace("target: all", "target: mlp"), "galore_target: found 'mlp'; supported: 'all'"),
         (HYDRA.replace("trl.SFTConfig", "trl.PPOConfig"), "PPOConfig: found"),

@@ -177,9 +177,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "with use_galore, supported: adamw_torch, adamw_8bit": "使用 use_galore 时支持 adamw_torch、adamw_8bit",
     "supported: full, lora, qlora": "支持 full、lora、qlora",
     "only objects of known classes are read, and not {keys}": "只读取已知类的对象，未读取 {keys}",
-    "torchtitan's own layers of Llama 4 are not supported yet": "暂不支持 torchtitan 自己的 Llama 4 层",
-    "describe the job with flags: --model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism": (
-        "请用参数描述任务：--model llama-4-scout-17b-16e、--engine fsdp，不用张量并行"
+    "model.flavor {flavor} is not one of {known}: name the model with --model": (
+        "model.flavor {flavor} 不在 {known} 之中：请用 --model 指定模型"
+    ),
+    "model.flavor {flavor}: attention within blocks is counted as attention to all tokens": (
+        "model.flavor {flavor}：块内注意力按对全部 token 的注意力计算"
     ),
     "pass the config_registry.py that has it, or one of {names}": (
         "请提供含有它的 config_registry.py，或使用 {names} 之一"

@@ -244,9 +244,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Tensor parallelism
     "the loss runs on full logits": "该损失在完整 logits 上计算",
     "tensor parallelism is not supported yet for {what} ({model})": "{what}（{model}）暂不支持张量并行",
-    "routed experts are supported only with {setting} of 2 or more and sequence parallelism": (
-        "路由专家仅在 {setting} 不小于 2 且开启序列并行时支持"
-    ),
+    "routed experts are supported only with sequence parallelism": "路由专家仅在开启序列并行时支持",
     "{model}'s {axis} = {size} cannot be split evenly": "{model} 的 {axis} = {size} 无法均分",
     "{model}'s {axis} cannot be split evenly": "{model} 的 {axis} 无法均分",
     "found {value}, which is not supported yet with tensor parallelism": "值为 {value}，暂不支持与张量并行一起使用",

@@ -37,7 +37,8 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     """Ranks among which routed experts are divided."""
     ranks = int(read.given(SIZE) or 1)
     tensor, capacity = read.given(TENSOR), extension_of(read).capacity
-    if tensor not in (None, 1):
+    whole = ranks == 1 and tensor == (read.given(Parallelism.tensor_parallel_size) or 1)  # what it is without
+    if tensor not in (None, 1) and not whole:
         read.refuse(TENSOR, "found {}; experts are not split further; allowed: {}", tensor, 1)
     if read.given(CAPACITY) is not None and "E" not in model.sizes and capacity:
         read.refuse(CAPACITY, "{} has no routed experts", model.name)
@@ -69,7 +70,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     if extension_of(read).capacity:
         rows = _capacity(read, sizes) * sizes["E"]
         return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
-    rows = _tokens(sizes) * sizes["e"]
+    rows = (_tokens(sizes) if ranks > 1 else sizes["b"] * sizes["s"]) * sizes["e"]
     if ranks > 1:
         worst = most_rows(ranks, sizes) / rows
         uneven = read.take(

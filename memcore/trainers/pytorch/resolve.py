@@ -16,6 +16,7 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators
 from memcore.layers.fused_head import tile_sizes
 from memcore.layers.fused_loss import chunk_sizes
+from memcore.layers.torchtitan.llama4 import as_titan
 from memcore.memory.communicators import node
 from memcore.messages import Message
 from memcore.networks.catalog import find_model
@@ -68,7 +69,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     config, read = understood(config)
     engine = _engine(read)
     extension = extension_of(read)
-    model = unscheduled(read, extension.convert(learning_model(read, find_model(config.model), engine)), engine)
+    found = find_model(config.model)
+    found = as_titan(found) if layer_code(read) == "torchtitan" else found
+    model = unscheduled(read, extension.convert(learning_model(read, found, engine)), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
@@ -91,7 +94,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         sizes |= {"V": share.sizes["V"]}
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
-        share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
+        alone = model if tensor is None else parallelized(model, experts=experts == 1)
+        share = expert_share(read, alone, experts, shards * (tensors if experts > 1 else 1))
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)

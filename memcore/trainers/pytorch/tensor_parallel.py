@@ -16,7 +16,6 @@ from memcore.trainers.pytorch.frameworks import framework_of
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _SIZE = Parallelism.tensor_parallel_size
-_EXPERTS = Parallelism.expert_parallel_size
 _SEQUENCE = Parallelism.sequence_parallel
 _LOSS = Parallelism.loss_parallel
 
@@ -61,13 +60,8 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
             model.name,
         )
     routed = any(isinstance(layer.feed_forward, Experts) for layer in model.network.kinds)
-    if routed and ((read.given(_EXPERTS) or 1) == 1 or read.given(_SEQUENCE) is False):
-        raise UnsupportedError(
-            _SIZE,
-            "found {}; routed experts are supported only with {} of 2 or more and sequence parallelism",
-            ranks,
-            _EXPERTS,
-        )
+    if routed and read.given(_SEQUENCE) is False:
+        raise UnsupportedError(_SIZE, "found {}; routed experts are supported only with sequence parallelism", ranks)
     for axis in uneven(model.network, model.sizes, ranks):
         read.refuse(
             _SIZE, "found {}; {}'s {} = {} cannot be split evenly", ranks, model.name, axis, model.sizes[str(axis)]
