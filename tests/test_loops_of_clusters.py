@@ -193,6 +193,35 @@ def test_answered(text):
     assert estimate(config).allocated.expected > 0
 
 
+OPEN_INSTRUCT = """\
+python mason.py --num_nodes 4 --gpus 8 -- source configs/beaker_configs/ray_node_setup.sh \\&\\& \\
+python open_instruct/grpo_fast.py --beta 0.0 --pack_length 4096 --response_length 2048 --deepspeed_stage 3 \\
+    --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --num_learners_per_node 8 8 8 \\
+    --vllm_num_engines 8 --gradient_checkpointing
+"""
+
+
+def test_learners_of_open_instruct():
+    """Its learners alone count; a reference is kept whatever its weight; logits are divided by a temperature."""
+    found, config = read(OPEN_INSTRUCT, None)
+    assert found.accounts.left_out == found.unknown == ()
+    wanted = {
+        "hardware.num_gpus": 24,
+        "hardware.gpus_per_node": 8,
+        "training.sequence_length": 4096,
+        "training.method.reference": "copy",
+        "engine.zero_hpz_partition_size": 8,
+        "training.attention": "flash",
+    }
+    assert {path: config.get(path) for path in wanted} == wanted
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    sizes = rank.program.block_sizes(rank.job.sizes)
+    logits = [each.rule for each, size in zip(rank.program.blocks, sizes, strict=True) if size == 4096 * 152064 * 2]
+    assert {"linear", "div"} <= set(logits)
+    assert "log_softmax" not in logits
+    assert "training.method.reference" not in read(OPEN_INSTRUCT.strip() + " --load_ref_policy false\n", None)[1]
+
+
 REFUSED = {
     RECIPE.replace("TrainFinetuneRecipeForNextTokenPrediction", "TrainEagle3Recipe"): "recipe",
     RECIPE.replace("torch.optim.Adam", "dion.Muon"): "optimizer._target_",

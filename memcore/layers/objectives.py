@@ -16,7 +16,7 @@ from memcore.layers.losses import cross_entropy
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import contiguous, like, narrow, new, only, to, view
-from memcore.tensors.operations import add, dropout
+from memcore.tensors.operations import add, dropout, scale
 from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.recipe import Objective
 from memcore.trace.step import Batch, Step
@@ -44,7 +44,7 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, 
     logits = _forward(step, batch, outputs, objective)
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
-        scores = _scored(logits, batch, objective)
+        scores = _scored(scale(logits, "div") if objective.tempered else logits, batch, objective)
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")

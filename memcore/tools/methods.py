@@ -70,9 +70,6 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     Raises UnsupportedError for methods whose steps are not known.
     """
     program = str(found.get("", "")).lower()
-    if "grpo_fast" in program:
-        message = "packed GRPO of open-instruct is not supported yet; TRL's trl.scripts.grpo is the closest"
-        raise UnsupportedError.of_value("the command", program[:60], message)
     for title, keys in _REFUSED.items():
         told = next((name for name in keys if found.get(name) not in (None, False)), None)
         if told is not None:

@@ -104,6 +104,8 @@ class Objective:
     """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
     in_place: bool = False
     """It writes gradients over the logits."""
+    tempered: bool = False
+    """Log-probabilities are of the logits divided by a temperature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -402,8 +402,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "only nanotron's Llama and Qwen2 are supported: {reason}": "仅支持 nanotron 的 Llama 与 Qwen2：{reason}",
     "with parameters in {dtype} FP8 matrix products are not supported yet": ("参数为 {dtype:s} 时暂不支持 FP8 矩阵乘"),
     "add --bf16": "请加上 --bf16",
-    "packed GRPO of open-instruct is not supported yet": "暂不支持 open-instruct 的打包 GRPO",
-    "TRL's trl.scripts.grpo is the closest": "最接近的是 TRL 的 trl.scripts.grpo",
+    "OLMo-core's trainer is not supported yet": "暂不支持 OLMo-core 的训练器",
+    "the closest is open_instruct/grpo_fast.py": "最接近的是 open_instruct/grpo_fast.py",
+    "only the learners' update is counted, not generation": "只计算 learner 的参数更新，不含生成",
+    "packs of a step accumulate: counted as {count} micro-batches": (
+        "一步内的多个 pack 累积梯度：按 {count} 个微批次计算"
+    ),
+    "gradients accumulate in fp32 (grad_accum_dtype): counted in bf16 with {key} {stage}": (
+        "梯度以 fp32 累积（grad_accum_dtype）：{key} 为 {stage} 时按 bf16 计算"
+    ),
     "biases and layers without positions together are not supported yet": "暂不支持偏置与不用位置编码的层同时出现",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
     "its experts have different layers": "其专家的层不同",

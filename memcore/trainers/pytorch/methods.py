@@ -58,11 +58,14 @@ _WHOLE = ("llama-factory", "torchtune")
 """Frameworks that take log-probabilities of the whole vocabulary at once."""
 
 
-_FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False}
-"""Frameworks that take log-probabilities with FlashAttention's cross-entropy, and whether its gradient is in place."""
+_FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False, "open-instruct": False}
+"""Frameworks whose kernel takes log-probabilities and keeps the logits, and whether its gradient is in place:
+FlashAttention's cross-entropy, or a compiled function (open_instruct/model_utils.py, `log_softmax_and_gather`)."""
+_TEMPERED = ("open-instruct",)
+"""Frameworks that divide logits by a temperature, into a tensor of their own (open_instruct/grpo_utils.py)."""
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
-_AS_THEY_ARE = ("torchtune", "verl")
+_AS_THEY_ARE = ("torchtune", "verl", "open-instruct")
 """Frameworks whose models return logits in the dtype of the compute."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
@@ -171,6 +174,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
         flash=framework in _FLASH and not (method.scores or fused),
         in_place=_FLASH.get(framework, False),
+        tempered=framework in _TEMPERED and not (method.scores or fused),
     )
     return replace(recipe, objective=objective)
 
