@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.estimation import estimate_training
+from memcore.estimation import estimate, estimate_training
 from memcore.formats.readers import flat, read_command, read_file
+from memcore.networks.catalog import find_model
 from memcore.tools import imported
 from memcore.tools.convert import exported
 from memcore.tools.loops import targets
@@ -232,8 +235,11 @@ KINDS = {
     V1 + "pref_loss: orpo\n": "pref_loss: found 'orpo'; only `llamafactory-cli dpo` reads it",
     TUNED.format("qat_distributed") + "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n  groupsize: 256\n":
         r"quantizer\._component_: found .*; fake quantization keeps masks",
-    TUNED.format("knowledge_distillation_distributed") + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n":
-        r"teacher_model\._component_: found .*; the teacher's weights",
+    TUNED.format("knowledge_distillation_distributed") + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama\n":
+        r"teacher_model\._component_: found 'llama'; known builders",
+    TUNED.format("knowledge_distillation_distributed")
+    + "teacher_model: {_component_: a.llama3_1_8b}\nkd_loss: {_component_: a.ForwardKLLoss}\n":
+        r"kd_loss\._component_: found 'ForwardKLLoss'; supported",
 }  # fmt: skip
 
 
@@ -247,6 +253,24 @@ def test_parts_that_no_recipe_reads():
     """torchtune, recipes/lora_finetune_distributed.py, which has neither a quantizer nor a teacher."""
     text = TUNE + "quantizer:\n  _component_: a.B\nteacher_model:\n  _component_: a.b\n"
     assert imported(text).config == imported(TUNE).config
+
+
+def test_a_teacher_runs_beside_the_student():
+    """torchtune, recipes/knowledge_distillation_distributed.py: sharded as the student is."""
+    text = (
+        TUNED.format("knowledge_distillation_distributed").replace("lora_llama3_1_8b", "llama3_2_1b")
+        + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\nkd_ratio: 0.5\n"
+    ).replace("llama3_1.llama3_2_1b", "llama3_2.llama3_2_1b")
+    text = re.sub(r"  lora_attn[^\n]*\n  apply_lora[^\n]*\n  lora_rank[^\n]*\n", "", text)
+    found = imported(text)
+    assert found.config["training"]["method"] == {"name": "distill", "teacher": "meta-llama/Llama-3.1-8B"}
+    assert found.accounts.left_out == ()
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    teacher = next(each for each in rank.initial.entries if each.rule == "teacher_parameter")
+    assert teacher.bytes == pytest.approx(find_model("meta-llama/Llama-3.1-8B").parameters * 2 / 2, rel=0.001)
+    other = found.config["training"]["method"] | {"teacher": "gpt2"}
+    with pytest.raises(ConfigError, match="vocabulary of 50,257"):
+        estimate(Config.from_dict({**found.config, "training": {**found.config["training"], "method": other}}))
 
 
 def test_a_method_of_the_command_is_said():

@@ -1468,6 +1468,9 @@ SEVENTH = {
         "training.activation_checkpointing.policy": "selective",
         "training.activation_checkpointing.every": 2,
     },
+    TUNE_HEADER + TUNE_KD + "teacher_model: {_component_: torchtune.models.qwen2.qwen2_1_5b}\n": {
+        "training.method.teacher": "Qwen/Qwen2-1.5B",
+    },
     UNSLOTH_BOTH: {"training.adapter.rank": 128, "training.micro_batch_size": 2},
     APERTUS: {"training.attention": "flash"},
     QUEUED: {"model": "Qwen/Qwen3-1.7B", "training.sequence_length": 1024},
@@ -1485,10 +1488,6 @@ def test_seventh(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            TUNE_HEADER + TUNE_KD + "teacher_model: {_component_: torchtune.models.qwen2.qwen2_1_5b}\n",
-            "teacher's weights",
-        ),
         (
             'import nemo_run as run\nNAME = "gpt3_5b"\n@run.cli.factory(name=NAME)\ndef model():\n    ...\n',
             "--factory gpt3_5b",

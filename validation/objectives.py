@@ -57,3 +57,35 @@ def proximal(model: Any, held: list[Any], device: str) -> Callable[[Any, Batch],
         return losses(logprobs, logits, values)
 
     return update
+
+
+def distilled(model: Any, teacher: Any, chunks: int) -> Callable[[Any, Batch], Tensor]:
+    """torchtune 0.6.1, recipes/knowledge_distillation_single_device.py (`_loss_step`), modules/loss/kd_losses.py."""
+
+    def logits_of(causal: Any, tokens: Tensor) -> list[Tensor]:
+        hidden = causal.base_model(input_ids=tokens).last_hidden_state
+        head = causal.get_output_embeddings()
+        return [head(chunk) for chunk in hidden.chunk(chunks, dim=1)]
+
+    def divergence(student: Tensor, taught: Tensor) -> Tensor:
+        teacher_prob = F.softmax(taught, dim=-1, dtype=torch.float32)
+        inf_mask = torch.isinf(student)
+        student_logprob = F.log_softmax(student, dim=-1, dtype=torch.float32)
+        prod_probs = torch.masked_fill(teacher_prob * student_logprob, inf_mask, 0)
+        return -torch.sum(torch.sum(prod_probs, dim=-1).view(-1))
+
+    def loss(net: Any, batch: Batch) -> Tensor:
+        logits = logits_of(net, batch["input_ids"])
+        with torch.no_grad():
+            taught = logits_of(teacher, batch["input_ids"])
+        labels = F.pad(batch["labels"], (0, 1), value=-100)[..., 1:].contiguous()
+        total: Any = 0.0
+        for student, other in zip(logits, taught, strict=True):
+            total = total + divergence(student.reshape(-1, student.size(-1)), other.reshape(-1, other.size(-1)))
+        for student, part in zip(logits, labels.chunk(chunks, dim=1), strict=True):
+            total = total + F.cross_entropy(
+                student.reshape(-1, student.size(-1)).float(), part.reshape(-1), reduction="sum"
+            )
+        return total
+
+    return loss

@@ -70,7 +70,7 @@ def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
     """Settings by path; a model's own config.json is one value."""
     for key, each in value.items():
         here = f"{path}.{key}".lstrip(".")
-        if isinstance(each, Mapping) and here != "model":
+        if isinstance(each, Mapping) and key not in ("model", "teacher"):
             yield from _flat(each, here)
         else:
             yield f"{here}.{_SHORT[key]}" if isinstance(each, str) and key in _SHORT else here, each
@@ -165,6 +165,7 @@ class Plan:
     attention: str
     padded: bool
     method: str
+    teacher: Mapping[str, Any] | None
     loss: str
     chunks: int
     shifted_outside: bool
@@ -263,6 +264,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         ),
         padded=read.take("training.attention_mask", "none", ("none", "padded")) == "padded",
         method=_method(read),
+        teacher=_teacher(read),
         loss=loss,
         chunks=chunks,
         shifted_outside=read.take(
@@ -281,10 +283,16 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
     )
 
 
+def _teacher(read: Reader) -> Mapping[str, Any] | None:
+    """The content of a frozen teacher's config.json."""
+    given = read.given("training.method.teacher")
+    return None if given is None else _model(given)
+
+
 def _method(read: Reader) -> str:
     """What is learned from; models to compare with run before the step, and are not held here."""
-    method: str = read.take("training.method.name", "sft", ("sft", "ppo"))
-    if method != "sft" and read.given("training.method.reference") != "precomputed":
+    method: str = read.take("training.method.name", "sft", ("sft", "ppo", "distill"))
+    if method == "ppo" and read.given("training.method.reference") != "precomputed":
         raise Refused(f"training.method.reference: {method} runs with 'precomputed' only")
     return method
 

@@ -41,6 +41,9 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "generated answers with advantages: only the update step, not generation": (
         "带优势值的生成回答：只含参数更新，不含生成"
     ),
+    "given sequences, on which a frozen teacher says how likely each token is": (
+        "给定的序列，冻结的教师模型给出其中每个 token 的概率"
+    ),
     "generated answers, and a value head on the model: only the update step, not generation": (
         "生成的回答，模型带价值头：只含参数更新，不含生成"
     ),

@@ -53,6 +53,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.method.rollout_share": (
         "更新模型时，同卡的 rollout 推理引擎所占的显存比例（vLLM 未休眠时即 gpu_memory_utilization）。"
     ),
+    "training.method.teacher": "冻结的教师模型，被训练的模型向其 logits 学习；两者词表相同。",
     "training.method.reward_model": "更新模型时，与模型同样大小的冻结奖励模型留在 GPU 上（PPO）。",
     "training.method.critic": (
         "更新模型时，与模型同样大小的 critic 把参数与优化器状态留在 GPU 上（PPO；verl 未卸载 critic 时）。"

@@ -10,6 +10,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Reference model": "参考模型",
     "Completion length": "回答长度",
     "Rollout engine's memory": "推理引擎的显存比例",
+    "Teacher": "教师模型",
     "Reward model on the GPU": "奖励模型留在 GPU 上",
     "Critic on the GPU": "critic 留在 GPU 上",
     "Images": "图像数",

@@ -15,24 +15,28 @@ from dataclasses import replace
 from memcore.layers.losses import cross_entropy
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
-from memcore.tensors.basics import contiguous, like, narrow, new, only, to, view
-from memcore.tensors.operations import add, dropout, scale
+from memcore.tensors.basics import clone, contiguous, like, narrow, new, only, split, to, view
+from memcore.tensors.operations import add, dropout, mul, scale, softmax
 from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.recipe import Objective
 from memcore.trace.step import Batch, Step
 
 Outputs = Callable[[Step, Batch, "Axis | None"], Tensor]
 """A model's forward pass to the logits of its last tokens; None: of all."""
+Head = Callable[[Step, Tensor], Tensor]
+"""The output head over hidden states."""
 _COMPLETION = "nc"
 
 
-def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, object]:
+def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tuple[Tensor, object]:
     """The loss of one micro-batch, whose sequences are pairs where a method compares them."""
     objective = step.recipe.objective or Objective(method="")
     if objective.fused:
         return _fused(step, batch, outputs, objective), None
     if objective.scores:
         return summed(_forward(step, batch, outputs, objective)), None
+    if objective.distills:
+        return _distilled(step, batch, outputs, head), None
     if objective.proximal:
         return _proximal(step, batch, outputs, objective)
     mismatched = None
@@ -111,6 +115,70 @@ def _proximal(step: Step, batch: Batch, outputs: Outputs, objective: Objective) 
         if step.values is not None:
             loss, step.values = add(loss, summed(step.values)), None
     return loss, copied
+
+
+def _distilled(step: Step, batch: Batch, outputs: Outputs, head: Head) -> Tensor:
+    """The divergence from a frozen teacher, and the cross-entropy, both of all tokens or chunk after chunk.
+
+    The teacher's forward pass is one block of its largest moment, which its logits outlive. Source: torchtune 0.6.1,
+    recipes/knowledge_distillation_*.py (`_loss_step`), modules/loss/kd_losses.py (`ForwardKLLoss`,
+    `ForwardKLWithChunkedOutputLoss`).
+    """
+    tape, loss = step.tape, step.recipe.loss
+    hidden = _forward(step, batch, outputs, Objective(method=""))
+    chunks = loss.chunks if loss.kind == "chunked" else 1
+    part: Shape = (hidden.shape[0], Quotient((hidden.shape[1],), chunks))
+    states = split(hidden, (*part, *hidden.shape[2:]), chunks, cut=1) if chunks > 1 else [hidden]
+    students = [head(step, state) for state in states]
+    del states, hidden
+    step.tape.enter("loss", "teacher")
+    with tape.no_grad():
+        passing = new(tape, ("tf",), "bool", "teacher_forward")
+        teachers = [like(each, "linear") for each in students]
+        del passing
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        total = new(tape, (), "fp32", "sum")
+        for student, teacher in zip(students, teachers, strict=True):
+            total = add(total, _divergence(student, teacher))
+        labels = split(batch.labels, part, chunks, cut=1) if chunks > 1 else [batch.labels]
+        for student, targets in zip(students, labels, strict=True):
+            flat = targets if targets.mergeable(0, 2) else clone(targets)
+            total = add(total, cross_entropy(to(student, "fp32"), flat))
+    return total
+
+
+def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    """`ForwardKLLoss`: the teacher's probabilities times the student's log-probabilities, without infinite ones."""
+    tape, shape = student.tape, student.shape
+    with tape.no_grad():
+        probabilities = softmax(to(teacher, "fp32"))
+    infinite = like(student, "shard_mask", "bool")
+    logarithms = _logarithms(to(student, "fp32"))
+    with tape.no_grad():
+        product = mul(logarithms, probabilities)
+        filled = like(product, "masked_fill")
+        del product
+    rows = new(tape, shape[:-1], "fp32", "sum")
+    del filled
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        masked = new(tape, shape, "fp32", "masked_fill")
+        found = new(tape, shape, "fp32", "mul_backward")
+        del masked
+        return [found]
+
+    if tracked(logarithms):
+        attach([rows], [logarithms], save(tape, probabilities, infinite), gradients)
+    return summed(rows)
+
+
+def _logarithms(x: Tensor) -> Tensor:
+    """`log_softmax`, whose result is kept."""
+    found = like(x, "log_softmax")
+    if tracked(x):
+        attach([found], [x], save(x.tape, found), lambda g, s: [like(only(g), "log_softmax_backward")])
+    return found
 
 
 _VALUE_DROPOUT = 0.1

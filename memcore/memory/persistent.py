@@ -379,6 +379,8 @@ def _copied(job: Job) -> Iterator[Buffer]:
     objective = job.recipe.objective
     if objective is None:
         return
+    if objective.distills:
+        yield Buffer(rule="teacher_parameter", module="teacher", shape=("tw",), dtype="bool")
     rules = {"reference_parameter": objective.copies, "reward_parameter": objective.rewards}
     for rule in (name for name, there in rules.items() if there):
         for weight, path, count in job.share.tensors:

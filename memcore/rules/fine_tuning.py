@@ -24,6 +24,12 @@ FINE_TUNING: Mapping[str, Rule] = {
         "trl, trainer/dpo_trainer.py: create_model_from_path; ms-swift, megatron/trainers/rlhf_mixin.py",
         "parameters",
     ),
+    "teacher_parameter": Rule(
+        "parameters of the frozen teacher", "torchtune, recipes/knowledge_distillation_distributed.py", "parameters"
+    ),
+    "teacher_forward": Rule(
+        "largest moment of the teacher's forward pass", "torchtune, recipes/knowledge_distillation_distributed.py"
+    ),
     "reward_parameter": Rule(
         "parameter of the frozen reward model",
         "LLaMA-Factory, train/trainer_utils.py: create_reward_model",

@@ -90,6 +90,8 @@ class Objective:
     """A value head reads the last hidden states; where there are `scores`, the logits of the model are dropped."""
     proximal: bool = False
     """Log-probabilities and values are learned from, and entropies of copied logits are measured (PPO)."""
+    distills: bool = False
+    """A frozen teacher runs after the model, and its logits are learned from."""
     rewards: bool = False
     """A frozen reward model as large as the model is in memory."""
     fused: bool = False

@@ -256,6 +256,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a sequence is a prompt of cutoff_len {} and an answer of max_new_tokens {} tokens": (
         "每个序列由 cutoff_len {} 个 token 的提示与 max_new_tokens {} 个 token 的回答组成"
     ),
+    "supported: {one} with loss {first}, {other} with loss {second}": (
+        "支持：loss 为 {first} 时用 {one}，loss 为 {second} 时用 {other}"
+    ),
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
@@ -324,10 +327,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
-    "the teacher's weights and logits are not counted yet": "暂未计入教师模型的权重与 logits",
-    "without teacher_model and kd_loss, only the student is estimated": (
-        "去掉 teacher_model 与 kd_loss 后，只估算学生模型"
-    ),
     "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet": (
         "伪量化会在每个线性层保留掩码与取整后的副本，暂未计入"
     ),

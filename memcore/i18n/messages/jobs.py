@@ -257,6 +257,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "{where}：PEFT 会加上 transformers 自身张量并行方案的钩子，暂不支持"
     ),
     "torchtitan's LoRA has no dropout": "torchtitan 的 LoRA 没有 dropout",
+    "found {teacher} with a vocabulary of {words}": "{teacher} 的词表大小为 {words}",
+    "the model has {words}, and both must be the same": "模型的词表大小为 {words}，两者必须相同",
     "with Megatron, supported only for {framework}": "在 Megatron 下仅支持 {framework}",
     "with tensor parallelism, supported: {kind}": "在张量并行下支持 {kind}",
     "with tensor parallelism, adapters are supported only on unquantized layers": (

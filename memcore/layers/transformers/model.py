@@ -36,7 +36,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The loss of one micro-batch, and what the model's output object holds: logits, and features of images."""
     loss = step.recipe.loss
     if step.recipe.objective is not None:
-        return objective_loss(step, batch, _outputs)
+        return objective_loss(step, batch, _outputs, _head)
     if not step.recipe.network.embedding_and_head.predicts:
         return _stage(step, batch)
     if loss.shifts_labels:
@@ -115,7 +115,7 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     step.loss_begins(hidden_states)
     if tokens is not None:
         hidden_states = narrow(hidden_states, 1, tokens)
-    if step.recipe.objective is not None and step.recipe.objective.fused:
+    if step.recipe.objective is not None and (step.recipe.objective.fused or step.recipe.objective.distills):
         return step.leave("root", hidden_states)
     if step.recipe.objective is not None and step.recipe.objective.tiled:
         with step.tape.at("loss"):

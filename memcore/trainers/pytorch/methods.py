@@ -33,6 +33,8 @@ class Method:
     """A sequence of the micro-batch is two: the chosen and the rejected answer."""
     refers: bool = False
     """The step compares with a reference model."""
+    distills: bool = False
+    """A teacher's logits are learned from."""
     proximal: bool = False
     """The model has a value head, and a reference model that runs between updates."""
     divergence: bool = False
@@ -52,6 +54,7 @@ METHODS: Mapping[str, Method] = {
     "classify": Method(scores=True),
     "grpo": Method(completes=True),
     "ppo": Method(proximal=True, measures=False),
+    "distill": Method(distills=True, measures=False),
 }
 """By the value of `training.method`, without `sft`."""
 _WHOLE = ("llama-factory", "torchtune")
@@ -131,6 +134,8 @@ def _shares(read: Defaults, method: Method | None) -> None:
     """Require a known GPU, of which the inference engine keeps a fraction; a reward model is PPO's."""
     if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
         read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
+    if (read.given(_OF.teacher) is None) is (method is not None and method.distills):
+        read.refuse(_OF.teacher, "applies to {}, found {!r}", "distill", read.given(_OF.name) or "sft")
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
@@ -149,7 +154,9 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
     name = str(read.given(_OF.name))
     _refuse_others(read, recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
-    if fused and (method.scores or method.proximal or method.divergence or recipe.precision.autocast):
+    if fused and (
+        method.scores or method.proximal or method.distills or method.divergence or recipe.precision.autocast
+    ):
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
@@ -167,6 +174,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         scores=method.scores,
         values=_has_value_head(read, method) or method.proximal,
         proximal=method.proximal,
+        distills=method.distills,
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
         tiled=tiled,
@@ -211,7 +219,7 @@ def _refuse_others(read: Defaults, recipe: Recipe, name: str) -> None:
         "context parallelism": bool(recipe.ring_turns),
         "torch.compile": recipe.compiled,
         Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
-        and recipe.loss.kind not in _LOSSES,
+        and recipe.loss.kind not in (*_LOSSES, *(["chunked"] if name == "distill" else [])),
     }
     found = [each for each, there in asked.items() if there]
     if found:

@@ -56,6 +56,7 @@ from memcore.trainers.pytorch.optimizing import optimizer_of
 from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
+from memcore.trainers.pytorch.teaching import teacher_sizes
 from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
 from memcore.trainers.pytorch.unsloth_releases import rows_at_once
 
@@ -98,6 +99,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         share = expert_share(read, alone, experts, shards * (tensors if experts > 1 else 1))
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
+    if recipe.objective is not None and recipe.objective.distills:
+        sizes |= teacher_sizes(config, sizes, resolve)
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     if read.problems:
         raise ConfigError(read.problems)
