@@ -233,8 +233,8 @@ V1 = "model: a/b\nmodel_class: llm\ntrain_dataset: data/x.yaml\nmicro_batch_size
 TUNED = TUNE.replace("lora_finetune_distributed", "{}")
 KINDS = {
     V1 + "pref_loss: orpo\n": "pref_loss: found 'orpo'; only `llamafactory-cli dpo` reads it",
-    TUNED.format("qat_distributed") + "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n  groupsize: 256\n":
-        r"quantizer\._component_: found .*; fake quantization keeps masks",
+    TUNED.format("qat_distributed") + "quantizer:\n  _component_: a.Int4WeightOnlyQATQuantizer\n  groupsize: 256\n":
+        r"quantizer\._component_: found .*; fake quantization is supported for Int8DynAct",
     TUNED.format("knowledge_distillation_distributed") + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama\n":
         r"teacher_model\._component_: found 'llama'; known builders",
     TUNED.format("knowledge_distillation_distributed")
@@ -253,6 +253,17 @@ def test_parts_that_no_recipe_reads():
     """torchtune, recipes/lora_finetune_distributed.py, which has neither a quantizer nor a teacher."""
     text = TUNE + "quantizer:\n  _component_: a.B\nteacher_model:\n  _component_: a.b\n"
     assert imported(text).config == imported(TUNE).config
+
+
+@pytest.mark.parametrize("recipe", ["qat_distributed", "qat_lora_finetune_distributed"])
+def test_a_quantizer_rounds_linear_layers(recipe):
+    """torchtune, recipes/qat_distributed.py and qat_lora_finetune_distributed.py: both keep masks and copies."""
+    text = TUNED.format(recipe) + "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n  groupsize: 256\n"
+    found = imported(text + "fake_quant_after_n_steps: 1000\n")
+    assert found.config["training"]["fake_quantization"] == "int8-int4"
+    plain = imported(TUNE)
+    both = [estimate(Config.from_dict(each.config)).peak.peak for each in (found, plain)]
+    assert both[0] > both[1]
 
 
 def test_a_teacher_runs_beside_the_student():

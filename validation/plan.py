@@ -172,6 +172,7 @@ class Plan:
     outputs_kept: bool
     compiled: bool
     quantization: str | None
+    rounds: bool
     use_cache: bool
     fallback: bool
     """Recurrent mixers run transformers' own code, whatever kernels are installed."""
@@ -274,6 +275,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         outputs_kept=read.take("training.outputs_kept", False),
         compiled=read.take("training.compile", False),
         quantization=read.take("training.quantization", None, (None, "nf4", "nf4-double", "int8")),
+        rounds=read.take("training.fake_quantization", None, (None, "int8-int4")) is not None,
         use_cache=read.take("training.use_cache", False),
         fallback=_fallback(read),
         clips=read.take("training.gradient_clipping", True),

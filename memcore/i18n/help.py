@@ -68,6 +68,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     ),
     "training.offload.activations": "把为反向传播保存的激活值移到主机，用时取回（torchtune、TRL、save_on_cpu）。",
     "training.quantization": "与适配器一起使用的冻结线性层的存储格式：bitsandbytes（QLoRA）或 transformers 的 fp8。",
+    "training.fake_quantization": "量化感知训练：线性层在每次前向传播中对输入与权重取整，并保存掩码。",
     "training.trainable": (
         "要训练的参数，写参数名的一段，如 `mlp`、`norm` 或 `lm_head`；其余冻结。"
         "`language-model` 冻结塔和投影器；加上 `projector` 或 `tower` 则一并训练。"

@@ -11,6 +11,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Completion length": "回答长度",
     "Rollout engine's memory": "推理引擎的显存比例",
     "Teacher": "教师模型",
+    "Fake quantization": "伪量化",
     "Reward model on the GPU": "奖励模型留在 GPU 上",
     "Critic on the GPU": "critic 留在 GPU 上",
     "Images": "图像数",

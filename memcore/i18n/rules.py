@@ -77,6 +77,8 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "quantization group of each input": "每个输入所属的量化组",
     "parameter of the frozen reference model": "冻结的参考模型的参数",
     "parameter of the frozen reward model": "冻结的奖励模型的参数",
+    "rounded input or weight": "取整后的输入或权重",
+    "mask of what rounding did not clamp": "取整时未截断部分的掩码",
     "parameters of the frozen teacher": "冻结的教师模型的参数",
     "largest moment of the teacher's forward pass": "教师模型前向传播的最大时刻",
     "second-level scales, one per 256 quantized maxima": "二级缩放因子，每 256 个量化最大值一个",

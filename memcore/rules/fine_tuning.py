@@ -24,6 +24,8 @@ FINE_TUNING: Mapping[str, Rule] = {
         "trl, trainer/dpo_trainer.py: create_model_from_path; ms-swift, megatron/trainers/rlhf_mixin.py",
         "parameters",
     ),
+    "fake_quantization": Rule("rounded input or weight", "torchao, quantization/quant_primitives.py"),
+    "fake_quantization_mask": Rule("mask of what rounding did not clamp", "torchao, quantization/qat/utils.py"),
     "teacher_parameter": Rule(
         "parameters of the frozen teacher", "torchtune, recipes/knowledge_distillation_distributed.py", "parameters"
     ),

@@ -297,6 +297,8 @@ class Recipe:
     """Blocks are compiled."""
     float8: Float8 | None = None
     """Linear layers of blocks multiply in float8."""
+    rounds: bool = False
+    """Linear layers round their inputs and weights (quantization-aware training)."""
     dispatcher: str = "local"
     """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
     plans: tuple[Hashable, ...] = ()

@@ -63,6 +63,7 @@ class Step:
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
         self.tape.tiles = recipe.tiles
+        self.tape.rounds = recipe.rounds
         self.tape.before_ampere = recipe.before_ampere
         self.tape.whole = recipe.loss.whole
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward

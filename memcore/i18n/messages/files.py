@@ -327,8 +327,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
-    "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet": (
-        "伪量化会在每个线性层保留掩码与取整后的副本，暂未计入"
+    "fake quantization is supported for Int8DynActInt4WeightQATQuantizer": (
+        "伪量化仅支持 Int8DynActInt4WeightQATQuantizer"
     ),
     "without quantizer, the run is estimated without fake quantization": (
         "去掉 quantizer 后，估算的是同一任务不做量化时的显存"

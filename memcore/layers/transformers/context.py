@@ -12,6 +12,7 @@ from memcore.networks.weights import Linear
 from memcore.records import dataclass
 from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.basics import clone, to, unmerged
+from memcore.tensors.fake_quantized import rounded_linear
 from memcore.tensors.fused_lora import Adapted, products
 from memcore.tensors.operations import add, dropout, linear, mul, scale
 from memcore.tensors.sharded import from_parts, sum_to_parts
@@ -116,7 +117,11 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
         given = x  # the module is given it, and holds it until it returns
         if has_adapter and part.adapter_kind in PREPARES:
             x, *_held = PREPARES[part.adapter_kind](x, weights, part)
-        result = [linear(to(x, dtype), weights[f"{part.name}.weight"], bias, addmm=part.transposed)]
+        weight = weights[f"{part.name}.weight"]
+        if x.tape.rounds and bias is None and part.module == "linear":
+            result = [rounded_linear(to(x, dtype), weight)]
+        else:
+            result = [linear(to(x, dtype), weight, bias, addmm=part.transposed)]
         if not has_adapter:
             return finished(result.pop(), part)
         result = [_viewed(_adapt(x, result, weights, part), part)]

@@ -142,11 +142,14 @@ def _head(step: Step, hidden_states: Tensor) -> Tensor:
     embedding_and_head = step.recipe.network.embedding_and_head
     if embedding_and_head.head_upcast:
         hidden_states = to(hidden_states, step.weights[f"{embedding_and_head.head.name}.weight"].dtype)
+    if embedding_and_head.tied:  # torchtune's `TiedLinear` is no `nn.Linear`
+        step.tape.rounds = False
     rows = trained_rows(step) if embedding_and_head.tied else None
     if rows is None:
         logits = headed(lambda x: project(x, step.weights, embedding_and_head.head), hidden_states)
     else:
         logits = linear(hidden_states, merged(step, rows))
+    step.tape.rounds = step.recipe.rounds
     logits = step.leave("head", logits)
     if embedding_and_head.head_upcast or step.recipe.loss.model_upcasts:
         logits = to(logits, "fp32")

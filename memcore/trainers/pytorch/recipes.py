@@ -448,6 +448,7 @@ def recipe_of(
         pipeline=pipeline_plan(read, code),
         compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
+        rounds=_rounds(read, implementation, compiled=compiled, parallel=tensor is not None),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
         heads_as=heads_as(read) if code.name == "transformers" else AS_THEY_ARE,
         frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
@@ -518,6 +519,26 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
     if gathers and recipe != "tensorwise":
         read.refuse(paths[1], "found {}; torchao gathers in float8 only with 'tensorwise', found {!r}", "true", recipe)
     return Float8(recipe=recipe, gathers=gathers, fused=fused)
+
+
+def _rounds(read: Defaults, implementation: str, *, compiled: bool, parallel: bool) -> bool:
+    """Whether linear layers are those of quantization-aware training (torchao, quantization/qat/linear.py)."""
+    path = Training.fake_quantization
+    if read.given(path) is None:
+        return False
+    asked = {
+        Message("layers of {!r}", implementation): implementation != "transformers",
+        "torch.compile": compiled,
+        "tensor parallelism": parallel,
+        str(Training.quantization): read.given(Training.quantization) is not None,
+        str(Training.precision): read.given(Training.precision) == "fp8-mixed",
+    }
+    found = [each for each, there in asked.items() if there]
+    if found:
+        raise UnsupportedError(
+            path, "found {!r}, which is not supported yet with {}", read.given(path), joined(", ", found)
+        )
+    return True
 
 
 FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")

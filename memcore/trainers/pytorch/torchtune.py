@@ -27,7 +27,10 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
     "*loss",
     "*framework",
 )
-_CLIPS, _METHOD, _POLICY, _EVERY, _TEACHER = "*clips", "*method", "*policy", "*every", "*teacher"
+_CLIPS, _METHOD, _POLICY, _EVERY, _TEACHER, _ROUNDS = (
+    "*clips", "*method", "*policy", "*every", "*teacher", "*rounds",
+)  # fmt: skip
+_QUANTIZERS = ("Int8DynActInt4WeightQATQuantizer", "Int8DynActInt4WeightQATQuantizerModuleSwap")
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
     "code_llama2": ("codellama/CodeLlama-{}-hf", "7b 13b 34b"),
@@ -84,11 +87,10 @@ _PREFERENCES: Mapping[str, str] = {"DPOLoss": "dpo", "RSOLoss": "dpo", "SimPOLos
 """Losses of pairs (rlhf/loss/dpo.py); what a model is compared with is itself without its adapter, or a copy."""
 _TUNED = "torchtune is supported for full fine-tuning and LoRA"
 _QUANTIZED = (
-    "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet; without "
-    "quantizer, the run is estimated without fake quantization"
+    "fake quantization is supported for Int8DynActInt4WeightQATQuantizer; without quantizer, the run is estimated "
+    "without fake quantization"
 )
 _REFUSED: Mapping[str, str] = {
-    "quantizer": _QUANTIZED,
     "ref_policy": _TUNED, "reward_and_value_model": _TUNED, "enable_fp8_training": _TUNED, "generations": _TUNED,
 }  # fmt: skip
 """Parts that no answer has, and what to do without them."""
@@ -125,6 +127,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
     normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
     _taught(normalized)
+    _rounded(normalized)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
     _selective(normalized)
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
@@ -162,6 +165,17 @@ def _taught(normalized: dict[str, Any]) -> None:
         message = Message("supported: {} with loss {}, {} with loss {}", *pairs)
         raise UnsupportedError.of_value("kd_loss._component_", divergence, message)
     normalized |= {_METHOD: "distill", _TEACHER: MODELS[builder]}
+
+
+def _rounded(normalized: dict[str, Any]) -> None:
+    """A quantizer of quantization-aware training, whose fake quantization is counted from the first step on."""
+    found = {name: normalized.pop(name) for name in [*normalized] if name.startswith("quantizer")}
+    component = str(found.get("quantizer._component_", "")).rpartition(".")[2]
+    if not component:
+        return
+    if component not in _QUANTIZERS:
+        raise UnsupportedError.of_value("quantizer._component_", component, _QUANTIZED)
+    normalized[_ROUNDS] = "int8-int4"
 
 
 def _selective(normalized: dict[str, Any]) -> None:
@@ -256,6 +270,7 @@ TORCHTUNE = Tool(
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.target_modules, name=_TARGETS),
         Key(path=Training.quantization, name=_BITS),
+        Key(path=Training.fake_quantization, name=_ROUNDS),
         Key(path=Training.optimizer.name, name=_OPTIMIZER),
         Key(path=Training.optimizer.implementation, name=_HOW),
         Key(path=Training.loss, name=_LOSS),
