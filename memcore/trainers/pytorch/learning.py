@@ -48,6 +48,9 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
         read.refuse(
             Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter {}", "lora"
         )
+    if read.given(Training.implementation) == "unsloth" and read.given(Training.adapter.type) is None:
+        reason = "layers of a full fine-tune, which unsloth_zoo compiles, are counted with fused kernels like Liger's"
+        read.assumptions.append(Assumption(Training.implementation, "unsloth", reason, notable=True))
     found = trainable_parts(read, quantized_model(read, _adapted(read, scored(read, model)), engine))
     _refuse_mixed(read, found, engine)
     return found
