@@ -255,6 +255,26 @@ def test_parts_that_no_recipe_reads():
     assert imported(text).config == imported(TUNE).config
 
 
+EXPERTS = (
+    "base_model: Qwen/Qwen3-30B-A3B\nexpert_parallel_size: 4\nmicro_batch_size: 1\nsequence_len: 512\nbf16: true\n"
+)
+
+
+@pytest.mark.parametrize(("more", "shards"), [("", 1), ("dp_shard_size: 2\nfsdp_config:\n  fsdp_version: 2\n", 2)])
+def test_experts_of_axolotl_are_on_ranks_of_their_own(more, shards):
+    """axolotl, integrations/expert_parallel: experts are divided, and each slice is sharded as all else is."""
+    found = imported(EXPERTS + more)
+    assert found.config["hardware"]["num_gpus"] == 4 * shards
+    assert found.accounts.left_out == ()
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    model = find_model("Qwen/Qwen3-30B-A3B")
+    routed = sum(count * model.size(each.shape) for each, _, count in model.tensors if each.kind == "routed-expert")
+    kept = 2 * (routed / 4 + model.parameters - routed) / shards
+    assert rank.persistent.parameters == pytest.approx(kept, rel=0.002)
+    with pytest.raises(UnsupportedError, match="expert_parallel_size: found 4; with adapter"):
+        imported(EXPERTS + more + "adapter: lora\n")
+
+
 @pytest.mark.parametrize("recipe", ["qat_distributed", "qat_lora_finetune_distributed"])
 def test_a_quantizer_rounds_linear_layers(recipe):
     """torchtune, recipes/qat_distributed.py and qat_lora_finetune_distributed.py: both keep masks and copies."""

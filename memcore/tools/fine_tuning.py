@@ -355,6 +355,7 @@ AXOLOTL = Tool(
         Key(path=Training.adapter.target_parameters, name="lora_target_parameters"),
         Key(path=Parallelism.tensor_parallel_size, name="tensor_parallel_size"),
         Key(path=Parallelism.context_parallel_size, name="context_parallel_size"),
+        Key(path=Parallelism.expert_parallel_size, name="expert_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
         Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),

@@ -259,6 +259,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: {one} with loss {first}, {other} with loss {second}": (
         "支持：loss 为 {first} 时用 {one}，loss 为 {second} 时用 {other}"
     ),
+    "layers are counted as torchtitan's, whose tokens DeepEP sends to experts as axolotl's plugin does": (
+        "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
+    ),
+    "with adapter, experts that ranks share are not supported yet": "暂不支持专家并行与 adapter 同用",
+    "without it, set expert_parallel_size": "去掉 adapter 后可设置 expert_parallel_size",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),

@@ -54,7 +54,7 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     elif many % ranks:
         read.refuse(SIZE, "found {}, which does not divide {}'s {} experts", ranks, model.name, many)
         raise ConfigError(read.problems)
-    elif shards % ranks:
+    elif shards % ranks and not framework_of(read).crosses_experts:
         over_all = Message("it must divide the {} data-parallel ranks", shards)
         over_shards = Message("it must divide the {} ranks over which FSDP shards", shards)
         read.refuse(SIZE, "found {}; {}", ranks, over_all if capacity else over_shards)
@@ -79,7 +79,8 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
             Message("all ranks receive the same number of tokens for their experts; at worst it is {:g}", worst),
         )
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
-    return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
+    same = shards if framework_of(read).crosses_experts else max(shards // ranks, 1)
+    return {"ep": ranks, "ze": same, ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
 
 
 def _capacity(read: Defaults, sizes: Mapping[str, int]) -> int:
@@ -142,7 +143,8 @@ def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model
     """Return what one rank has of the routed experts."""
     if layer_code(read) != _TITAN:
         return model
-    crowded = shards > model.sizes.get("E", shards)
+    many = model.sizes.get("E", shards)
+    crowded = shards > (many // ranks if framework_of(read).crosses_experts else many)
     if ranks > 1:
         return divided(model, crowded=crowded)
     return cut_crosswise(model) if crowded else model

@@ -12,6 +12,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
+from memcore.tools.own_keys import DISPATCHER
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
@@ -240,7 +241,12 @@ SHARES: Mapping[str, Share] = {
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
     ),
-    "axolotl": Share(keys=(Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),)),
+    "axolotl": Share(
+        keys=(
+            Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),
+            Key(path=TorchSettings.moe_token_dispatcher, name=DISPATCHER),
+        )
+    ),
     "accelerate": Share(
         keys=(
             Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),
