@@ -46,10 +46,12 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
             "sync_ref_model", "use_weighting", "beta", "max_prompt_length"),
 }  # fmt: skip
 """Keys that only the configs of other methods than SFT have; `beta` alone is most often DPO's."""
-_REFUSED: Mapping[str, tuple[str, ...]] = {
-    "PPO": ("reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
-    "distillation": ("teacher_model_name_or_path", "lmbda", "seq_kd"),
-}
+_REFUSED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("PPO", "--method ppo"): (
+        "reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
+    ("distillation", "--method distill"): ("teacher_model_name_or_path", "lmbda", "seq_kd"),
+}  # fmt: skip
+"""Methods whose steps are not known, the closest that is, and keys that only they have."""
 _SCRIPT = re.compile(
     r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
 )
@@ -70,10 +72,10 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     Raises UnsupportedError for methods whose steps are not known.
     """
     program = str(found.get("", "")).lower()
-    for title, keys in _REFUSED.items():
+    for (title, closest), keys in _REFUSED.items():
         told = next((name for name in keys if found.get(name) not in (None, False)), None)
         if told is not None:
-            message = Message("a key of {}, which is not supported yet", title)
+            message = Message("a key of TRL's {}, which is not supported yet; the closest is {}", title, closest)
             raise UnsupportedError.of_value(told, found[told], message)
     named = _SCRIPT.search(program)
     if named is not None and named[1] not in _SCRIPTS:
@@ -234,6 +236,10 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
     if kind is None:
         return {}, ()
     if kind not in _TYPES:
+        closest = {"gkd": "--method distill", "ppo": "--method ppo"}.get(str(kind))
+        if closest is not None:
+            message = Message("its loss is not supported yet; the closest is {}", closest)
+            raise UnsupportedError.of_value("rlhf_type", kind, message)
         raise _refuse("rlhf_type", kind, _TYPES)
     plain: dict[str, Any] = {METHOD: _TYPES[str(kind)]}
     adapted = found.get("tuner_type", found.get("train_type", "lora")) != "full"
