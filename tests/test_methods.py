@@ -245,6 +245,19 @@ def test_simulated_objectives(case):
     assert abs(result.error) < case["within"]
 
 
+def test_gkd_of_trl_has_a_teacher():
+    """trl, experimental/gkd: a mixture of both distributions takes several times the logits."""
+    text = "python trl/experimental/gkd/gkd.py --model_name_or_path Qwen/Qwen2-0.5B --teacher_model_name_or_path {}\n"
+    found = imported(text.format("Qwen/Qwen2-1.5B"))
+    assert found.config["training"]["method"] == {"name": "distill", "teacher": "Qwen/Qwen2-1.5B"}
+    assert found.config["engine"]["framework"] == "trl"
+    assert found.accounts.left_out == ()
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    assert rank.job.recipe.objective.symmetric
+    with pytest.raises(UnsupportedError, match="use_liger_kernel"):
+        imported(text.format("a/b --use_liger_kernel true"))
+
+
 def test_a_reward_model_of_ppo_is_a_second_copy():
     """LLaMA-Factory, `create_reward_model`; beside the reference, where no adapter can be switched off."""
     engine = {"type": "none", "framework": "llama-factory"}

@@ -30,6 +30,8 @@ def prepare(model: Any, plan: Plan, held: list[Any], device: str, *, simulated: 
     if plan.method == "distill" and plan.teacher is not None:
         alone = replace(plan, model=plan.teacher, adapter=None, checkpoints=replace(plan.checkpoints, policy="none"))
         teacher = models.build(alone, device, simulated=simulated, share=lambda built: built)
+        if plan.symmetric:
+            return objectives.generalized(model, teacher.requires_grad_(False))
         return objectives.distilled(model, teacher.requires_grad_(False), plan.chunks if plan.loss == "chunked" else 1)
     if plan.loss in {"chunked", "fused-linear"}:
         if plan.implementation == "torchtitan" or plan.shifted_outside:

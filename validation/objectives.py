@@ -89,3 +89,31 @@ def distilled(model: Any, teacher: Any, chunks: int) -> Callable[[Any, Batch], T
         return total
 
     return loss
+
+
+def generalized(model: Any, teacher: Any) -> Callable[[Any, Batch], Tensor]:
+    """trl 1.9, experimental/gkd/gkd_trainer.py (`compute_loss`, `generalized_jsd_loss`), over all tokens."""
+
+    def divergence(student: Tensor, taught: Tensor, beta: float, temperature: float, places: Tensor) -> Tensor:
+        student = student / temperature
+        taught = taught / temperature
+        student_log_probs = F.log_softmax(student, dim=-1)
+        teacher_log_probs = F.log_softmax(taught, dim=-1)
+        weight = torch.tensor(beta, dtype=student_log_probs.dtype, device=student_log_probs.device)
+        mixture_log_probs = torch.logsumexp(
+            torch.stack([student_log_probs + torch.log1p(-weight), teacher_log_probs + torch.log(weight)]), dim=0
+        )
+        kl_teacher = F.kl_div(mixture_log_probs, teacher_log_probs, reduction="none", log_target=True)
+        kl_student = F.kl_div(mixture_log_probs, student_log_probs, reduction="none", log_target=True)
+        jsd = weight * kl_teacher + (1 - weight) * kl_student
+        jsd = jsd.index_select(1, places)  # a mask's selection, whose length fake tensors do not have
+        return jsd.sum() / places.shape[0]
+
+    def loss(net: Any, batch: Batch) -> Tensor:
+        student = net(input_ids=batch["input_ids"]).logits.float()
+        with torch.no_grad():
+            taught = teacher(input_ids=batch["input_ids"]).logits.float()
+        places = torch.arange(student.shape[1] - 1, device=student.device)
+        return divergence(student[:, :-1, :], taught[:, :-1, :], 0.5, 0.9, places)
+
+    return loss

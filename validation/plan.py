@@ -166,6 +166,8 @@ class Plan:
     padded: bool
     method: str
     teacher: Mapping[str, Any] | None
+    symmetric: bool
+    """The teacher's distribution is compared with a mixture of both, as TRL does."""
     loss: str
     chunks: int
     shifted_outside: bool
@@ -266,6 +268,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         padded=read.take("training.attention_mask", "none", ("none", "padded")) == "padded",
         method=_method(read),
         teacher=_teacher(read),
+        symmetric=read.given("engine.framework") == "trl",
         loss=loss,
         chunks=chunks,
         shifted_outside=read.take(

@@ -16,7 +16,8 @@ from memcore.layers.losses import cross_entropy
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, narrow, new, only, split, to, view
-from memcore.tensors.operations import add, dropout, mul, scale, softmax
+from memcore.tensors.operations import add, add_scalar, dropout, mul, scale, softmax, sub
+from memcore.tensors.running import exp
 from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.recipe import Objective
 from memcore.trace.step import Batch, Step
@@ -35,6 +36,8 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
         return _fused(step, batch, outputs, objective), None
     if objective.scores:
         return summed(_forward(step, batch, outputs, objective)), None
+    if objective.symmetric:
+        return _generalized(step, batch, outputs, objective)
     if objective.distills:
         return _distilled(step, batch, outputs, head), None
     if objective.proximal:
@@ -146,6 +149,73 @@ def _distilled(step: Step, batch: Batch, outputs: Outputs, head: Head) -> Tensor
             flat = targets if targets.mergeable(0, 2) else clone(targets)
             total = add(total, cross_entropy(to(student, "fp32"), flat))
     return total
+
+
+def _generalized(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
+    """The generalized Jensen-Shannon divergence from a frozen teacher, in fp32 and of all tokens at once.
+
+    Source: trl 1.9, experimental/gkd/gkd_trainer.py (`compute_loss`, `generalized_jsd_loss`).
+    """
+    tape = step.tape
+    student = _forward(step, batch, outputs, objective)
+    step.tape.enter("loss", "teacher")
+    with tape.no_grad():
+        passing = new(tape, ("tf",), "bool", "teacher_forward")
+        logits = like(student, "linear", step.recipe.precision.autocast or step.recipe.precision.compute)
+        del passing
+        teacher = to(logits, "fp32")
+        del logits
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        shorter = Shifted(student.shape[1], -1, 1)
+        loss = _jensen(narrow(student, 1, shorter), narrow(teacher, 1, shorter))
+    return loss, None
+
+
+def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
+    """`generalized_jsd_loss`, whose local variables live until it returns."""
+    tape = student.tape
+    student, teacher = scale(student, "div"), scale(teacher, "div")
+    own = _logarithms(student)
+    with tape.no_grad():
+        taught = _logarithms(teacher)
+    mixture = _mixed(add_scalar(own), add_scalar(taught))
+    from_teacher = _kl(mixture, taught)
+    from_student = _kl(mixture, own)
+    total = add(scale(from_teacher), scale(from_student))
+    chosen = like(total, "gather")
+    full = total.shape
+    if tracked(total):
+        attach([chosen], [total], [], lambda g, s: [new(tape, full, "fp32", "gather_backward")])
+    del total
+    loss = summed(chosen)
+    del from_teacher, from_student, mixture, own, taught, student, teacher
+    return loss
+
+
+def _mixed(own: Tensor, taught: Tensor) -> Tensor:
+    """`torch.logsumexp(torch.stack([own, taught]), dim=0)`."""
+    tape, both = own.tape, (2, *own.shape)
+    stacked = new(tape, both, "fp32", "cat")
+    with tape.no_grad():
+        largest = like(own, "amax")
+        exponentials = new(tape, both, "fp32", "exp")
+        found = like(own, "logsumexp")
+        del largest, exponentials
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        found = [new(tape, both, "fp32", rule) for rule in ("sub", "exp")][-1]
+        found = new(tape, both, "fp32", "mul_backward")
+        return [found]
+
+    if tracked(own):
+        attach([found], [own], save(tape, stacked, found), gradients)
+    return found
+
+
+def _kl(x: Tensor, target: Tensor) -> Tensor:
+    """`F.kl_div(x, target, reduction="none", log_target=True)`: `exp(target) * (target - x)`."""
+    return mul(exp(target), sub(target, x))
 
 
 def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
@@ -334,9 +404,10 @@ def _row_by_row(part: Tensor) -> Tensor:
 
 def summed(scores: Tensor) -> Tensor:
     """A number of all sequences."""
-    loss, shape, dtype = new(scores.tape, (), scores.dtype, "sum"), scores.shape, scores.dtype
+    tape, shape, dtype = scores.tape, scores.shape, scores.dtype
+    loss = new(tape, (), dtype, "sum")
     if tracked(scores):
-        attach([loss], [scores], [], lambda g, s: [new(scores.tape, shape, dtype, "mul_backward")])
+        attach([loss], [scores], [], lambda g, s: [new(tape, shape, dtype, "mul_backward")])
     return loss
 
 

@@ -29,7 +29,17 @@ from memcore.tools.loops import (
     of_factory,
     of_trainer,
 )
-from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, REWARDS, SHARE, TRL_KEYS
+from memcore.tools.methods import (
+    AXOLOTL_KEYS,
+    COMPLETION,
+    FACTORY_KEYS,
+    METHOD,
+    REFERENCE,
+    REWARDS,
+    SHARE,
+    TEACHER,
+    TRL_KEYS,
+)
 from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
@@ -67,6 +77,7 @@ LOOP = (
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
     Key(path=Training.method.reward_model, name=REWARDS),
+    Key(path=Training.method.teacher, name=TEACHER),
     Key(path=EngineSettings.framework, name="*framework"),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""

@@ -20,6 +20,7 @@ from memcore.records import dataclass
 from memcore.tools.launchers import is_set
 
 METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
+TEACHER = "*teacher"
 Told = tuple[dict[str, Any], tuple[str, ...]]
 """Plain keys, and notes on what was taken."""
 
@@ -49,19 +50,20 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
 _REFUSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("PPO", "--method ppo"): (
         "reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
-    ("distillation", "--method distill"): ("teacher_model_name_or_path", "lmbda", "seq_kd"),
 }  # fmt: skip
 """Methods whose steps are not known, the closest that is, and keys that only they have."""
 _SCRIPT = re.compile(
     r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
 )
+_OF_TEACHERS = ("teacher_model_name_or_path", "lmbda", "seq_kd")
 _SCRIPTS: Mapping[str, str] = {
-    "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
+    "gkd": "distill", "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
     "reward_modeling": "reward",
 }  # fmt: skip
 _CONSUMED = ("beta", "precompute_ref_log_probs", "max_prompt_length", "max_completion_length", "num_generations",
              "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "reward_funcs",
-             "steps_per_generation", "generation_batch_size", "loss_type", "gamma_beta_ratio")  # fmt: skip
+             "steps_per_generation", "generation_batch_size", "loss_type", "gamma_beta_ratio",
+             "teacher_model_name_or_path")  # fmt: skip
 """Keys that are read here, or say what does not last through the update."""
 TRL_KEYS = _CONSUMED
 
@@ -81,7 +83,8 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     if named is not None and named[1] not in _SCRIPTS:
         message = Message("{} is not supported yet", named[1])
         raise UnsupportedError.of_value("the command", program[:60], message)
-    method = found.get(METHOD) or (_SCRIPTS[named[1]] if named else None)
+    taught = "distill" if any(found.get(name) not in (None, False) for name in _OF_TEACHERS) else None
+    method = found.get(METHOD) or (_SCRIPTS[named[1]] if named else taught)
     if method is not None:
         return _of_trl(found, str(method), ())
     for each, keys in _OF_METHODS.items():
@@ -115,6 +118,8 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
         plain["*loss"] = "fused-linear"
     if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
+    if method == "distill":
+        return _taught(found, plain, notes)
     if method != "grpo":
         return plain, notes
     sleeps = is_set(found.get("vllm_enable_sleep_mode"))
@@ -122,6 +127,17 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
     prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
     given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
     return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*notes, *given, *said)
+
+
+def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, ...]) -> Told:
+    """GKD's frozen teacher, whose logits and the model's are compared in fp32 (trl, experimental/gkd)."""
+    if is_set(found.get("use_liger_kernel")):
+        message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
+        raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
+    told = {**plain, "*framework": "trl", TEACHER: found.get("teacher_model_name_or_path")}
+    said = ("the loss is counted over all tokens, of which the trainer leaves prompts out",
+            "only the update is counted, not generation")  # fmt: skip
+    return {name: value for name, value in told.items() if value is not None}, (*notes, *said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

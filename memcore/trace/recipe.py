@@ -92,6 +92,8 @@ class Objective:
     """Log-probabilities and values are learned from, and entropies of copied logits are measured (PPO)."""
     distills: bool = False
     """A frozen teacher runs after the model, and its logits are learned from."""
+    symmetric: bool = False
+    """Teacher and model are compared with a mixture of both (the generalized Jensen-Shannon divergence)."""
     rewards: bool = False
     """A frozen reward model as large as the model is in memory."""
     fused: bool = False

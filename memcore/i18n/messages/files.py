@@ -273,6 +273,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "this pattern is not supported": "暂不支持这种模式",
     "name the layers in a list": "请用列表写出各层名称",
     "the closest is {method}": "最接近的是 {method}",
+    "with GKD, Liger's loss is not supported yet": "暂不支持 GKD 使用 Liger 的损失",
+    "without it, all logits are counted": "去掉它时按全部 logits 计算",
+    "the loss is counted over all tokens, of which the trainer leaves prompts out": (
+        "损失按全部 token 计算，而训练器不含提示部分"
+    ),
     "its loss is not supported yet": "暂不支持其损失",
     "a key of TRL's {method}, which is not supported yet": "这是 TRL 的 {method} 的键，暂不支持",
     "supported: 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",

@@ -115,7 +115,7 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     step.loss_begins(hidden_states)
     if tokens is not None:
         hidden_states = narrow(hidden_states, 1, tokens)
-    if step.recipe.objective is not None and (step.recipe.objective.fused or step.recipe.objective.distills):
+    if step.recipe.objective is not None and (step.recipe.objective.fused or _chunks(step)):
         return step.leave("root", hidden_states)
     if step.recipe.objective is not None and step.recipe.objective.tiled:
         with step.tape.at("loss"):
@@ -131,6 +131,12 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     found = valued(hidden_states)
     del upcast
     return found
+
+
+def _chunks(step: Step) -> bool:
+    """Whether the objective runs the head itself, chunk after chunk."""
+    objective = step.recipe.objective
+    return objective is not None and objective.distills and not objective.symmetric
 
 
 def _cast(step: Step, batch: Batch) -> Batch:

@@ -167,6 +167,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         copies="copy" in (reference, read.given(_OF.reference)),
         whole=whole or method.proximal,
         upcasts=(framework in _UPCASTING and not method.scores)
+        or (method.distills and framework == "trl")
         or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused or tiled)),
         divergence=method.divergence,
         supervised=method.supervised,
@@ -175,6 +176,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         values=_has_value_head(read, method) or method.proximal,
         proximal=method.proximal,
         distills=method.distills,
+        symmetric=method.distills and framework == "trl",
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
         tiled=tiled,
