@@ -143,6 +143,7 @@ SCRIPTS = {
     "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412"),
     "KTO": ("kto", "max_length=512"),
     "Reward": ("reward", "max_length=512"),
+    "GKD": ("distill", "max_length=512"),
 }
 
 
@@ -160,6 +161,16 @@ def test_scripts_say_the_method(name):
     assert (said if isinstance(said, str) else said["name"]) == method
     assert training["sequence_length"] == 512
     assert training["activation_checkpointing"]
+
+
+def test_a_script_of_gkd_names_its_teacher():
+    """Or is asked for it."""
+    text = "from trl.experimental.gkd import GKDConfig, GKDTrainer\nargs = GKDConfig(max_length=64)\n"
+    trainer = 'trainer = GKDTrainer(model="Qwen/Qwen2-0.5B", args=args{})\n'
+    found = imported(text + trainer.format(', teacher_model="Qwen/Qwen2-1.5B"'))
+    assert found.config["training"]["method"] == {"name": "distill", "teacher": "Qwen/Qwen2-1.5B"}
+    with pytest.raises(ConfigError, match=r"needs training\.method\.teacher"):
+        estimate(Config.from_dict(imported(text + trainer.format("")).config))
 
 
 def test_a_rollout_engine_keeps_its_share():

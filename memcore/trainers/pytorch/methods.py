@@ -134,8 +134,11 @@ def _shares(read: Defaults, method: Method | None) -> None:
     """Require a known GPU, of which the inference engine keeps a fraction; a reward model is PPO's."""
     if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
         read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
-    if (read.given(_OF.teacher) is None) is (method is not None and method.distills):
+    distills = method is not None and method.distills
+    if read.given(_OF.teacher) is not None and not distills:
         read.refuse(_OF.teacher, "applies to {}, found {!r}", "distill", read.given(_OF.name) or "sft")
+    elif read.given(_OF.teacher) is None and distills:
+        read.refuse(_OF.name, "found {!r}; needs {}", "distill", _OF.teacher)
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")

@@ -99,7 +99,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         share = expert_share(read, alone, experts, shards * (tensors if experts > 1 else 1))
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
-    if recipe.objective is not None and recipe.objective.distills:
+    if recipe.objective is not None and recipe.objective.distills and not read.problems:
         sizes |= teacher_sizes(config, sizes, resolve)
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     if read.problems:
