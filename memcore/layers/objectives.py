@@ -183,13 +183,19 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     from_teacher = _kl(mixture, taught)
     from_student = _kl(mixture, own)
     total = add(scale(from_teacher), scale(from_student))
-    chosen = like(total, "gather")
     full = total.shape
+    chosen = like(total, "gather")  # what a mask leaves
+    loss = new(tape, (), "fp32", "sum")
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        spread = new(tape, full, "fp32", "mul_backward")
+        found = new(tape, full, "fp32", "gather_backward")
+        del spread
+        return [found]
+
     if tracked(total):
-        attach([chosen], [total], [], lambda g, s: [new(tape, full, "fp32", "gather_backward")])
-    del total
-    loss = summed(chosen)
-    del from_teacher, from_student, mixture, own, taught, student, teacher
+        attach([loss], [total], [], gradients)
+    del total, chosen, from_teacher, from_student, mixture, own, taught, student, teacher
     return loss
 
 
@@ -404,10 +410,9 @@ def _row_by_row(part: Tensor) -> Tensor:
 
 def summed(scores: Tensor) -> Tensor:
     """A number of all sequences."""
-    tape, shape, dtype = scores.tape, scores.shape, scores.dtype
-    loss = new(tape, (), dtype, "sum")
+    loss, shape, dtype = new(scores.tape, (), scores.dtype, "sum"), scores.shape, scores.dtype
     if tracked(scores):
-        attach([loss], [scores], [], lambda g, s: [new(tape, shape, dtype, "mul_backward")])
+        attach([loss], [scores], [], lambda g, s: [new(scores.tape, shape, dtype, "mul_backward")])
     return loss
 
 
