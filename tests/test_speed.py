@@ -103,7 +103,7 @@ def ratios():
             refused += 1
             continue
         found[kind_of(case)].append(each)
-    assert refused == 14
+    assert refused == 10
     return found
 
 
