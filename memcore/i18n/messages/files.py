@@ -191,7 +191,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "without it, bf16 is counted": "去掉它时按 bf16 计算",
     "with peft, float8 products are not supported yet": "暂不支持与 peft 同用 float8 矩阵乘",
-    "leave one of them out": "请去掉其中一个",
     "fp8.recipe_name rowwise_with_gw_hp: gradients of weights are counted as float8 products too": (
         "fp8.recipe_name 为 rowwise_with_gw_hp：权重梯度也按 float8 矩阵乘计算"
     ),
