@@ -319,7 +319,7 @@ def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
         )
         given = str(read.given(Training.precision) or recipe.precision.compute)
         read.assumptions.append(Assumption(Training.precision, given, why, notable=True))
-    return replace(recipe, before_ampere=early, upcasts=upcast)
+    return replace(recipe, before_ampere=early, upcasts=upcast, rounds=_rounds(read, recipe))
 
 
 def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
@@ -448,7 +448,6 @@ def recipe_of(
         pipeline=pipeline_plan(read, code),
         compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
         float8=_float8(read, implementation, fused=compiled),
-        rounds=_rounds(read, implementation, compiled=compiled, parallel=tensor is not None),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
         heads_as=heads_as(read) if code.name == "transformers" else AS_THEY_ARE,
         frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
@@ -521,15 +520,15 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
     return Float8(recipe=recipe, gathers=gathers, fused=fused)
 
 
-def _rounds(read: Defaults, implementation: str, *, compiled: bool, parallel: bool) -> bool:
+def _rounds(read: Defaults, recipe: Recipe) -> bool:
     """Whether linear layers are those of quantization-aware training (torchao, quantization/qat/linear.py)."""
     path = Training.fake_quantization
     if read.given(path) is None:
         return False
     asked = {
-        Message("layers of {!r}", implementation): implementation != "transformers",
-        "torch.compile": compiled,
-        "tensor parallelism": parallel,
+        Message("layers of {!r}", recipe.implementation): recipe.implementation != "transformers",
+        "torch.compile": recipe.compiled,
+        "tensor parallelism": recipe.tensor is not None,
         str(Training.quantization): read.given(Training.quantization) is not None,
         str(Training.precision): read.given(Training.precision) == "fp8-mixed",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memcore.config.defaults import Defaults
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
@@ -18,13 +19,17 @@ _SAME = ("sequence_length", "micro_batch_size", "precision", "attention", "packe
 """What a teacher has in common with the model: the recipe makes both in one dtype, for the same tokens."""
 
 
-def teacher_sizes(config: Config, sizes: Mapping[str, int], resolve: Callable[[Config], Job]) -> dict[str, int]:
-    """Bytes of a teacher's parameters on a rank, and of its forward pass without its logits.
+def teacher_sizes(
+    read: Defaults, config: Config, sizes: Mapping[str, int], resolve: Callable[[Config], Job]
+) -> dict[str, int]:
+    """Bytes of a teacher's parameters on a rank, and of its forward pass without its logits; empty without one.
 
     Source: torchtune 0.6.1, recipes/knowledge_distillation_distributed.py (`_setup_teacher_model`: sharded as the
     model is, without checkpoints).
     """
     path = Training.method.teacher
+    if config.get(path) is None or read.problems:
+        return {}
     data: dict[str, Any] = config.to_dict()
     training = {name: value for name, value in data["training"].items() if name in _SAME}
     job = resolve(Config.from_dict({**data, "model": config[path], "training": training}))
