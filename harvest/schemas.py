@@ -139,6 +139,14 @@ SCHEMAS: Mapping[str, Schema] = {
         classes=("*Arguments",),
         without=("TrainingArguments", "Seq2SeqTrainingArguments"),
     ),
+    "open-instruct": Schema(
+        files=("open_instruct/grpo_utils.py", "open_instruct/data_loader.py", "open_instruct/olmo_core_utils.py",
+               "open_instruct/model_utils.py", "open_instruct/dataset_transformation.py",
+               "open_instruct/environments/tools/utils.py", "open_instruct/data_types.py"),
+        classes=("GRPOExperimentConfig", "StreamingDataLoaderConfig", "VLLMConfig", "ExperimentConfig",
+                 "TrainingConfig", "LoggingConfig", "CheckpointConfig", "ModelConfig", "TokenizerConfig",
+                 "*EnvsConfig"),
+    ),
     "llama-factory-v1": Schema(files=("llamafactory/v1/config/*.py",), classes=("*Arguments",)),
     "ms-swift": Schema(
         files=("swift/arguments/*.py", "swift/arguments/base_args/*.py", "swift/trainers/arguments.py",

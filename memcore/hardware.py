@@ -39,7 +39,7 @@ VECTOR_TFLOPS: Mapping[str, float] = {
     **dict.fromkeys(("a100-sxm-40gb", "a100-pcie-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "a800-sxm-80gb"), 19.5),
     **dict.fromkeys(("h100-sxm-80gb", "h800", "h200-sxm-141gb", "gh200-96gb"), 67),
     "t4": 8.1,
-    "a10": 31.2,
+    **dict.fromkeys(("a10", "a10g"), 31.2),
     "a30": 10.3,
     "a40": 37.4,
     "rtx-a6000": 38.7,
@@ -283,6 +283,9 @@ ACCELERATORS: Sequence[Accelerator] = (
     Accelerator("t4", "NVIDIA T4", 16, (14.56, 14.741), "7.5", _BANNER, Speed(65, 320, 1, 0, _LIGHTNING, _UNCONFIRMED)),
     Accelerator(
         "a10", "NVIDIA A10", 24, (22.03, 22.15), "8.6", _OUT_OF_MEMORY, Speed(125, 600, 1, 0, _LIGHTNING, _UNCONFIRMED)
+    ),
+    Accelerator(
+        "a10g", "NVIDIA A10G", 24, (22.03, 22.15), "8.6", _RECALLED, Speed(70, 600, 1, 0, _UNCONFIRMED, _UNCONFIRMED)
     ),
     Accelerator(
         "a30", "NVIDIA A30", 24, (23.5, 23.6), "8.0", _RECALLED, Speed(165, 933, 2, 200, _UNCONFIRMED, _UNCONFIRMED)

@@ -161,6 +161,21 @@ def test_float8_keeps_its_operands_in_high_precision():
     assert {TOKENS * H, TOKENS * F, H * F} <= sizes
 
 
+def test_layers_of_transformers_multiply_in_float8_too():
+    """torchao, `convert_to_float8_training`: `nn.Linear` of any model; what is kept is in high precision."""
+    layers = {"implementation": "transformers"}
+    assert kept(job(precision="fp8-mixed", **layers)) == kept(job(**layers))
+    found = job({"enable_fsdp_float8_all_gather": True}, precision="fp8-mixed", **layers)
+    matrices, norms = 2 * H * AD + 2 * H * KD + 3 * H * F, 2 * H
+    assert gathered(found) == matrices + 2 * norms
+    sizes = {
+        size
+        for block, size in zip(found.rank.program.blocks, found.rank.program.block_sizes(found.job.sizes), strict=True)
+        if block.rule == "float8_operand"
+    }
+    assert {TOKENS * H, TOKENS * F} <= sizes
+
+
 def test_selective_checkpoints_kept_magnitudes_in_the_winter_of_2024():
     """Eager float8 takes the largest of `abs(x)` and `abs(w)` for each product, in bf16; the policy listed `abs`."""
     before, after = (
@@ -183,7 +198,11 @@ def test_selective_checkpoints_kept_magnitudes_in_the_winter_of_2024():
         ({"compile": True, "precision": "bf16-autocast"}, "training.compile"),
         ({"compile": True, "attention": "math"}, "training.compile"),
         ({"loss": "chunked:3"}, "training.loss"),
-        ({"precision": "fp8-mixed", "implementation": "transformers"}, "training.precision"),
+        ({"precision": "fp8-mixed", "implementation": "liger"}, "training.precision"),
+        (
+            {"precision": "fp8-mixed", "implementation": "transformers", "adapter": {"type": "lora"}},
+            "training.precision",
+        ),
         ({"engine": {"fp8_recipe": "rowwise"}}, "engine.fp8_recipe"),
         ({"engine": {"fp8_recipe": "delayed"}, "precision": "fp8-mixed"}, "engine.fp8_recipe"),
         (

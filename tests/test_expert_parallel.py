@@ -6,8 +6,11 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
+from memcore.layers.torchtitan.llama4 import as_titan
 from memcore.memory.communicators import deep_ep, hybrid_ep
 from memcore.memory.rank import outside_allocator
+from memcore.networks.catalog import find_model
+from memcore.tools import imported
 
 QWEN = {
     "model_type": "qwen3_moe",
@@ -231,10 +234,39 @@ def test_latent_spaces_are_whole_on_every_rank():
     assert entries["o_proj.weight"] == 256 * 8 * 32 * 4 // sharded // 2
 
 
-def test_routed_experts_need_ranks_of_their_own_beside_tensor_parallelism():
-    """Without expert parallelism torchtitan divides each expert's matrices, which is not modelled."""
-    with pytest.raises(MemcoreError, match="routed experts are supported only with"):
-        beside_tensors(experts=1)
+@pytest.mark.parametrize("model", [QWEN, LATENT], ids=["qwen3_moe", "deepseek_v3"])
+def test_without_expert_parallelism_tensor_parallel_ranks_divide_each_expert(model):
+    """torchtitan, `TensorParallel`: two ranks share the width of each of 16 experts, four shard them; all see all tokens."""
+    found = beside_tensors(experts=1, model=model)
+    assert stored(found) == dict.fromkeys(("w1", "w2", "w3"), 16 // 4 * 128 // 2 * 256 * 4)
+    assert found.job.sizes["er"] == 2 * 128 * 4
+    rules = [block.rule for block in found.rank.program.blocks if ".mlp" in block.module]
+    assert {"tensor_all_gather", "tensor_reduce_scatter"} <= set(rules)
+    whole = Config.from_dict({**found.job.config.to_dict(), "parallelism": {
+        "tensor_parallel_size": 2, "expert_tensor_parallel_size": 2}})  # fmt: skip
+    assert estimate(whole).peak.peak == found.peak.peak
+
+
+def test_routed_experts_need_sequence_parallelism_beside_tensor_parallelism():
+    """By name."""
+    config = beside_tensors().job.config.replaced("parallelism.sequence_parallel", False)
+    with pytest.raises(MemcoreError, match="only with sequence parallelism"):
+        estimate(config)
+
+
+@pytest.mark.parametrize(
+    ("name", "each", "count"),
+    [("meta-llama/Llama-4-Scout-17B-16E", 16, 48), ("meta-llama/Llama-4-Maverick-17B-128E", 128, 24)],
+)
+def test_llama_4_of_torchtitan(name, each, count):
+    """torchtitan 0.2.2, models/llama4: no norms of heads, all layers alike or each second one sparse, and no towers."""
+    model = as_titan(find_model(name))
+    mixture = 3 * 5120 * 8192 * (each + 1) + 5120 * each
+    attention, dense = 2 * 5120 * 5120 + 2 * 5120 * 1024, 3 * 5120 * 16384
+    assert model.parameters == (
+        count * mixture + (48 - count) * dense + 48 * (attention + 2 * 5120) + 2 * 202048 * 5120 + 5120
+    )
+    assert not model.network.towers
 
 
 def piped(stages=2, **engine):
@@ -358,3 +390,12 @@ def test_automodel_keeps_gathered_parameters_and_leaves_experts(ranks, experts):
     norms = 2 * 512  # of queries and keys: blocks are at least 512 B
     dense = 4 * ((2 * 256 * 256 + 2 * 128 * 256 + 16 * 256 + 2 * 256) * 2 + norms)
     assert sum(each.bytes for each in gathered if ".experts" not in each.module and ".layers." in each.module) == dense
+
+
+def test_flavors_of_llama_4_are_read():
+    """Blocks of attention are said to be counted as whole."""
+    text = '[model]\nname = "llama4"\nflavor = "17bx16e_irope"\n[training]\nlocal_batch_size = 8\nseq_len = 8192\n'
+    found = imported(text)
+    assert found.config["model"] == "meta-llama/Llama-4-Scout-17B-16E"
+    assert any("irope" in str(note) for note in found.notes)
+    assert any("17bx128e" in str(note) for note in imported(text.replace("17bx16e_irope", "16B")).notes)

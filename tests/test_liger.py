@@ -120,12 +120,12 @@ def test_layers_that_unsloth_leaves_alone():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"adapter": None}, "supported only with training.adapter.type 'lora'"),
+        ({"adapter": {"type": "dora"}}, "supported only on transformers layers"),
         ({"engine": "fsdp", "gpus": 2}, "none or ddp"),
     ],
 )
 def test_what_unsloth_does_not_do(changes, said):
-    """Full fine-tuning runs other code, and FSDP is not supported."""
+    """It has no functions for other adapters, and FSDP is not supported."""
     with pytest.raises(MemcoreError, match=said):
         with_lora(**changes)
 
@@ -157,3 +157,9 @@ def test_kernels_without_liger(changes, engine, words):
     training = {"sequence_length": TOKENS, "liger_kernels": "rope", **changes}
     with pytest.raises(MemcoreError, match=words):
         memcore.estimate({"model": "meta-llama/Llama-2-7b-hf", "training": training, "engine": {"type": engine}})
+
+
+def test_a_full_fine_tune_of_unsloth_is_said_to_be_like_liger():
+    """unsloth/models/loader.py, `full_finetuning`: unsloth_zoo compiles the layers, whose kernels are fused."""
+    found = with_lora(adapter=None)
+    assert any("unsloth_zoo" in str(each.reason) for each in found.job.assumptions)

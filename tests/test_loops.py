@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from memcore.config.settings import SETTINGS, Config
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.estimation import estimate_training
+from memcore.estimation import estimate, estimate_training
 from memcore.formats.readers import flat, read_command, read_file
+from memcore.networks.catalog import find_model
 from memcore.tools import imported
 from memcore.tools.convert import exported
 from memcore.tools.loops import targets
@@ -298,10 +301,13 @@ V1 = "model: a/b\nmodel_class: llm\ntrain_dataset: data/x.yaml\nmicro_batch_size
 TUNED = TUNE.replace("lora_finetune_distributed", "{}")
 KINDS = {
     V1 + "pref_loss: orpo\n": "pref_loss: found 'orpo'; only `llamafactory-cli dpo` reads it",
-    TUNED.format("qat_distributed") + "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n  groupsize: 256\n":
-        r"quantizer\._component_: found .*; fake quantization keeps masks",
-    TUNED.format("knowledge_distillation_distributed") + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n":
-        r"teacher_model\._component_: found .*; the teacher's weights",
+    TUNED.format("qat_distributed") + "quantizer:\n  _component_: a.Int4WeightOnlyQATQuantizer\n  groupsize: 256\n":
+        r"quantizer\._component_: found .*; fake quantization is supported for Int8DynAct",
+    TUNED.format("knowledge_distillation_distributed") + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama\n":
+        r"teacher_model\._component_: found 'llama'; known builders",
+    TUNED.format("knowledge_distillation_distributed")
+    + "teacher_model: {_component_: a.llama3_1_8b}\nkd_loss: {_component_: a.ForwardKLLoss}\n":
+        r"kd_loss\._component_: found 'ForwardKLLoss'; supported",
 }  # fmt: skip
 
 
@@ -315,6 +321,55 @@ def test_parts_that_no_recipe_reads():
     """torchtune, recipes/lora_finetune_distributed.py, which has neither a quantizer nor a teacher."""
     text = TUNE + "quantizer:\n  _component_: a.B\nteacher_model:\n  _component_: a.b\n"
     assert imported(text).config == imported(TUNE).config
+
+
+EXPERTS = (
+    "base_model: Qwen/Qwen3-30B-A3B\nexpert_parallel_size: 4\nmicro_batch_size: 1\nsequence_len: 512\nbf16: true\n"
+)
+
+
+@pytest.mark.parametrize(("more", "shards"), [("", 1), ("dp_shard_size: 2\nfsdp_config:\n  fsdp_version: 2\n", 2)])
+def test_experts_of_axolotl_are_on_ranks_of_their_own(more, shards):
+    """axolotl, integrations/expert_parallel: experts are divided, and each slice is sharded as all else is."""
+    found = imported(EXPERTS + more)
+    assert found.config["hardware"]["num_gpus"] == 4 * shards
+    assert found.accounts.left_out == ()
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    model = find_model("Qwen/Qwen3-30B-A3B")
+    routed = sum(count * model.size(each.shape) for each, _, count in model.tensors if each.kind == "routed-expert")
+    kept = 2 * (routed / 4 + model.parameters - routed) / shards
+    assert rank.persistent.parameters == pytest.approx(kept, rel=0.002)
+    with pytest.raises(UnsupportedError, match="expert_parallel_size: found 4; with adapter"):
+        imported(EXPERTS + more + "adapter: lora\n")
+
+
+@pytest.mark.parametrize("recipe", ["qat_distributed", "qat_lora_finetune_distributed"])
+def test_a_quantizer_rounds_linear_layers(recipe):
+    """torchtune, recipes/qat_distributed.py and qat_lora_finetune_distributed.py: both keep masks and copies."""
+    text = TUNED.format(recipe) + "quantizer:\n  _component_: a.Int8DynActInt4WeightQATQuantizer\n  groupsize: 256\n"
+    found = imported(text + "fake_quant_after_n_steps: 1000\n")
+    assert found.config["training"]["fake_quantization"] == "int8-int4"
+    plain = imported(TUNE)
+    both = [estimate(Config.from_dict(each.config)).peak.peak for each in (found, plain)]
+    assert both[0] > both[1]
+
+
+def test_a_teacher_runs_beside_the_student():
+    """torchtune, recipes/knowledge_distillation_distributed.py: sharded as the student is."""
+    text = (
+        TUNED.format("knowledge_distillation_distributed").replace("lora_llama3_1_8b", "llama3_2_1b")
+        + "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\nkd_ratio: 0.5\n"
+    ).replace("llama3_1.llama3_2_1b", "llama3_2.llama3_2_1b")
+    text = re.sub(r"  lora_attn[^\n]*\n  apply_lora[^\n]*\n  lora_rank[^\n]*\n", "", text)
+    found = imported(text)
+    assert found.config["training"]["method"] == {"name": "distill", "teacher": "meta-llama/Llama-3.1-8B"}
+    assert found.accounts.left_out == ()
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    teacher = next(each for each in rank.initial.entries if each.rule == "teacher_parameter")
+    assert teacher.bytes == pytest.approx(find_model("meta-llama/Llama-3.1-8B").parameters * 2 / 2, rel=0.001)
+    other = found.config["training"]["method"] | {"teacher": "gpt2"}
+    with pytest.raises(ConfigError, match="vocabulary of 50,257"):
+        estimate(Config.from_dict({**found.config, "training": {**found.config["training"], "method": other}}))
 
 
 def test_a_method_of_the_command_is_said():

@@ -1,5 +1,7 @@
 """Files of NeMo Automodel and LLM Foundry, and commands of verl and OpenRLHF: what their keys mean together, and what is refused."""
 
+import re
+
 import pytest
 
 from memcore import Config, estimate
@@ -162,6 +164,21 @@ WANTED = {
 }
 
 
+WANTED |= {
+    RECIPE.replace("tp_size: 1", "tp_size: 2"): {  # components/distributed/config.py: no sequence parallelism
+        "parallelism.tensor_parallel_size": 2,
+        "parallelism.sequence_parallel": False,
+        "training.adapter.type": "lora",
+    },
+    re.sub(r"(?s)peft:.*?(?=distributed:)", "", RECIPE)
+    + "fp8: {enabled: true, recipe_name: rowwise, filter_fqns: [lm_head]}\n": {
+        "training.precision": "fp8-mixed",
+        "training.parameter_dtype": "bf16",
+        "engine.fp8_recipe": "rowwise",
+    },
+}
+
+
 @pytest.mark.parametrize("text", WANTED)
 def test_read(text):
     found, config = read(text)
@@ -176,10 +193,41 @@ def test_answered(text):
     assert estimate(config).allocated.expected > 0
 
 
+OPEN_INSTRUCT = """\
+python mason.py --num_nodes 4 --gpus 8 -- source configs/beaker_configs/ray_node_setup.sh \\&\\& \\
+python open_instruct/grpo_fast.py --beta 0.0 --pack_length 4096 --response_length 2048 --deepspeed_stage 3 \\
+    --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --num_learners_per_node 8 8 8 \\
+    --vllm_num_engines 8 --gradient_checkpointing
+"""
+
+
+def test_learners_of_open_instruct():
+    """Its learners alone count; a reference is kept whatever its weight; logits are divided by a temperature."""
+    found, config = read(OPEN_INSTRUCT, None)
+    assert found.accounts.left_out == found.unknown == ()
+    wanted = {
+        "hardware.num_gpus": 24,
+        "hardware.gpus_per_node": 8,
+        "training.sequence_length": 4096,
+        "training.method.reference": "copy",
+        "engine.zero_hpz_partition_size": 8,
+        "training.attention": "flash",
+    }
+    assert {path: config.get(path) for path in wanted} == wanted
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    sizes = rank.program.block_sizes(rank.job.sizes)
+    logits = [each.rule for each, size in zip(rank.program.blocks, sizes, strict=True) if size == 4096 * 152064 * 2]
+    assert {"linear", "div"} <= set(logits)
+    assert "log_softmax" not in logits
+    assert "training.method.reference" not in read(OPEN_INSTRUCT.strip() + " --load_ref_policy false\n", None)[1]
+
+
 REFUSED = {
     RECIPE.replace("TrainFinetuneRecipeForNextTokenPrediction", "TrainEagle3Recipe"): "recipe",
     RECIPE.replace("torch.optim.Adam", "dion.Muon"): "optimizer._target_",
     RECIPE.replace("strategy: fsdp2", "strategy: megatron_fsdp"): "distributed.strategy",
+    RECIPE + "fp8: {enabled: true}\n": "fp8.enabled",
+    RECIPE.replace("  torch_dtype:", "  backend: {te_fp8: {recipe: block}}\n  torch_dtype:"): "model.backend.te_fp8",
     VERL.replace("ppo_mini_batch_size=64", "strategy=megatron"): "actor_rollout_ref.actor.strategy",
     VERL.replace("    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\\n", ""): (
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memcore import estimate
+from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.memory.estimate import SKEW
 from memcore.networks.catalog import find_model
@@ -19,6 +20,7 @@ from memcore.networks.read import read_model
 from memcore.networks.share import padded, shared
 from memcore.questions.accuracy import accuracy
 from memcore.symbols import product
+from memcore.tools import imported
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.schedule import in_chunks, schedule
 from memcore.trainers.megatron.step_plan import MegatronPlan
@@ -872,3 +874,38 @@ def test_layers_that_stages_do_not_divide_name_the_flags_that_split_them():
     with pytest.raises(ConfigError, match=r"into 3 chunks; split them with --pp-layout 11,11,10$"):
         estimate({**job, "parallelism": {"pipeline_parallel_size": 3}})
     assert estimate({**job, "parallelism": {"pipeline_parallel_size": 3, "pipeline_layout": [11, 11, 10]}}).peak
+
+
+def swift(more):
+    """The estimate of a command of Megatron-SWIFT on two GPUs that share every layer."""
+    text = (
+        "NPROC_PER_NODE=2 megatron sft --model Qwen/Qwen2.5-0.5B --tuner_type lora --micro_batch_size 2 "
+        f"--global_batch_size 2 --max_length 512 --tensor_model_parallel_size 2 --sequence_parallel true {more}\n"
+    )
+    found = imported(text)
+    assert found.accounts.left_out == ()
+    return estimate(Config.from_dict(found.config))
+
+
+def test_megatron_swift_classifies():
+    """mcore-bridge, `OutputLayerLinear`: every rank has the one row, and all tokens before it; there are no logits."""
+    found, plain = swift("--task_type seq_cls --num_labels 2"), swift("")
+    around = found.job.model.network.embedding_and_head
+    assert (around.head.outer, around.head.split, around.tied) == ((1,), None, False)
+    blocks = zip(found.rank.program.blocks, found.rank.program.block_sizes(found.job.sizes), strict=True)
+    sizes = [size for block, size in blocks if block.module == "output_layer" and block.rule == "megatron_all_gather"]
+    assert sizes == [512 * 2 * 896 * 2]
+    assert plain.rank.peak_of("loss") - found.rank.peak_of("loss") > 512 * 2 * 151936 // 2 * 4
+    rewards = swift("--rlhf_type rm")
+    assert rewards.job.sizes["b"] == 4
+
+
+@pytest.mark.parametrize("names", ["word_embeddings", "word_embeddings output_layer"])
+def test_megatron_swift_saves_modules(names):
+    """PEFT's copy learns beside the original; a tied head asks the embedding for its matrix, and has none to copy."""
+    found, plain = swift(f"--modules_to_save {names}"), swift("")
+    matrix = 151936 // 2 * 896
+    more = found.rank.persistent.parameters - plain.rank.persistent.parameters
+    assert more == pytest.approx(2 * matrix, rel=0.01)
+    states = found.rank.persistent.states - plain.rank.persistent.states
+    assert states == pytest.approx(8 * matrix, rel=0.01)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from conftest import truth
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate
 from memcore.networks.catalog import find_model
+from memcore.questions.accuracy import accuracy
 from memcore.tools.convert import imported
 
 pytestmark = pytest.mark.machine
@@ -141,6 +143,7 @@ SCRIPTS = {
     "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412"),
     "KTO": ("kto", "max_length=512"),
     "Reward": ("reward", "max_length=512"),
+    "GKD": ("distill", "max_length=512"),
 }
 
 
@@ -158,6 +161,16 @@ def test_scripts_say_the_method(name):
     assert (said if isinstance(said, str) else said["name"]) == method
     assert training["sequence_length"] == 512
     assert training["activation_checkpointing"]
+
+
+def test_a_script_of_gkd_names_its_teacher():
+    """Or is asked for it."""
+    text = "from trl.experimental.gkd import GKDConfig, GKDTrainer\nargs = GKDConfig(max_length=64)\n"
+    trainer = 'trainer = GKDTrainer(model="Qwen/Qwen2-0.5B", args=args{})\n'
+    found = imported(text + trainer.format(', teacher_model="Qwen/Qwen2-1.5B"'))
+    assert found.config["training"]["method"] == {"name": "distill", "teacher": "Qwen/Qwen2-1.5B"}
+    with pytest.raises(ConfigError, match=r"needs training\.method\.teacher"):
+        estimate(Config.from_dict(imported(text + trainer.format("")).config))
 
 
 def test_a_rollout_engine_keeps_its_share():
@@ -215,6 +228,71 @@ def test_grpo_reads_prompt_and_completion():
     """A sequence is both."""
     text = "model_name_or_path: a/b\nnum_generations: 8\nmax_prompt_length: 100\nmax_completion_length: 200\n"
     assert imported(text).config["training"]["sequence_length"] == 300
+
+
+SIMULATED = truth("objectives")
+"""Steps on fake tensors whose losses and linear layers are transcribed (validation/objectives.py, rounding.py)."""
+_OF_SIMULATION = {"kind": "simulated", "title": "validation/objectives.py"}
+STEPS = [
+    {
+        "id": f"{each['id']}@{name}",
+        "config": each["config"],
+        "measured": {"quantity": quantity, "moment": moment, "bytes": size},
+        "source": _OF_SIMULATION,
+        "confidence": "high",
+        "within": each.get("within", 1e-4),
+    }
+    for each in SIMULATED
+    for name, size in each["bytes"].items()
+    for quantity, _, moment in [name.partition(" ")]
+]
+
+
+@pytest.mark.parametrize("case", STEPS, ids=lambda case: case["id"])
+def test_simulated_objectives(case):
+    """Right to a ten-thousandth, but for the few bytes of a value head's one row, and for what is not explained."""
+    result = accuracy([case]).results[0]
+    assert result.reason is None
+    assert abs(result.error) < case["within"]
+
+
+def test_gkd_of_trl_has_a_teacher():
+    """trl, experimental/gkd: a mixture of both distributions takes several times the logits."""
+    text = "python trl/experimental/gkd/gkd.py --model_name_or_path Qwen/Qwen2-0.5B --teacher_model_name_or_path {}\n"
+    found = imported(text.format("Qwen/Qwen2-1.5B"))
+    assert found.config["training"]["method"] == {"name": "distill", "teacher": "Qwen/Qwen2-1.5B"}
+    assert found.config["engine"]["framework"] == "trl"
+    assert found.accounts.left_out == ()
+    rank = estimate(Config.from_dict(found.config)).ranks[0]
+    assert rank.job.recipe.objective.symmetric
+    with pytest.raises(UnsupportedError, match="use_liger_kernel"):
+        imported(text.format("a/b --use_liger_kernel true"))
+
+
+def test_a_reward_model_of_ppo_is_a_second_copy():
+    """LLaMA-Factory, `create_reward_model`; beside the reference, where no adapter can be switched off."""
+    engine = {"type": "none", "framework": "llama-factory"}
+    ranks = [
+        answer({"name": "ppo", "reference": "precomputed", **more}, engine).ranks[0]
+        for more in ({}, {"reference": "copy"}, {"reference": "copy", "reward_model": True})
+    ]
+    held = [each.after_init for each in ranks]
+    assert held[1] - held[0] == pytest.approx(WEIGHTS, rel=0.002)
+    assert held[2] - held[1] == held[1] - held[0]
+    with pytest.raises(ConfigError, match="reward_model"):
+        answer({"name": "grpo", "reward_model": True})
+
+
+def test_llama_factory_ppo_is_a_prompt_and_an_answer():
+    """The sequence is both together; a reward adapter is no further model."""
+    base = "model_name_or_path: a/b\nstage: ppo\ncutoff_len: 1000\nreward_model: c/d\n"
+    found = imported(base + "finetuning_type: lora\n")
+    assert found.config["training"]["sequence_length"] == 1000 + 1024
+    assert any("max_new_tokens" in note for note in found.notes)
+    whole = imported(base + "finetuning_type: full\nreward_model_type: full\nmax_new_tokens: 24\nppo_epochs: 2\n")
+    assert whole.config["training"]["sequence_length"] == 1024
+    assert whole.config["training"]["method"] == {"name": "ppo", "reward_model": True}
+    assert whole.accounts.left_out == ()
 
 
 def test_kto_scores_mismatched_pairs_too():

@@ -34,6 +34,7 @@ NAMES = [
     ("amd/DeepSeek-R1-MXFP4-Preview", "deepseek-ai/DeepSeek-R1", "mxfp4", None),
     ("cyankiwi/GLM-4.6-AWQ-8bit", "zai-org/GLM-4.6", "w8a16", None),
     ("deepseek-ai/DeepSeek-V3.1-Terminus", "deepseek-ai/DeepSeek-V3.1", None, ""),
+    ("unsloth/Nemotron-3-Nano-30B-A3B", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", None, ""),
     ("openai/gpt-oss-safeguard-20b", "openai/gpt-oss-20b", None, ""),
     ("deepseek-ai/deepseek-coder-6.7b-instruct", "deepseek-ai/deepseek-coder-6.7b-base", None, ""),
 ]  # fmt: skip

@@ -112,7 +112,7 @@ def ratios():
             refused += 1
             continue
         found[kind_of(case)].append(each)
-    assert refused == 15
+    assert refused == 11
     return found
 
 

@@ -3,10 +3,13 @@
 That every allocation is PyTorch's is in test_tapes.py.
 """
 
+from math import prod as product
+
 import pytest
 
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
+from memcore.symbols import measure
 
 MODEL = {
     "model_type": "llama",
@@ -173,6 +176,48 @@ def test_lora_is_shared_with_its_layer():
     }
     assert set(summed) == expected
     assert set(summed.values()) == {2 * 8 * 256}
+
+
+AUTOMODEL = {"implementation": "transformers", "precision": "bf16", "adapter": {"type": "lora", "rank": 8}}
+
+
+def automodel(**training):
+    """A job of NeMo Automodel's on two ranks that share every layer."""
+    engine = {"type": "fsdp", "framework": "nemo-automodel"}
+    sizes = {"sequence_length": 128, "micro_batch_size": 2, "optimizer": "sgd"}
+    config = {"model": MODEL, "training": {**sizes, **AUTOMODEL, **training}, "engine": engine}
+    return estimate(Config.from_dict({**config, "parallelism": {"tensor_parallel_size": 2, "data_parallel_size": 2}}))
+
+
+def test_lora_of_automodel_is_shared_in_both_matrices():
+    """nemo_automodel, `ColwiseParallelLora`, `RowwiseParallelLora`: what lies between is gathered, or scattered."""
+    found = automodel()
+    shapes = {
+        each.path.partition("*.")[2]: [measure(axis, found.job.sizes) for axis in each.shape]
+        for each in found.rank.persistent.stored
+        if "lora" in each.path
+    }
+    assert product(shapes["self_attn.q_proj.lora_A.default.weight"]) == 8 // 2 // 2 * 256
+    assert product(shapes["self_attn.q_proj.lora_B.default.weight"]) == 256 // 2 // 2 * 8
+    assert product(shapes["mlp.down_proj.lora_A.default.weight"]) == 8 // 2 * 704 // 2
+    assert product(shapes["mlp.down_proj.lora_B.default.weight"]) == 256 // 2 * 8 // 2
+    rules = [block.rule for block in found.rank.program.blocks if block.module.endswith(("down_proj", "q_proj"))]
+    assert {"tensor_all_gather", "tensor_reduce_scatter"} <= set(rules)
+    assert not [b for b in found.rank.program.blocks if b.rule == "tensor_all_reduce" and "lora" in b.module]
+
+
+@pytest.mark.parametrize(
+    ("training", "reason"),
+    [
+        ({"adapter": {"type": "lora", "rank": 7}}, "divisible by 2"),
+        ({"adapter": {"type": "dora"}}, "supported: lora"),
+        ({"adapter": {"type": "lora"}, "quantization": "nf4"}, "unquantized"),
+    ],
+)
+def test_adapters_of_automodel_that_ranks_cannot_share(training, reason):
+    """They are refused by name."""
+    with pytest.raises(MemcoreError, match=reason):
+        automodel(**training)
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,7 @@ def runs(path, option):
 
 
 DEFAULTS = {
+    "training.method.name": "sft",
     "training.attention": "sdpa",
     "training.attention_mask": "none",
     "training.zero_grad": "set-to-none",

@@ -137,6 +137,10 @@ def _losses() -> Iterator[tuple[str, Config]]:
         yield f"preshifted-{model}", _job(model, 4, length, loss_shift="labels-preshifted")
         yield f"kept-{model}", _job(model, 4, length, outputs_kept=True)
     yield "chunked16-qwen2.5-0.5b", _job("qwen2.5-0.5b", 4, 2048, loss="chunked:16")
+    taught = {"name": "distill", "teacher": "llama-3.2-1b"}
+    yield "rounded-llama-1b", _job("llama-1b", 2, 1024, fake_quantization="int8-int4")
+    yield "distill-llama-1b", _job("llama-1b", 2, 2048, method=taught, loss="chunked:8")
+    yield "ppo-llama-1b", _job("llama-1b", 2, 2048, method={"name": "ppo", "reference": "precomputed"})
 
 
 def _optimizers() -> Iterator[tuple[str, Config]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MethodType
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
+from validation import models, objectives
 from validation.plan import Plan, Refused
 
 Batch = dict[str, Tensor]
@@ -18,11 +20,19 @@ Loss = Callable[[Any, Batch], Tensor]
 Phase = Callable[[str], None]
 
 
-def prepare(model: Any, plan: Plan, held: list[Any], *, simulated: bool) -> Loss:
+def prepare(model: Any, plan: Plan, held: list[Any], device: str, *, simulated: bool) -> Loss:
     """A function that computes the loss of a micro-batch; outputs that a trainer would hold go to `held`.
 
     Raises Refused for what is not installed here, and for combinations that no trainer has.
     """
+    if plan.method == "ppo":
+        return objectives.proximal(model, held, device)
+    if plan.method == "distill" and plan.teacher is not None:
+        alone = replace(plan, model=plan.teacher, adapter=None, checkpoints=replace(plan.checkpoints, policy="none"))
+        teacher = models.build(alone, device, simulated=simulated, share=lambda built: built)
+        if plan.symmetric:
+            return objectives.generalized(model, teacher.requires_grad_(False))
+        return objectives.distilled(model, teacher.requires_grad_(False), plan.chunks if plan.loss == "chunked" else 1)
     if plan.loss in {"chunked", "fused-linear"}:
         if plan.implementation == "torchtitan" or plan.shifted_outside:
             raise Refused(f"training.loss: {plan.loss} is run inside models of transformers only")

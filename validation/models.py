@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from validation import torchtitan
+from validation import rounding, torchtitan
 from validation.plan import Adapter, Checkpoints, Generation, Plan, Refused
 
 TORCH: Mapping[str, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -35,6 +35,8 @@ def build(plan: Plan, device: str, *, simulated: bool = False, share: Change | N
         model = _adapted(model, plan.adapter, device, simulated=simulated, quantized=plan.quantization is not None)
         if plan.checkpoints.policy != "none":
             model.enable_input_require_grads()
+    if plan.rounds:
+        rounding.swap(model, model.get_output_embeddings() if model.config.tie_word_embeddings else None)
     if share is not None:
         model = share(model)
     checkpoint(model, plan.checkpoints)

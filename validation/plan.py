@@ -20,7 +20,7 @@ OPTIMIZERS = (
     "adamw", "adam", "amsgrad", "nadam", "radam", "adamax", "adadelta", "adagrad", "rmsprop", "asgd", "adafactor", "sgd",
     "sgd-nesterov", "adamw-8bit", "lion-8bit", "lion", "lamb",
 )  # fmt: skip
-_SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type"}
+_SHORT = {"activation_checkpointing": "policy", "optimizer": "name", "adapter": "type", "method": "name"}
 """Sections that a file may write as one text, and the key that the text stands for."""
 _ALIASES = {"training.batch_size": "training.micro_batch_size", "training.adapter.r": "training.adapter.rank"}
 _RECORD = ("model._name", "hardware.", "engine.framework")
@@ -70,7 +70,7 @@ def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
     """Settings by path; a model's own config.json is one value."""
     for key, each in value.items():
         here = f"{path}.{key}".lstrip(".")
-        if isinstance(each, Mapping) and here != "model":
+        if isinstance(each, Mapping) and key not in ("model", "teacher"):
             yield from _flat(each, here)
         else:
             yield f"{here}.{_SHORT[key]}" if isinstance(each, str) and key in _SHORT else here, each
@@ -164,12 +164,17 @@ class Plan:
     implementation: str
     attention: str
     padded: bool
+    method: str
+    teacher: Mapping[str, Any] | None
+    symmetric: bool
+    """The teacher's distribution is compared with a mixture of both, as TRL does."""
     loss: str
     chunks: int
     shifted_outside: bool
     outputs_kept: bool
     compiled: bool
     quantization: str | None
+    rounds: bool
     use_cache: bool
     fallback: bool
     """Recurrent mixers run transformers' own code, whatever kernels are installed."""
@@ -261,6 +266,9 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
             ("sdpa", "flash", "efficient", "cudnn", "math"),
         ),
         padded=read.take("training.attention_mask", "none", ("none", "padded")) == "padded",
+        method=_method(read),
+        teacher=_teacher(read),
+        symmetric=read.given("engine.framework") == "trl",
         loss=loss,
         chunks=chunks,
         shifted_outside=read.take(
@@ -270,6 +278,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         outputs_kept=read.take("training.outputs_kept", False),
         compiled=read.take("training.compile", False),
         quantization=read.take("training.quantization", None, (None, "nf4", "nf4-double", "int8")),
+        rounds=read.take("training.fake_quantization", None, (None, "int8-int4")) is not None,
         use_cache=read.take("training.use_cache", False),
         fallback=_fallback(read),
         clips=read.take("training.gradient_clipping", True),
@@ -277,6 +286,20 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         expandable=read.take("engine.expandable_segments", False),
         defaults=read.defaults,
     )
+
+
+def _teacher(read: Reader) -> Mapping[str, Any] | None:
+    """The content of a frozen teacher's config.json."""
+    given = read.given("training.method.teacher")
+    return None if given is None else _model(given)
+
+
+def _method(read: Reader) -> str:
+    """What is learned from; models to compare with run before the step, and are not held here."""
+    method: str = read.take("training.method.name", "sft", ("sft", "ppo", "distill"))
+    if method == "ppo" and read.given("training.method.reference") != "precomputed":
+        raise Refused(f"training.method.reference: {method} runs with 'precomputed' only")
+    return method
 
 
 KERNELS = ("mamba_ssm", "causal_conv1d", "fla", "kernels")

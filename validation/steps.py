@@ -103,7 +103,7 @@ class _Single:
         self.recorder = recorder
         self._plan, self._net, self._device, self._around = plan, net, device, around
         self._held: list[Any] = []
-        self._loss_of = losses.prepare(model, plan, self._held, simulated=simulated)
+        self._loss_of = losses.prepare(model, plan, self._held, device, simulated=simulated)
 
     def step(self, step: int) -> None:
         """All micro-batches of a step."""

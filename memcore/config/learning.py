@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.config.kinds import Choice, Flag, Integer, Names, Number
+from memcore.config.kinds import Choice, Flag, Integer, ModelName, Names, Number
 from memcore.config.schema import Section, setting
 from memcore.dtypes import FLOATING
 from memcore.messages import Message
@@ -321,7 +321,7 @@ class Method(Section, path="training.method", shorthand="name"):
 
     name = setting(
         Choice(
-            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "classify", "grpo"),
+            ("sft", "dpo", "kto", "orpo", "cpo", "simpo", "reward", "classify", "grpo", "ppo", "distill"),
             {
                 "sft": "next-token prediction on given sequences",
                 "dpo": "pairs of a chosen and a rejected answer, against a reference model",
@@ -332,13 +332,15 @@ class Method(Section, path="training.method", shorthand="name"):
                 "reward": "pairs, with a head that has one output instead of logits",
                 "classify": "labels of whole sequences, with a head of one output instead of logits",
                 "grpo": "generated answers with advantages: only the update step, not generation",
+                "distill": "given sequences, on which a frozen teacher says how likely each token is",
+                "ppo": "generated answers, and a value head on the model: only the update step, not generation",
             },
         ),
         "Method",
         "Training objective. Pairwise methods run both sequences of a pair at once, so the micro-batch "
         "size counts pairs.",
         flag="method",
-        engines=("none", "ddp", "fsdp", "deepspeed"),
+        engines=("none", "ddp", "fsdp", "deepspeed", "megatron"),
         default="sft",
     )
     reference = setting(
@@ -374,6 +376,23 @@ class Method(Section, path="training.method", shorthand="name"):
         flag="rollout-share",
         engines=("none", "ddp", "fsdp", "deepspeed"),
         default="0",
+        advanced=True,
+    )
+    teacher = setting(
+        ModelName(),
+        "Teacher",
+        "Frozen model whose logits the trained one learns from; it has the same vocabulary.",
+        flag="teacher",
+        engines=("none", "ddp", "fsdp"),
+        advanced=True,
+    )
+    reward_model = setting(
+        Flag(),
+        "Reward model on the GPU",
+        "A frozen reward model as large as the model stays on the GPU during the update (PPO).",
+        flag="reward-model",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="false",
         advanced=True,
     )
     critic = setting(

@@ -43,9 +43,11 @@ IN_FP8 = Need(Training.precision, ("fp8-mixed",))
 _SHARDED = Need(Parallelism.tensor_parallel_size, (SEVERAL,))
 
 NEEDS: Mapping[str, Need] = {
-    Training.method.reference: Need(Training.method.name, ("dpo", "kto", "grpo")),
+    Training.method.reference: Need(Training.method.name, ("dpo", "kto", "grpo", "ppo")),
     Training.method.completion_length: Need(Training.method.name, ("grpo",)),
     Training.method.rollout_share: Need(Training.method.name, ("grpo",)),
+    Training.method.teacher: Need(Training.method.name, ("distill",)),
+    Training.method.reward_model: Need(Training.method.name, ("ppo",)),
     Training.quantization: _ADAPTED,
     Training.adapter.rank: Need(Training.adapter.type, _RANKED),
     Training.adapter.target_modules: Need(Training.adapter.type, (*_TARGETED, "ln-tuning")),

@@ -228,6 +228,15 @@ class Training(Section, path="training"):
         common=True,
         default="none: weights in the parameter dtype",
     )
+    fake_quantization = setting(
+        Choice(("int8-int4",), {"int8-int4": "torchao: inputs in int8 for each token, weights in int4 in groups"}),
+        "Fake quantization",
+        "Quantization-aware training: linear layers round inputs and weights in each forward pass, and keep masks.",
+        flag="qat",
+        engines=("none", "ddp", "fsdp"),
+        default="none",
+        advanced=True,
+    )
     trainable = setting(
         Names(),
         "Trainable parts",

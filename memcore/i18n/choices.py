@@ -41,6 +41,15 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "generated answers with advantages: only the update step, not generation": (
         "带优势值的生成回答：只含参数更新，不含生成"
     ),
+    "torchao: inputs in int8 for each token, weights in int4 in groups": (
+        "torchao：输入按 token 取整为 int8，权重分组取整为 int4"
+    ),
+    "given sequences, on which a frozen teacher says how likely each token is": (
+        "给定的序列，冻结的教师模型给出其中每个 token 的概率"
+    ),
+    "generated answers, and a value head on the model: only the update step, not generation": (
+        "生成的回答，模型带价值头：只含参数更新，不含生成"
+    ),
     "a frozen copy of the model": "模型的冻结副本",
     "the model without its adapter": "去掉适配器的模型",
     "computed before training": "训练前已算好",

@@ -53,6 +53,8 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.method.rollout_share": (
         "更新模型时，同卡的 rollout 推理引擎所占的显存比例（vLLM 未休眠时即 gpu_memory_utilization）。"
     ),
+    "training.method.teacher": "冻结的教师模型，被训练的模型向其 logits 学习；两者词表相同。",
+    "training.method.reward_model": "更新模型时，与模型同样大小的冻结奖励模型留在 GPU 上（PPO）。",
     "training.method.critic": (
         "更新模型时，与模型同样大小的 critic 把参数与优化器状态留在 GPU 上（PPO；verl 未卸载 critic 时）。"
     ),
@@ -66,6 +68,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     ),
     "training.offload.activations": "把为反向传播保存的激活值移到主机，用时取回（torchtune、TRL、save_on_cpu）。",
     "training.quantization": "与适配器一起使用的冻结线性层的存储格式：bitsandbytes（QLoRA）或 transformers 的 fp8。",
+    "training.fake_quantization": "量化感知训练：线性层在每次前向传播中对输入与权重取整，并保存掩码。",
     "training.trainable": (
         "要训练的参数，写参数名的一段，如 `mlp`、`norm` 或 `lm_head`；其余冻结。"
         "`language-model` 冻结塔和投影器；加上 `projector` 或 `tower` 则一并训练。"

@@ -10,6 +10,9 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Reference model": "参考模型",
     "Completion length": "回答长度",
     "Rollout engine's memory": "推理引擎的显存比例",
+    "Teacher": "教师模型",
+    "Fake quantization": "伪量化",
+    "Reward model on the GPU": "奖励模型留在 GPU 上",
     "Critic on the GPU": "critic 留在 GPU 上",
     "Images": "图像数",
     "Image size": "图像尺寸",
@@ -115,6 +118,10 @@ _REASONS: Mapping[str, str] = {
     "Megatron's default": "Megatron 的默认值",
     "Megatron-DeepSpeed's default": "Megatron-DeepSpeed 的默认值",
     "torchtitan's default": "torchtitan 的默认值",
+    "torchao's default": "torchao 的默认值",
+    "layers of a full fine-tune, which unsloth_zoo compiles, are counted with fused kernels like Liger's": (
+        "全量微调的层由 unsloth_zoo 编译，按类似 Liger 的融合 kernel 计算"
+    ),
     "DeepSpeed's default capacity, an even distribution": "DeepSpeed 的默认容量，即均匀分布",
     "NeMo Automodel's default with expert parallelism": "NeMo Automodel 在专家并行时的默认值",
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",

@@ -15,24 +15,33 @@ from dataclasses import replace
 from memcore.layers.losses import cross_entropy
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
-from memcore.tensors.basics import contiguous, like, narrow, new, only, to, view
-from memcore.tensors.operations import add
+from memcore.tensors.basics import clone, contiguous, like, narrow, new, only, split, to, view
+from memcore.tensors.operations import add, add_scalar, dropout, mul, scale, softmax, sub
+from memcore.tensors.running import exp
 from memcore.tensors.tensor import Tape, Tensor
 from memcore.trace.recipe import Objective
 from memcore.trace.step import Batch, Step
 
 Outputs = Callable[[Step, Batch, "Axis | None"], Tensor]
 """A model's forward pass to the logits of its last tokens; None: of all."""
+Head = Callable[[Step, Tensor], Tensor]
+"""The output head over hidden states."""
 _COMPLETION = "nc"
 
 
-def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, object]:
+def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tuple[Tensor, object]:
     """The loss of one micro-batch, whose sequences are pairs where a method compares them."""
     objective = step.recipe.objective or Objective(method="")
     if objective.fused:
         return _fused(step, batch, outputs, objective), None
     if objective.scores:
         return summed(_forward(step, batch, outputs, objective)), None
+    if objective.symmetric:
+        return _generalized(step, batch, outputs, objective)
+    if objective.distills:
+        return _distilled(step, batch, outputs, head), None
+    if objective.proximal:
+        return _proximal(step, batch, outputs, objective)
     mismatched = None
     if objective.divergence:
         with step.tape.no_grad():
@@ -42,7 +51,7 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs) -> tuple[Tensor, 
     logits = _forward(step, batch, outputs, objective)
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
-        scores = _scored(logits, batch, objective)
+        scores = _scored(scale(logits, "div") if objective.tempered else logits, batch, objective)
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
@@ -84,9 +93,177 @@ def _hidden_of_reference(step: Step, batch: Batch, outputs: Outputs, objective: 
     return _referred(step, batch, outputs, replace(objective, upcasts=False)) if objective.reference else []
 
 
+def _proximal(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
+    """PPO's loss of tokens and values; `torch.cat` copies the logits, and the caller holds the copy to the end.
+
+    The graph of the entropies, which nothing learns from, lives until the loss exists. Source: trl 0.9.6,
+    trainer/ppo_trainer.py (`step`, `loss`), core.py (`logprobs_from_logits`, `entropy_from_logits`); LLaMA-Factory
+    0.9.6, train/ppo/trainer.py (`batched_forward_pass`).
+    """
+    tape = step.tape
+    logits = _forward(step, batch, outputs, objective)
+    shorter = Shifted(logits.shape[1], -1, 1)
+    with tape.at("loss"):
+        scores = _from_all(narrow(logits, 1, shorter))
+        copied = like(logits, "cat")
+    del logits
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        rows: Shape = (copied.shape[0], shorter, *copied.shape[2:])
+        probabilities = new(tape, rows, "fp32", "softmax")
+        for rule in ("exp", "mul"):
+            new(tape, rows, "fp32", rule)
+        del probabilities
+        loss = summed(scores)
+        if step.values is not None:
+            loss, step.values = add(loss, summed(step.values)), None
+    return loss, copied
+
+
+def _distilled(step: Step, batch: Batch, outputs: Outputs, head: Head) -> Tensor:
+    """The divergence from a frozen teacher, and the cross-entropy, both of all tokens or chunk after chunk.
+
+    The teacher's forward pass is one block of its largest moment, which its logits outlive. Source: torchtune 0.6.1,
+    recipes/knowledge_distillation_*.py (`_loss_step`), modules/loss/kd_losses.py (`ForwardKLLoss`,
+    `ForwardKLWithChunkedOutputLoss`).
+    """
+    tape, loss = step.tape, step.recipe.loss
+    hidden = _forward(step, batch, outputs, Objective(method=""))
+    chunks = loss.chunks if loss.kind == "chunked" else 1
+    part: Shape = (hidden.shape[0], Quotient((hidden.shape[1],), chunks))
+    states = split(hidden, (*part, *hidden.shape[2:]), chunks, cut=1) if chunks > 1 else [hidden]
+    students = [head(step, state) for state in states]
+    del states, hidden
+    step.tape.enter("loss", "teacher")
+    with tape.no_grad():
+        passing = new(tape, ("tf",), "bool", "teacher_forward")
+        teachers = [like(each, "linear") for each in students]
+        del passing
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        total = new(tape, (), "fp32", "sum")
+        for student, teacher in zip(students, teachers, strict=True):
+            total = add(total, _divergence(student, teacher))
+        labels = split(batch.labels, part, chunks, cut=1) if chunks > 1 else [batch.labels]
+        for student, targets in zip(students, labels, strict=True):
+            flat = targets if targets.mergeable(0, 2) else clone(targets)
+            total = add(total, cross_entropy(to(student, "fp32"), flat))
+    return total
+
+
+def _generalized(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
+    """The generalized Jensen-Shannon divergence from a frozen teacher, in fp32 and of all tokens at once.
+
+    Source: trl 1.9, experimental/gkd/gkd_trainer.py (`compute_loss`, `generalized_jsd_loss`).
+    """
+    tape = step.tape
+    student = _forward(step, batch, outputs, objective)
+    step.tape.enter("loss", "teacher")
+    with tape.no_grad():
+        passing = new(tape, ("tf",), "bool", "teacher_forward")
+        logits = like(student, "linear", step.recipe.precision.autocast or step.recipe.precision.compute)
+        del passing
+        teacher = to(logits, "fp32")
+        del logits
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        shorter = Shifted(student.shape[1], -1, 1)
+        loss = _jensen(narrow(student, 1, shorter), narrow(teacher, 1, shorter))
+    return loss, None
+
+
+def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
+    """`generalized_jsd_loss`, whose local variables live until it returns."""
+    tape = student.tape
+    student, teacher = scale(student, "div"), scale(teacher, "div")
+    own = _logarithms(student)
+    with tape.no_grad():
+        taught = _logarithms(teacher)
+    mixture = _mixed(add_scalar(own), add_scalar(taught))
+    from_teacher = _kl(mixture, taught)
+    from_student = _kl(mixture, own)
+    total = add(scale(from_teacher), scale(from_student))
+    full = total.shape
+    chosen = like(total, "gather")  # what a mask leaves
+    loss = new(tape, (), "fp32", "sum")
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        spread = new(tape, full, "fp32", "mul_backward")
+        found = new(tape, full, "fp32", "gather_backward")
+        del spread
+        return [found]
+
+    if tracked(total):
+        attach([loss], [total], [], gradients)
+    del total, chosen, from_teacher, from_student, mixture, own, taught, student, teacher
+    return loss
+
+
+def _mixed(own: Tensor, taught: Tensor) -> Tensor:
+    """`torch.logsumexp(torch.stack([own, taught]), dim=0)`."""
+    tape, both = own.tape, (2, *own.shape)
+    stacked = new(tape, both, "fp32", "cat")
+    with tape.no_grad():
+        largest = like(own, "amax")
+        exponentials = new(tape, both, "fp32", "exp")
+        found = like(own, "logsumexp")
+        del largest, exponentials
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        found = [new(tape, both, "fp32", rule) for rule in ("sub", "exp")][-1]
+        found = new(tape, both, "fp32", "mul_backward")
+        return [found]
+
+    if tracked(own):
+        attach([found], [own], save(tape, stacked, found), gradients)
+    return found
+
+
+def _kl(x: Tensor, target: Tensor) -> Tensor:
+    """`F.kl_div(x, target, reduction="none", log_target=True)`: `exp(target) * (target - x)`."""
+    return mul(exp(target), sub(target, x))
+
+
+def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    """`ForwardKLLoss`: the teacher's probabilities times the student's log-probabilities, without infinite ones."""
+    tape, shape = student.tape, student.shape
+    with tape.no_grad():
+        probabilities = softmax(to(teacher, "fp32"))
+    infinite = like(student, "shard_mask", "bool")
+    logarithms = _logarithms(to(student, "fp32"))
+    with tape.no_grad():
+        product = mul(logarithms, probabilities)
+        filled = like(product, "masked_fill")
+        del product
+    rows = new(tape, shape[:-1], "fp32", "sum")
+    del filled
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        masked = new(tape, shape, "fp32", "masked_fill")
+        found = new(tape, shape, "fp32", "mul_backward")
+        del masked
+        return [found]
+
+    if tracked(logarithms):
+        attach([rows], [logarithms], save(tape, probabilities, infinite), gradients)
+    return summed(rows)
+
+
+def _logarithms(x: Tensor) -> Tensor:
+    """`log_softmax`, whose result is kept."""
+    found = like(x, "log_softmax")
+    if tracked(x):
+        attach([found], [x], save(x.tape, found), lambda g, s: [like(only(g), "log_softmax_backward")])
+    return found
+
+
+_VALUE_DROPOUT = 0.1
+"""Of a value head where the config has no `summary_dropout_prob` (trl 0.9.6, models/modeling_value_head.py)."""
+
+
 def valued(hidden_states: Tensor) -> Tensor:
-    """`v_head(hidden_states)`, whose one row of weights is in fp32."""
-    x = to(hidden_states, "fp32")
+    """`v_head(hidden_states)`: dropout, and one row of weights in fp32."""
+    x = to(dropout(hidden_states, _VALUE_DROPOUT), "fp32")
     found = new(x.tape, (*x.shape[:-1], 1), "fp32", "linear")
     attach([found], [x], save(x.tape, x), lambda g, s: [like(s[0], "input_gradient")])
     return found
@@ -164,8 +341,11 @@ def _by_kernel(logits: Tensor, objective: Objective) -> Tensor:
 
 
 def _from_all(part: Tensor) -> Tensor:
-    """`torch.gather(logits.log_softmax(-1), 2, labels)`."""
-    everything = like(part, "log_softmax")
+    """`torch.gather(logits.log_softmax(-1), 2, labels)`, whose kernel copies what a slice is."""
+    with part.tape.no_grad():
+        copied = contiguous(part)
+    everything = like(copied, "log_softmax")
+    del copied
     if tracked(part):
         attach([everything], [part], save(part.tape, everything), lambda g, s: [like(only(g), "log_softmax_backward")])
     return _gathered(everything)

@@ -373,15 +373,20 @@ def persistent(job: Job) -> Persistent:
 def _copied(job: Job) -> Iterator[Buffer]:
     """The frozen copy of the model that a preference trainer compares with, which an engine shards like the model.
 
-    DeepSpeed partitions it at stage 3 alone (trl, models/utils.py: `prepare_deepspeed`, `prepare_fsdp`).
+    DeepSpeed partitions it at stage 3 alone (trl, models/utils.py: `prepare_deepspeed`, `prepare_fsdp`). A reward model
+    as large as the model is kept as its copy is.
     """
     objective = job.recipe.objective
-    if objective is None or not objective.copies:
+    if objective is None:
         return
-    for weight, path, count in job.share.tensors:
-        shape = tuple(symbol for axis in job.engine.stored(weight) for symbol in axis)
-        dtype = weight.dtype or job.recipe.precision.parameter
-        yield Buffer(rule="reference_parameter", module=path, shape=shape, dtype=dtype, times=count)
+    if objective.distills:
+        yield Buffer(rule="teacher_parameter", module="teacher", shape=("tw",), dtype="bool")
+    rules = {"reference_parameter": objective.copies, "reward_parameter": objective.rewards}
+    for rule in (name for name, there in rules.items() if there):
+        for weight, path, count in job.share.tensors:
+            shape = tuple(symbol for axis in job.engine.stored(weight) for symbol in axis)
+            dtype = weight.dtype or job.recipe.precision.parameter
+            yield Buffer(rule=rule, module=path, shape=shape, dtype=dtype, times=count)
 
 
 def _beside_quantized(model: Model) -> Iterator[Buffer]:

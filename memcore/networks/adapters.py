@@ -44,6 +44,8 @@ class Adapter:
     """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""
     doubled: tuple[str, ...] = ()
     """Those of them that stand for two matrices, whose rank is twice as large."""
+    divided: bool = False
+    """Tensor-parallel ranks share the rank of each, too."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
         """Return what decides the shapes next to a linear layer."""
@@ -95,10 +97,11 @@ def around(network: Network) -> tuple[str, str]:
     return embedding.rpartition(".")[2], head.rpartition(".")[2]
 
 
-def with_saved(model: Model, names: Collection[str]) -> Model:
+def with_saved(model: Model, names: Collection[str], *, ties: bool = False) -> Model:
     """Return the model with trainable copies of its embedding or head next to their frozen originals.
 
-    A copy of a tied matrix is tied no more. The original is the other module's then; else no forward pass reads it.
+    A copy of a tied matrix is tied no more, unless `ties`: Megatron's head asks the embedding for its matrix. The
+    original is the other module's then; else no forward pass reads it.
     Source: peft/utils/other.py, `ModulesToSaveWrapper.update`.
     """
     network = model.network
@@ -106,10 +109,11 @@ def with_saved(model: Model, names: Collection[str]) -> Model:
     originals = [embedding_and_head.embedding] if embedding in names else []
     if head in names and not (embedding_and_head.tied and originals):
         originals += [weight for weight in embedding_and_head.head.weights("head") if weight.kind != "adapter"]
-    if embedding_and_head.tied and len(set(names)) == 1:
+    tied = ties and embedding_and_head.tied
+    if embedding_and_head.tied and len(set(names)) == 1 and not tied:
         originals = []
     kept = (replace(each, name=_original(each.name), trainable=False) for each in originals)
-    embedding_and_head = replace(embedding_and_head, tied=False, others=(*embedding_and_head.others, *kept))
+    embedding_and_head = replace(embedding_and_head, tied=tied, others=(*embedding_and_head.others, *kept))
     return replace(
         model, network=replace(network, embedding_and_head=embedding_and_head, trainable=("adapter", *names))
     )
@@ -217,7 +221,7 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
         if kind in SHAPES:
             part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))
-        return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen)
+        return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen, adapter_divided=adapter.divided)
     if isinstance(part, tuple):
         return tuple(_adapted(item, adapter, sizes) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):

@@ -180,6 +180,7 @@ def _others(last: str) -> Iterator[str]:
             yield name[len(maker) :] if name.lower().startswith(maker.lower()) else f"{maker}{name}"
         for ending in _WITHOUT[:2] if _OTHERWISE.search(last) else _WITHOUT:
             yield f"{name}{ending}"
+            yield from (f"{maker}{name}{ending}" for maker in _MAKERS)
 
 
 _DATE = re.compile(r"(\d\d)-(20\d\d)$")

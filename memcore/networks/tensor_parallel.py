@@ -14,7 +14,7 @@ from typing import Any
 from memcore.messages import Message
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.networks.weights import Linear, Norm
+from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Shape, measure, split_over
 
 RANKS = "tp"
@@ -22,9 +22,13 @@ RANKS = "tp"
 
 
 @lru_cache(maxsize=64)
-def parallelized(model: Model) -> Model:
-    """The model as one rank has it. Tied tensors are no longer: each module is given a parameter of its own."""
-    return replace(model, network=_network(model.network))
+def parallelized(model: Model, *, experts: bool = False) -> Model:
+    """The model as one rank has it. Tied tensors are no longer: each module is given a parameter of its own.
+
+    `experts`: ranks share the width of routed experts, too (torchtitan/distributed/expert_parallel.py,
+    `TensorParallel`).
+    """
+    return replace(model, network=_network(model.network, experts=experts))
 
 
 def obstacles(network: Network, *, titan: bool) -> list[str]:
@@ -104,12 +108,12 @@ def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[A
     return (axis for axis in dict.fromkeys(shared) if measure(axis, sizes) % ranks)
 
 
-def _network(network: Network) -> Network:
-    runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
+def _network(network: Network, *, experts: bool) -> Network:
+    runs = tuple(tuple(_layer(layer, experts=experts) for layer in run) for run in network.runs)
     return replace(network, runs=runs, embedding_and_head=_embedding_and_head(network.embedding_and_head))
 
 
-def _layer(layer: Layer) -> Layer:
+def _layer(layer: Layer, *, experts: bool) -> Layer:
     mixer, ffn = layer.mixer, layer.feed_forward
     if isinstance(mixer, Attention):
         mixer = replace(mixer, inputs=tuple(map(_columns, mixer.inputs)), **_attended(mixer))
@@ -118,6 +122,7 @@ def _layer(layer: Layer) -> Layer:
         mixer = replace(mixer, queries=queries, expand=_columns(mixer.expand), **_attended(mixer))
     if isinstance(ffn, Experts):
         ffn = replace(ffn, shared=None if ffn.shared is None else _fed(ffn.shared))
+        ffn = replace(ffn, experts=tuple(map(_narrowed, ffn.experts))) if experts else ffn
     elif isinstance(ffn, FeedForward):
         ffn = _fed(ffn)
     return replace(layer, mixer=mixer, feed_forward=ffn, norms=tuple(map(_whole, layer.norms)))
@@ -147,11 +152,19 @@ def _embedding_and_head(embedding_and_head: EmbeddingAndHead) -> EmbeddingAndHea
 
 
 def _columns(part: Linear) -> Linear:
-    return replace(part, outer=_first(part.outer), split="outer")
+    ranks = split_over("ra") if part.adapter_divided else part.adapter_ranks
+    return replace(part, outer=_first(part.outer), split="outer", adapter_ranks=ranks)
 
 
 def _rows(part: Linear) -> Linear:
-    return replace(part, inner=_first(part.inner), split="inner")
+    taken = split_over("ra") if part.adapter_divided else part.adapter_taken
+    return replace(part, inner=_first(part.inner), split="inner", adapter_taken=taken)
+
+
+def _narrowed(weight: Weight) -> Weight:
+    """A matrix of all experts, whose own width ranks share: the last axis of the one that leads out of it."""
+    place = 2 if weight.split == "inner" else 1
+    return replace(weight, axes=(*weight.axes[:place], _first(weight.axes[place]), *weight.axes[place + 1 :]))
 
 
 def _whole(norm: Norm) -> Norm:

@@ -168,6 +168,10 @@ class Linear:
     """The width between the matrices of its adapter, where several share one (LitGPT)."""
     adapter_outer: Shape | None = None
     """What its adapter adds to, if not to all of the result."""
+    adapter_divided: bool = False
+    """Tensor-parallel ranks share the rank of its adapter, too (NeMo Automodel's `translate_to_lora`)."""
+    adapter_taken: Axis = "ra"
+    """The width that the second matrix of its adapter takes in."""
 
     adapter_kind: str = "lora"
     """`lora`, `dora`, `adalora`, `vera`, `loha`, `miss`, `ia3`; `ia3-input`, which scales what goes in; `scale`: a bias
@@ -212,7 +216,7 @@ class Linear:
             return
         outer = self.outer if self.adapter_outer is None else self.adapter_outer
         rank: Shape = ("ra",)
-        first, second = (((self.adapter_ranks,), self.inner), (outer, rank))
+        first, second = (((self.adapter_ranks,), self.inner), (outer, (self.adapter_taken,)))
         ones: Shape = (1,) * len(self.inner)
         kinds: dict[str, dict[str, tuple[Shape, ...]]] = {
             "lora": {"lora_A": first, "lora_B": second},

@@ -24,6 +24,19 @@ FINE_TUNING: Mapping[str, Rule] = {
         "trl, trainer/dpo_trainer.py: create_model_from_path; ms-swift, megatron/trainers/rlhf_mixin.py",
         "parameters",
     ),
+    "fake_quantization": Rule("rounded input or weight", "torchao, quantization/quant_primitives.py"),
+    "fake_quantization_mask": Rule("mask of what rounding did not clamp", "torchao, quantization/qat/utils.py"),
+    "teacher_parameter": Rule(
+        "parameters of the frozen teacher", "torchtune, recipes/knowledge_distillation_distributed.py", "parameters"
+    ),
+    "teacher_forward": Rule(
+        "largest moment of the teacher's forward pass", "torchtune, recipes/knowledge_distillation_distributed.py"
+    ),
+    "reward_parameter": Rule(
+        "parameter of the frozen reward model",
+        "LLaMA-Factory, train/trainer_utils.py: create_reward_model",
+        "parameters",
+    ),
     "nested_scales": Rule("second-level scales, one per 256 quantized maxima", _BNB, "parameters"),
     "quantization_code": Rule("code book of a quantized tensor", _BNB, "parameters"),
     "quantization_offset": Rule("offset subtracted from the maxima before quantization", _BNB, "parameters"),

@@ -213,6 +213,8 @@ class Tape(Recording):
         """What runs is compiled."""
         self.float8: Float8 | None = None
         """Linear layers multiply in float8."""
+        self.rounds = False
+        """Linear layers round their inputs and weights (quantization-aware training)."""
         self.autocast: str | None = None
         """The dtype of `torch.autocast`, or None when it is off."""
         self._casts: Held[dict[int, Tensor]] = {}

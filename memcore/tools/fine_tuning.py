@@ -29,7 +29,17 @@ from memcore.tools.loops import (
     of_factory,
     of_trainer,
 )
-from memcore.tools.methods import AXOLOTL_KEYS, COMPLETION, FACTORY_KEYS, METHOD, REFERENCE, SHARE, TRL_KEYS
+from memcore.tools.methods import (
+    AXOLOTL_KEYS,
+    COMPLETION,
+    FACTORY_KEYS,
+    METHOD,
+    REFERENCE,
+    REWARDS,
+    SHARE,
+    TEACHER,
+    TRL_KEYS,
+)
 from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
@@ -66,6 +76,8 @@ LOOP = (
     Key(path=Training.method.reference, name=REFERENCE),
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
+    Key(path=Training.method.reward_model, name=REWARDS),
+    Key(path=Training.method.teacher, name=TEACHER),
     Key(path=EngineSettings.framework, name="*framework"),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""
@@ -361,6 +373,7 @@ AXOLOTL = Tool(
         Key(path=Training.adapter.target_parameters, name="lora_target_parameters"),
         Key(path=Parallelism.tensor_parallel_size, name="tensor_parallel_size"),
         Key(path=Parallelism.context_parallel_size, name="context_parallel_size"),
+        Key(path=Parallelism.expert_parallel_size, name="expert_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
         Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),

@@ -5,7 +5,6 @@ Each reads its own keys to plain ones that begin with `*`, or to those of its ta
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -29,7 +28,7 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
-from memcore.tools.own_keys import of_firefly, of_llava, of_two_lengths, with_galore
+from memcore.tools.own_keys import of_axolotl_ranks, of_firefly, of_llava, of_two_lengths, with_galore
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
@@ -199,9 +198,10 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     monkeypatch/accelerate/fsdp2.py (parameters keep their dtype, where accelerate's own function would upcast them).
     """
     method, learnt = of_axolotl_method(found)
-    plain, notes = sharded(_axolotl_ranks(found))
-    normalized, said = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}, [*notes, *learnt]
-    normalized |= method
+    found, shared = of_axolotl_ranks(found)
+    plain, notes = sharded(found)
+    kept = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}
+    normalized, said = {**kept, **method}, [*shared, *notes, *learnt]
     spread = normalized.get(ENGINE) in _SHARDED and str(normalized.get(VERSION)) != "2"  # fsdp2_prepare_model
     if _bf16(found):
         normalized[PRECISION] = "bf16-mixed" if spread else "bf16"
@@ -225,20 +225,6 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
         normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
     _axolotl_targets(normalized, found.get("base_model"))
     return normalized, tuple(said)
-
-
-_RANKS = ("dp_shard_size", "dp_replicate_size", "tensor_parallel_size", "context_parallel_size")
-
-
-def _axolotl_ranks(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys with the number of GPUs, which is the product of all groups.
-
-    Source: axolotl 0.18, utils/distributed.py (`build_parallelism_config`).
-    """
-    sizes = [found.get(name) or 1 for name in _RANKS]
-    if not isinstance(found.get(_RANKS[0]), int) or GPUS in found or not all(isinstance(each, int) for each in sizes):
-        return found
-    return {**found, GPUS: math.prod(sizes)}
 
 
 def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:

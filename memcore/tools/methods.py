@@ -19,7 +19,8 @@ from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
 
-METHOD, REFERENCE, COMPLETION, SHARE = "*method", "*reference", "*completion", "*share"
+METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
+TEACHER = "*teacher"
 Told = tuple[dict[str, Any], tuple[str, ...]]
 """Plain keys, and notes on what was taken."""
 
@@ -46,20 +47,23 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
             "sync_ref_model", "use_weighting", "beta", "max_prompt_length"),
 }  # fmt: skip
 """Keys that only the configs of other methods than SFT have; `beta` alone is most often DPO's."""
-_REFUSED: Mapping[str, tuple[str, ...]] = {
-    "PPO": ("reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
-    "distillation": ("teacher_model_name_or_path", "lmbda", "seq_kd"),
-}
+_REFUSED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("PPO", "--method ppo"): (
+        "reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
+}  # fmt: skip
+"""Methods whose steps are not known, the closest that is, and keys that only they have."""
 _SCRIPT = re.compile(
     r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
 )
+_OF_TEACHERS = ("teacher_model_name_or_path", "lmbda", "seq_kd")
 _SCRIPTS: Mapping[str, str] = {
-    "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
+    "gkd": "distill", "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
     "reward_modeling": "reward",
 }  # fmt: skip
 _CONSUMED = ("beta", "precompute_ref_log_probs", "max_prompt_length", "max_completion_length", "num_generations",
              "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "reward_funcs",
-             "steps_per_generation", "generation_batch_size", "loss_type", "gamma_beta_ratio")  # fmt: skip
+             "steps_per_generation", "generation_batch_size", "loss_type", "gamma_beta_ratio",
+             "teacher_model_name_or_path")  # fmt: skip
 """Keys that are read here, or say what does not last through the update."""
 TRL_KEYS = _CONSUMED
 
@@ -70,19 +74,17 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     Raises UnsupportedError for methods whose steps are not known.
     """
     program = str(found.get("", "")).lower()
-    if "grpo_fast" in program:
-        message = "packed GRPO of open-instruct is not supported yet; TRL's trl.scripts.grpo is the closest"
-        raise UnsupportedError.of_value("the command", program[:60], message)
-    for title, keys in _REFUSED.items():
+    for (title, closest), keys in _REFUSED.items():
         told = next((name for name in keys if found.get(name) not in (None, False)), None)
         if told is not None:
-            message = Message("a key of {}, which is not supported yet", title)
+            message = Message("a key of TRL's {}, which is not supported yet; the closest is {}", title, closest)
             raise UnsupportedError.of_value(told, found[told], message)
     named = _SCRIPT.search(program)
     if named is not None and named[1] not in _SCRIPTS:
         message = Message("{} is not supported yet", named[1])
         raise UnsupportedError.of_value("the command", program[:60], message)
-    method = found.get(METHOD) or (_SCRIPTS[named[1]] if named else None)
+    taught = "distill" if any(found.get(name) not in (None, False) for name in _OF_TEACHERS) else None
+    method = found.get(METHOD) or (_SCRIPTS[named[1]] if named else taught)
     if method is not None:
         return _of_trl(found, str(method), ())
     for each, keys in _OF_METHODS.items():
@@ -116,6 +118,8 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
         plain["*loss"] = "fused-linear"
     if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
+    if method == "distill":
+        return _taught(found, plain, notes)
     if method != "grpo":
         return plain, notes
     sleeps = is_set(found.get("vllm_enable_sleep_mode"))
@@ -123,6 +127,17 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
     prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
     given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
     return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*notes, *given, *said)
+
+
+def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, ...]) -> Told:
+    """GKD's frozen teacher, whose logits and the model's are compared in fp32 (trl, experimental/gkd)."""
+    if is_set(found.get("use_liger_kernel")):
+        message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
+        raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
+    told = {**plain, "*framework": "trl", TEACHER: found.get("teacher_model_name_or_path")}
+    said = ("the loss is counted over all tokens, of which the trainer leaves prompts out",
+            "only the update is counted, not generation")  # fmt: skip
+    return {name: value for name, value in told.items() if value is not None}, (*notes, *said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,18 +166,16 @@ class _Grpo:
 
 _TRL, _SWIFT = _Grpo(mode="colocate", share=0.3), _Grpo(beta=0.04)
 _AXOLOTL = _Grpo(below="trl.")
-_STAGES = ("dpo", "kto", "rm")
+_STAGES = ("dpo", "kto", "rm", "ppo")
 _PREFERENCES: Mapping[str, str] = {
     "sigmoid": "dpo", "hinge": "dpo", "ipo": "dpo", "kto_pair": "dpo", "orpo": "orpo", "simpo": "simpo",
 }  # fmt: skip
-FACTORY_KEYS = ("pref_loss", "pref_beta", "pref_ftx", "ref_model")
+FACTORY_KEYS = ("pref_loss", "pref_beta", "pref_ftx", "ref_model", "reward_model", "reward_model_type", "ppo_*",
+                "max_new_tokens")  # fmt: skip
 
 
 def of_factory_method(found: Mapping[str, Any]) -> Told:
-    """LLaMA-Factory's stages: preference losses without a reference, and value heads on whole models.
-
-    Raises UnsupportedError for PPO and for reference models of their own.
-    """
+    """LLaMA-Factory's stages: preference losses without a reference, and value heads on whole models."""
     stage = str(found.get("stage", "sft"))
     if stage in ("sft", "pt"):
         return {}, ()
@@ -176,9 +189,27 @@ def of_factory_method(found: Mapping[str, Any]) -> Told:
         plain[METHOD] = _PREFERENCES[loss]
     else:
         plain[METHOD] = "reward" if stage == "rm" else stage
-    if found.get("ref_model") and plain[METHOD] in ("dpo", "kto"):
+    if found.get("ref_model") and plain[METHOD] in ("dpo", "kto", "ppo"):
         plain[REFERENCE] = "copy"
-    return plain, ()
+    return _of_ppo(found, plain) if stage == "ppo" else (plain, ())
+
+
+def _of_ppo(found: Mapping[str, Any], plain: dict[str, Any]) -> Told:
+    """LLaMA-Factory's PPO: a prompt and its answer are a sequence, and a whole reward model stays on the GPU.
+
+    Source: LLaMA-Factory 0.9.6, hparams/finetuning_args.py (`reward_model_type`), hparams/generating_args.py
+    (`max_new_tokens`), data/processor/unsupervised.py (prompts of up to `cutoff_len` tokens).
+    """
+    prompt, answer = int(_number(found.get("cutoff_len"), 2048)), int(_number(found.get("max_new_tokens"), 1024))
+    notes = [
+        Message("a sequence is a prompt of cutoff_len {} and an answer of max_new_tokens {} tokens", prompt, answer),
+        "only the update is counted, not generation",
+    ]
+    plain["cutoff_len"] = prompt + answer
+    if found.get("reward_model_type", "lora") == "full":
+        plain[REWARDS] = True
+        notes.append("the reward model stays on the GPU, and is counted as large as the model")
+    return plain, tuple(notes)
 
 
 _TYPES: Mapping[str, str] = {
@@ -221,6 +252,10 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
     if kind is None:
         return {}, ()
     if kind not in _TYPES:
+        closest = {"gkd": "--method distill", "ppo": "--method ppo"}.get(str(kind))
+        if closest is not None:
+            message = Message("its loss is not supported yet; the closest is {}", closest)
+            raise UnsupportedError.of_value("rlhf_type", kind, message)
         raise _refuse("rlhf_type", kind, _TYPES)
     plain: dict[str, Any] = {METHOD: _TYPES[str(kind)]}
     adapted = found.get("tuner_type", found.get("train_type", "lora")) != "full"

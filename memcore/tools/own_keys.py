@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import IN_BACKWARD
+from memcore.formats.normalized import ENGINE, GPUS, IN_BACKWARD, VERSION
 from memcore.messages import Message
 from memcore.tools.launchers import is_set
 
-WIDTH = "*optimizer_rank"
+WIDTH, DISPATCHER = "*optimizer_rank", "*dispatcher"
+_SHARDS, _EXPERTS = "dp_shard_size", "expert_parallel_size"
+_RANKS = (_SHARDS, "dp_replicate_size", "tensor_parallel_size", "context_parallel_size", _EXPERTS)
+
+
+def of_axolotl_ranks(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """axolotl's keys with the number of GPUs, which is the product of all groups, and how ranks share experts.
+
+    Without shards, only experts are divided, and all else is whole on each rank. Source: axolotl 0.18,
+    utils/distributed.py (`build_parallelism_config`), integrations/expert_parallel/{plugin,shard,experts_fn}.py.
+    """
+    notes: tuple[str, ...] = ()
+    experts = found.get(_EXPERTS) or 1
+    if isinstance(experts, int) and experts > 1:
+        if found.get("adapter"):
+            message = (
+                "with adapter, experts that ranks share are not supported yet; without it, set expert_parallel_size"
+            )
+            raise UnsupportedError.of_value(_EXPERTS, experts, message)
+        alone = {ENGINE: "fsdp", VERSION: 2, _SHARDS: 1} if _SHARDS not in found else {}
+        found = {**alone, **found, DISPATCHER: "deepep", "*framework": "axolotl"}
+        notes = ("layers are counted as torchtitan's, whose tokens DeepEP sends to experts as axolotl's plugin does",)
+    sizes = [found.get(name) or 1 for name in _RANKS]
+    if not isinstance(found.get(_SHARDS), int) or GPUS in found or not all(isinstance(each, int) for each in sizes):
+        return found, notes
+    return {**found, GPUS: math.prod(sizes)}, notes
 
 
 def with_galore(normalized: dict[str, Any]) -> None:

@@ -24,12 +24,12 @@ from memcore.networks.named import DYNAMIC
 from memcore.tools.methods import METHOD
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
-_METHODS = ("PPO", "RLOO", "BCO", "XPO", "GKD", "OnlineDPO", "Nash")
+_METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
 _OTHERS = frozenset(f"{method}{kind}" for method in _METHODS for kind in ("Config", "Trainer", "MDConfig"))
 _LEARNT: Mapping[str, str] = {
     f"{name}Config": method
     for name, method in (("DPO", "dpo"), ("GRPO", "grpo"), ("KTO", "kto"), ("ORPO", "orpo"), ("CPO", "cpo"),
-                         ("Reward", "reward"))
+                         ("Reward", "reward"), ("GKD", "distill"))
 }  # fmt: skip
 """TRL's configs of other methods, which say what the loop is."""
 _TRAINERS = (
@@ -218,6 +218,9 @@ def _of_trainer(call: Call) -> dict[str, Any]:
     model = call.arguments.get("model", call.first)
     if isinstance(model, str) and not model.startswith("$"):
         keys["model_name_or_path"] = model
+    teacher = call.arguments.get("teacher_model")
+    if isinstance(teacher, str) and not teacher.startswith("$"):
+        keys["teacher_model_name_or_path"] = teacher
     return keys
 
 

@@ -87,7 +87,15 @@ class Objective:
     scores: bool = False
     """The head has one output, and there are no logits (reward models)."""
     values: bool = False
-    """A value head reads the last hidden states, and the logits that the model computes too are dropped."""
+    """A value head reads the last hidden states; where there are `scores`, the logits of the model are dropped."""
+    proximal: bool = False
+    """Log-probabilities and values are learned from, and entropies of copied logits are measured (PPO)."""
+    distills: bool = False
+    """A frozen teacher runs after the model, and its logits are learned from."""
+    symmetric: bool = False
+    """Teacher and model are compared with a mixture of both (the generalized Jensen-Shannon divergence)."""
+    rewards: bool = False
+    """A frozen reward model as large as the model is in memory."""
     fused: bool = False
     """Liger's kernels compute head, loss and gradients from the hidden states, pair after pair."""
     tiled: bool = False
@@ -100,6 +108,8 @@ class Objective:
     """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
     in_place: bool = False
     """It writes gradients over the logits."""
+    tempered: bool = False
+    """Log-probabilities are of the logits divided by a temperature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +299,8 @@ class Recipe:
     """Blocks are compiled."""
     float8: Float8 | None = None
     """Linear layers of blocks multiply in float8."""
+    rounds: bool = False
+    """Linear layers round their inputs and weights (quantization-aware training)."""
     dispatcher: str = "local"
     """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
     plans: tuple[Hashable, ...] = ()

@@ -63,6 +63,7 @@ class Step:
         self.tape = tape or Tape(units=recipe.units, fake=recipe.fake, parallel=recipe.tensor)
         self.runtime = runtime(self.tape, recipe)
         self.tape.tiles = recipe.tiles
+        self.tape.rounds = recipe.rounds
         self.tape.before_ampere = recipe.before_ampere
         self.tape.whole = recipe.loss.whole
         self.tape.steps = None if self.runtime.steps_itself else recipe.steps_in_backward
@@ -85,6 +86,8 @@ class Step:
         """What checkpoints keep on the host."""
         self.reference: Step | None = None
         """The frozen copy of the model that an objective compares with, once it has run."""
+        self.values: Tensor | None = None
+        """What a value head says of each token, until the loss has it."""
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
@@ -152,7 +155,7 @@ class Step:
     def _micro_batch(self, forward: Forward, inputs: Inputs) -> None:
         batch = self._batch(inputs)
         loss, outputs = self._forward(forward, batch)
-        if not self.recipe.loss.keeps_outputs:
+        if not self.recipe.loss.keeps_outputs and self.recipe.objective is None:
             outputs = None
             self.forget_cache()
         self.tape.enter("loss", "gradient of the loss")

@@ -182,15 +182,27 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "with use_galore, supported: adamw_torch, adamw_8bit": "使用 use_galore 时支持 adamw_torch、adamw_8bit",
     "supported: full, lora, qlora": "支持 full、lora、qlora",
     "only objects of known classes are read, and not {keys}": "只读取已知类的对象，未读取 {keys}",
-    "torchtitan's own layers of Llama 4 are not supported yet": "暂不支持 torchtitan 自己的 Llama 4 层",
-    "describe the job with flags: --model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism": (
-        "请用参数描述任务：--model llama-4-scout-17b-16e、--engine fsdp，不用张量并行"
+    "model.flavor {flavor} is not one of {known}: name the model with --model": (
+        "model.flavor {flavor} 不在 {known} 之中：请用 --model 指定模型"
+    ),
+    "model.flavor {flavor}: attention within blocks is counted as attention to all tokens": (
+        "model.flavor {flavor}：块内注意力按对全部 token 的注意力计算"
     ),
     "pass the config_registry.py that has it, or one of {names}": (
         "请提供含有它的 config_registry.py，或使用 {names} 之一"
     ),
-    "with distributed.tp_size above 1, adapters are not supported yet": "distributed.tp_size 大于 1 时暂不支持适配器",
-    "set distributed.tp_size to 1, or leave peft out": "请将 distributed.tp_size 设为 1，或去掉 peft",
+    "FP8 weights and inputs that TransformerEngine saves are not supported yet": (
+        "暂不支持 TransformerEngine 保存的 FP8 权重与输入"
+    ),
+    "without it, bf16 is counted": "去掉它时按 bf16 计算",
+    "with peft, float8 products are not supported yet": "暂不支持与 peft 同用 float8 矩阵乘",
+    "fp8.recipe_name rowwise_with_gw_hp: gradients of weights are counted as float8 products too": (
+        "fp8.recipe_name 为 rowwise_with_gw_hp：权重梯度也按 float8 矩阵乘计算"
+    ),
+    "fp8.filter_fqns does not list lm_head: its float8 product is not counted": (
+        "fp8.filter_fqns 未列出 lm_head：其 float8 矩阵乘不计入"
+    ),
+    "fp8.filter_fqns: {names} are counted as float8 products too": "fp8.filter_fqns：{names} 也按 float8 矩阵乘计算",
     "without it, the head of the whole vocabulary is counted, which is larger": (
         "不设置时按整个词表的输出层计算，占用更大"
     ),
@@ -242,12 +254,36 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
     "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
-    "only 'causal_lm' is supported": "仅支持 'causal_lm'",
+    "the reward model stays on the GPU, and is counted as large as the model": (
+        "奖励模型留在 GPU 上，按与模型同样大小计算"
+    ),
+    "a sequence is a prompt of cutoff_len {} and an answer of max_new_tokens {} tokens": (
+        "每个序列由 cutoff_len {} 个 token 的提示与 max_new_tokens {} 个 token 的回答组成"
+    ),
+    "supported: {one} with loss {first}, {other} with loss {second}": (
+        "支持：loss 为 {first} 时用 {one}，loss 为 {second} 时用 {other}"
+    ),
+    "layers are counted as torchtitan's, whose tokens DeepEP sends to experts as axolotl's plugin does": (
+        "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
+    ),
+    "with adapter, experts that ranks share are not supported yet": "暂不支持专家并行与 adapter 同用",
+    "without it, set expert_parallel_size": "去掉 adapter 后可设置 expert_parallel_size",
+    "modules_to_save: only adapters save modules, so it has no effect": (
+        "modules_to_save：只有适配器才保存模块，因此不起作用"
+    ),
+    "supported: 'causal_lm', 'seq_cls'": "支持 'causal_lm'、'seq_cls'",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
     "this pattern is not supported": "暂不支持这种模式",
     "name the layers in a list": "请用列表写出各层名称",
-    "a key of {method}, which is not supported yet": "这是 {method} 的键，暂不支持",
+    "the closest is {method}": "最接近的是 {method}",
+    "with GKD, Liger's loss is not supported yet": "暂不支持 GKD 使用 Liger 的损失",
+    "without it, all logits are counted": "去掉它时按全部 logits 计算",
+    "the loss is counted over all tokens, of which the trainer leaves prompts out": (
+        "损失按全部 token 计算，而训练器不含提示部分"
+    ),
+    "its loss is not supported yet": "暂不支持其损失",
+    "a key of TRL's {method}, which is not supported yet": "这是 TRL 的 {method} 的键，暂不支持",
     "supported: 'fsdp2' and 'deepspeed'": "支持 'fsdp2' 与 'deepspeed'",
     "found {program}, which does not train": "找到 {program}，它不做训练",
     "supported: `llamafactory-cli train`": "支持 `llamafactory-cli train`",
@@ -307,12 +343,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
-    "the teacher's weights and logits are not counted yet": "暂未计入教师模型的权重与 logits",
-    "without teacher_model and kd_loss, only the student is estimated": (
-        "去掉 teacher_model 与 kd_loss 后，只估算学生模型"
-    ),
-    "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet": (
-        "伪量化会在每个线性层保留掩码与取整后的副本，暂未计入"
+    "fake quantization is supported for Int8DynActInt4WeightQATQuantizer": (
+        "伪量化仅支持 Int8DynActInt4WeightQATQuantizer"
     ),
     "without quantizer, the run is estimated without fake quantization": (
         "去掉 quantizer 后，估算的是同一任务不做量化时的显存"
@@ -385,8 +417,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "only nanotron's Llama and Qwen2 are supported: {reason}": "仅支持 nanotron 的 Llama 与 Qwen2：{reason}",
     "with parameters in {dtype} FP8 matrix products are not supported yet": ("参数为 {dtype:s} 时暂不支持 FP8 矩阵乘"),
     "add --bf16": "请加上 --bf16",
-    "packed GRPO of open-instruct is not supported yet": "暂不支持 open-instruct 的打包 GRPO",
-    "TRL's trl.scripts.grpo is the closest": "最接近的是 TRL 的 trl.scripts.grpo",
+    "OLMo-core's trainer is not supported yet": "暂不支持 OLMo-core 的训练器",
+    "the closest is open_instruct/grpo_fast.py": "最接近的是 open_instruct/grpo_fast.py",
+    "only the learners' update is counted, not generation": "只计算 learner 的参数更新，不含生成",
+    "packs of a step accumulate: counted as {count} micro-batches": (
+        "一步内的多个 pack 累积梯度：按 {count} 个微批次计算"
+    ),
+    "gradients accumulate in fp32 (grad_accum_dtype): counted in bf16 with {key} {stage}": (
+        "梯度以 fp32 累积（grad_accum_dtype）：{key} 为 {stage} 时按 bf16 计算"
+    ),
     "biases and layers without positions together are not supported yet": "暂不支持偏置与不用位置编码的层同时出现",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
     "its experts have different layers": "其专家的层不同",

@@ -244,9 +244,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     # Tensor parallelism
     "the loss runs on full logits": "该损失在完整 logits 上计算",
     "tensor parallelism is not supported yet for {what} ({model})": "{what}（{model}）暂不支持张量并行",
-    "routed experts are supported only with {setting} of 2 or more and sequence parallelism": (
-        "路由专家仅在 {setting} 不小于 2 且开启序列并行时支持"
-    ),
+    "routed experts are supported only with sequence parallelism": "路由专家仅在开启序列并行时支持",
     "found {count}, which does not divide {model}'s {name} ({size})": (
         "值为 {count}，不能整除 {model} 的{name}（{size}）"
     ),
@@ -260,6 +258,14 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "{where}：PEFT 会加上 transformers 自身张量并行方案的钩子，暂不支持"
     ),
     "torchtitan's LoRA has no dropout": "torchtitan 的 LoRA 没有 dropout",
+    "found {teacher} with a vocabulary of {words}": "{teacher} 的词表大小为 {words}",
+    "the model has {words}, and both must be the same": "模型的词表大小为 {words}，两者必须相同",
+    "with Megatron, supported only for {framework}": "在 Megatron 下仅支持 {framework}",
+    "with tensor parallelism, supported: {kind}": "在张量并行下支持 {kind}",
+    "with tensor parallelism, adapters are supported only on unquantized layers": (
+        "在张量并行下仅支持未量化层上的适配器"
+    ),
+    "must be divisible by {ranks} tensor-parallel ranks": "必须能被 {ranks} 个张量并行 rank 整除",
     "torchtitan's LoRA does not have this": "torchtitan 的 LoRA 没有此项",
     "multi-head attention and dense feed-forward layers": "多头注意力与稠密前馈层",
     "with tensor parallelism, supported only for {where}": "在张量并行下仅支持{where}",

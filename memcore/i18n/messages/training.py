@@ -139,8 +139,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
         "仅支持三个矩阵的稠密门控前馈层，{model} 不是"
     ),
     "compiled blocks are not supported yet for {what}": "{what}暂不支持编译",
-    "supported only for 'torchtitan' layers, found {implementation}": (
-        "仅支持 'torchtitan' 的层，当前为 {implementation}"
+    "supported only for layers of 'torchtitan' and 'transformers', found {implementation}": (
+        "仅支持 'torchtitan' 与 'transformers' 的层，当前为 {implementation}"
     ),
     "torchao supports {recipes}": "torchao 支持 {recipes:s}",
     "torchao gathers in float8 only with 'tensorwise', found {recipe}": (

@@ -21,6 +21,7 @@ from memcore.tensors.grouped import Delayed, grouped_mm
 from memcore.tensors.indexing import gather, topk
 from memcore.tensors.operations import ACTIVATIONS, add, add_scalar, linear, mul, scale, softmax
 from memcore.tensors.running import masked_fill
+from memcore.tensors.sharded import from_replica, replica, sum_to_parts
 from memcore.tensors.slices import reshape, unsqueeze
 from memcore.tensors.tensor import Tensor
 
@@ -35,11 +36,13 @@ SCORES: Mapping[str, str] = {
 def mixture(
     x: Tensor, weights: Weights, part: Experts, *, dispatcher: str, compiled: bool = False, delays: bool = False
 ) -> Tensor:
-    """`MoE.forward`, over a tensor-parallel rank's own tokens.
+    """`MoE.forward`, over a tensor-parallel rank's own tokens, or over all tokens where ranks share every expert.
 
     `delays`: weight gradients of routed experts wait for all gradients of inputs.
     """
     tape = x.tape
+    if tape.parallel is not None and dispatcher == "local":
+        return _shared_by_all(x, weights, part, compiled=compiled)
     with tape.module(part.module):
         x = identity(x)
         top_scores, expert_ids, scores = _route(x, weights, part)
@@ -53,6 +56,30 @@ def mixture(
             out = add(out, shared)
         del counts, expert_ids
         return out
+
+
+def _shared_by_all(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:
+    """Each rank has a part of the width of every expert; the sum over ranks of all results is scattered at once.
+
+    Source: torchtitan 0.2.2, models/llama4/infra/parallelize.py (`apply_moe_ep_tp`: `PrepareModuleInputOutput` around
+    the module, `NoParallel` of the gate), distributed/expert_parallel.py (`TensorParallel`).
+    """
+    tape = x.tape
+    with tape.module(part.module):
+        everything = replica(x, 1)
+        parallel, tape.parallel = tape.parallel, None
+        top_scores, expert_ids, scores = _route(everything, weights, part)
+        routing_map = like(scores, "zeros", "bool")
+        counts = new(tape, part.router.outer, "int64", "sum")
+        run = partial(_experts, weights=weights, part=part, compiled=compiled, delayed=None)
+        out = DISPATCHERS["local"](everything, top_scores, expert_ids, lambda rows: run(from_replica(rows)), compiled)
+        del routing_map
+        if part.shared is not None:
+            given = from_replica(everything)
+            out = add(out, feed_forward(given, weights, part.shared, leaf(part.shared.module), compiled=compiled))
+        del counts, expert_ids
+        tape.parallel = parallel
+        return sum_to_parts(out, 1)
 
 
 def _route(x: Tensor, weights: Weights, part: Experts) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,8 +12,10 @@ from memcore.networks.weights import Linear
 from memcore.records import dataclass
 from memcore.tensors.arithmetic import add_in_place
 from memcore.tensors.basics import clone, to, unmerged
+from memcore.tensors.fake_quantized import rounded_linear
 from memcore.tensors.fused_lora import Adapted, products
 from memcore.tensors.operations import add, dropout, linear, mul, scale
+from memcore.tensors.sharded import from_parts, sum_to_parts
 from memcore.tensors.tape import Held
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.recipe import AS_THEY_ARE, HeadsAs, Pictures, Recurrence
@@ -115,7 +117,11 @@ def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
         given = x  # the module is given it, and holds it until it returns
         if has_adapter and part.adapter_kind in PREPARES:
             x, *_held = PREPARES[part.adapter_kind](x, weights, part)
-        result = [linear(to(x, dtype), weights[f"{part.name}.weight"], bias, addmm=part.transposed)]
+        weight = weights[f"{part.name}.weight"]
+        if x.tape.rounds and bias is None and part.module == "linear":
+            result = [rounded_linear(to(x, dtype), weight)]
+        else:
+            result = [linear(to(x, dtype), weight, bias, addmm=part.transposed)]
         if not has_adapter:
             return finished(result.pop(), part)
         result = [_viewed(_adapt(x, result, weights, part), part)]
@@ -152,6 +158,8 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
     how = weights[f"{part.name}.weight"].quantization
     if how is not None and not how.floating:
         return _adapt_quantized(x, result, weights, part)
+    if x.tape.parallel is not None and part.adapter_divided and part.split is not None:
+        return _divided(x, result, weights, part)
     dtype = result[0].dtype
     down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
     if x.tape.parallel is not None:
@@ -159,6 +167,20 @@ def _adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
         (up if part.split == "inner" else down).partial = True
     x = _cast(x, down.dtype)
     return to(add(result.pop(), scale(linear(linear(dropout(x, part.adapter_dropout), down), up))), dtype)
+
+
+def _divided(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
+    """LoRA whose ranks of both matrices tensor-parallel ranks share: what is between them is gathered, or scattered.
+
+    Source: nemo_automodel/components/distributed/parallel_styles.py (`ColwiseParallelLora`, `RowwiseParallelLora`),
+    components/_peft/lora.py (`LinearLoRA.forward`: scaled between the matrices, dropped out after them).
+    """
+    down, up = weights[part.adapter_name("lora_A")], weights[part.adapter_name("lora_B")]
+    small = linear(to(x, down.dtype), down)
+    small = scale(from_parts(small, 2)) if part.split == "outer" else sum_to_parts(scale(small), 2)
+    added = dropout(linear(small, up), part.adapter_dropout)
+    del small
+    return to(add(result.pop(), added), weights[f"{part.name}.weight"].dtype)
 
 
 def _cast(x: Tensor, dtype: str) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from memcore.layers.transformers.vision.models import sees
 from memcore.networks.network import Layer
 from memcore.symbols import Axis
 from memcore.tensors.basics import narrow, to
+from memcore.tensors.modes import Float8
 from memcore.tensors.operations import linear, scale, tanh
 from memcore.tensors.reshaping import select
 from memcore.tensors.tensor import Parameter, Tensor
@@ -35,7 +36,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     """The loss of one micro-batch, and what the model's output object holds: logits, and features of images."""
     loss = step.recipe.loss
     if step.recipe.objective is not None:
-        return objective_loss(step, batch, _outputs)
+        return objective_loss(step, batch, _outputs, _head)
     if not step.recipe.network.embedding_and_head.predicts:
         return _stage(step, batch)
     if loss.shifts_labels:
@@ -105,7 +106,8 @@ def _model(step: Step, batch: Batch) -> tuple[Tensor, object]:
 def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     """The logits of `ForCausalLM.forward(input_ids, logits_to_keep=tokens)`; None: of all tokens.
 
-    A value head's numbers take their place (trl 0.9, models/modeling_value_head.py, which casts the logits to fp32).
+    A value head's numbers take their place where they are all that is learned from (trl 0.9,
+    models/modeling_value_head.py, which casts the logits to fp32).
     """
     batch = _cast(step, batch)
     batch = replace(batch, tokens=step.enter("root", batch.tokens))
@@ -113,7 +115,7 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     step.loss_begins(hidden_states)
     if tokens is not None:
         hidden_states = narrow(hidden_states, 1, tokens)
-    if step.recipe.objective is not None and step.recipe.objective.fused:
+    if step.recipe.objective is not None and (step.recipe.objective.fused or _chunks(step)):
         return step.leave("root", hidden_states)
     if step.recipe.objective is not None and step.recipe.objective.tiled:
         with step.tape.at("loss"):
@@ -121,10 +123,20 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     logits = _head(step, hidden_states)
     if step.recipe.objective is None or not step.recipe.objective.values:
         return step.leave("root", logits)
+    if step.recipe.objective.proximal:
+        upcast = to(logits, "fp32")
+        step.values = valued(hidden_states)
+        return step.leave("root", upcast)
     upcast = to(step.leave("root", logits).detach(), "fp32")
     found = valued(hidden_states)
     del upcast
     return found
+
+
+def _chunks(step: Step) -> bool:
+    """Whether the objective runs the head itself, chunk after chunk."""
+    objective = step.recipe.objective
+    return objective is not None and objective.distills and not objective.symmetric
 
 
 def _cast(step: Step, batch: Batch) -> Batch:
@@ -136,11 +148,14 @@ def _head(step: Step, hidden_states: Tensor) -> Tensor:
     embedding_and_head = step.recipe.network.embedding_and_head
     if embedding_and_head.head_upcast:
         hidden_states = to(hidden_states, step.weights[f"{embedding_and_head.head.name}.weight"].dtype)
+    if embedding_and_head.tied:  # torchtune's `TiedLinear` is no `nn.Linear`
+        step.tape.rounds = False
     rows = trained_rows(step) if embedding_and_head.tied else None
     if rows is None:
         logits = headed(lambda x: project(x, step.weights, embedding_and_head.head), hidden_states)
     else:
         logits = linear(hidden_states, merged(step, rows))
+    step.tape.rounds = step.recipe.rounds
     logits = step.leave("head", logits)
     if embedding_and_head.head_upcast or step.recipe.loss.model_upcasts:
         logits = to(logits, "fp32")
@@ -197,8 +212,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 continue
             context = _with_own(context, start, slot.layer, outputs)
             arguments = context.arguments
-            compiled = step.recipe.compiled
-            run = partial(_run_layer, context.without_arguments(), tuple(arguments), compiled)
+            run = _running(step, context, tuple(arguments))
             layer_outputs = step.layer(slot, run, hidden_states, *arguments.values())
             hidden_states = layer_outputs
             if start.seen:
@@ -226,6 +240,18 @@ def _with_own(context: Context, start: LayerInputs, layer: Layer, outputs: Seque
     if outputs and any(mixer.variant == "glm_moe_dsa" for mixer in layer.mixers):
         context = replace(context, chosen=outputs[-1])
     return context
+
+
+def _running(step: Step, context: Context, arguments: tuple[str, ...]) -> Callable[..., Tensor]:
+    """A layer given its context, whose linear layers may multiply in float8."""
+    run = partial(_run_layer, context.without_arguments(), arguments, step.recipe.compiled)
+    return run if step.recipe.float8 is None else partial(_multiplied, step.recipe.float8, run)
+
+
+def _multiplied(float8: Float8, run: Callable[..., Tensor], slot: Slot, x: Tensor, *more: Tensor) -> Tensor:
+    """A layer whose `nn.Linear` multiply in float8 (torchao, `convert_to_float8_training`)."""
+    with x.tape.multiplying(float8):
+        return run(slot, x, *more)
 
 
 def _run_layer(

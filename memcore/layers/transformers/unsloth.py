@@ -1,4 +1,8 @@
-"""Hugging Face models with LoRA as Unsloth patches them: its functions for adapters, and kernels like Liger's."""
+"""Hugging Face models as Unsloth patches them: its functions for LoRA, and kernels like Liger's.
+
+A full fine-tune has the layers that unsloth_zoo compiles (unsloth/models/loader.py, `full_finetuning`: `FastModel`;
+unsloth_zoo/compiler.py), whose norms, rotations and activations are fused as Liger's are.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,11 @@ from memcore.trace.step import Batch, Step
 
 
 def check(network: Network) -> None:
-    """Refuse what Unsloth does not patch like Llama, and jobs without LoRA, which run other code."""
+    """Refuse what Unsloth does not patch like Llama, and adapters that it has no functions for."""
     support.check(network)
-    if not any(linear.adapter_dtype is not None and linear.adapter_kind == "lora" for linear in _linears(network)):
+    if network.adapted and not any(
+        linear.adapter_dtype is not None and linear.adapter_kind == "lora" for linear in _linears(network)
+    ):
         message = (
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
         )

@@ -12,6 +12,7 @@ from memcore.config.training import Training
 from memcore.formats.normalized import OPTIMIZER, PARAMETERS, STAGE, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
+from memcore.trainers.deepspeed.open_instruct import OPEN_INSTRUCT
 from memcore.trainers.deepspeed.openrlhf import OPENRLHF
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
@@ -140,7 +141,7 @@ DEEPSPEED = Tool(
     source="deepspeed, runtime/config.py and runtime/zero/config.py",
 )  # fmt: skip
 
-TOOLS = (OPENRLHF, DEEPSPEED)
+TOOLS = (OPENRLHF, OPEN_INSTRUCT, DEEPSPEED)
 SHARES: Mapping[str, Share] = {
     "normalized": Share(
         keys=(

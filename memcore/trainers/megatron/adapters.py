@@ -9,18 +9,20 @@ from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import joined
-from memcore.networks.adapters import learns
+from memcore.networks.adapters import around, learns, with_saved
 from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
+from memcore.networks.weights import Linear
 from memcore.trainers.megatron.networks.adapted import ALL, USUAL, adapted, targets_of
 from memcore.trainers.megatron.networks.towers import SEEING, embedder
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.pytorch.adapted_experts import names_of
 from memcore.trainers.pytorch.learning import trainable_parts
 
 
 def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) -> Model:
     """The model with its adapters, and with what is frozen; ms-swift freezes towers and projectors (`freeze_vit`)."""
-    model = trainable_parts(read, with_adapters(read, model, dtype))
+    model = trainable_parts(read, with_adapters(read, _classifying(read, model), dtype))
     path, network = Training.trainable, model.network
     if not images and all(weight.kind in SEEING for weight, _, _ in model.tensors if learns(weight, network)):
         read.refuse(path, "found {!r}; a text-only step uses no trainable parameters", read.given(path))
@@ -29,6 +31,35 @@ def learning_model(read: Defaults, model: Model, dtype: str, *, images: bool) ->
         return model
     read.assumptions.append(Assumption(path, "language model", "ms-swift freezes towers and projectors", notable=True))
     return replace(model, network=replace(network, frozen=SEEING))
+
+
+def _classifying(read: Defaults, model: Model) -> Model:
+    """The model with a head of one output on every rank where it learns classes (mcore-bridge, `OutputLayerLinear`)."""
+    name = read.given(Training.method.name) or "sft"
+    if name == "sft":
+        return model
+    if name != "classify" or not is_swift(read):
+        read.refuse(Training.method.name, "found {!r}; with {}: {}", name, "Megatron-SWIFT", "sft, classify")
+        return model
+    around = model.network.embedding_and_head
+    head = Linear(around.head.name, (1,), ("h",))
+    return replace(model, network=replace(model.network, embedding_and_head=replace(around, head=head, tied=False)))
+
+
+def _with_saved(read: Defaults, model: Model) -> Model:
+    """The model with trained copies of its embedding or head; a head of classes learns beside adapters."""
+    path = Training.adapter.modules_to_save
+    names = list(names_of(read.given(path) or ()))
+    if names and not is_swift(read):
+        raise UnsupportedError(path, "with Megatron, supported only for {}", "ms-swift")
+    known = around(model.network)
+    for unknown in [each for each in names if each not in known]:
+        read.refuse(path, "found {!r}; trained copies are supported only for {}", unknown, joined(" and ", known))
+    classifies = model.network.embedding_and_head.head.split is None
+    names += [known[1]] if classifies and known[1] not in names else []
+    if model.network.embedding_and_head.tied:  # its head has no matrix of its own to copy
+        names = [each for each in names if each != known[1]]
+    return model if read.problems or not names else with_saved(model, names, ties=True)
 
 
 def is_swift(read: Defaults) -> bool:
@@ -43,7 +74,7 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
     """
     if read.given(Training.adapter.type) is None:
         adapter = Training.adapter
-        for own in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout):
+        for own in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout, adapter.modules_to_save):
             if read.given(own) is not None:
                 read.refuse(own, "needs {}", adapter.type)
         return model
@@ -71,4 +102,4 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
     dropout = float(read.take(Training.adapter.dropout, 0.05 if swift else 0.0, "the framework's default"))
     # `share_expert_adapters` is Megatron-Bridge's default; experts that are modules of their own have one each.
     each = swift or not read.given(MegatronSettings.moe_grouped_gemm)
-    return adapted(model, tuple(targets), rank, dtype, dropout, each=each)
+    return _with_saved(read, adapted(model, tuple(targets), rank, dtype, dropout, each=each))

@@ -17,6 +17,7 @@ from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import LANGUAGE_MODEL
 from memcore.tools.towers import sees
@@ -25,7 +26,7 @@ from memcore.trainers.megatron.settings import MegatronSettings
 
 _ADAPTER = "*adapter"
 _FRAMEWORK, _PRECISION, _PACKED, _TRAINABLE = "*framework", "*precision", "*packed", "*trainable"
-_REFERENCE = "*reference"
+_REFERENCE, _CLASSES, _SAVED = "*reference", "*classes", "*saved"
 _OFF: Mapping[str, str] = {
     "masked_softmax_fusion": MegatronSettings.no_masked_softmax_fusion,
     "bias_activation_fusion": MegatronSettings.no_bias_swiglu_fusion,
@@ -71,14 +72,15 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if re.search(r"\b(?:export|infer)\b", program):
         raise UnsupportedError.of_value("the command", program, "only `megatron sft` and `megatron pt` train")
     method = _method(found)
-    if method not in (None, "grpo", "dpo"):
+    if method not in (None, "grpo", "dpo", "rm"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     task = found.get("task_type", "causal_lm")
-    if task != "causal_lm":
+    if task not in ("causal_lm", "seq_cls"):
         raise UnsupportedError.of_value(
             "task_type",
             task,
-            "only 'causal_lm' is supported; without it, the head of the whole vocabulary is counted, which is larger",
+            "supported: 'causal_lm', 'seq_cls'; without it, the head of the whole vocabulary is counted, which is "
+            "larger",
         )
 
 
@@ -97,6 +99,22 @@ def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
     return {_REFERENCE: True} if refers and _kind(found) == "full" else {}
 
 
+def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label)."""
+    if found.get("task_type") != "seq_cls" and _method(found) != "rm":
+        return {}
+    labels = found.get("num_labels", 1)
+    if labels != 1:
+        notes.append(Message("num_labels: {} outputs of the head are counted as one", labels))
+    return {_CLASSES: "classify"}
+
+
+def _unsaved(found: Mapping[str, Any]) -> list[str]:
+    """A note on modules that a full fine-tune does not save apart."""
+    unread = found.get("modules_to_save") and _kind(found) == "full"
+    return ["modules_to_save: only adapters save modules, so it has no effect"] if unread else []
+
+
 def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     """The sequences of a micro-batch of pairs; packed ones are as long as all of them together.
 
@@ -104,7 +122,7 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     swift/template/base.py (`encode`: lengths of both count).
     """
     each = found.get("micro_batch_size", 1)
-    if _method(found) != "dpo" or found.get("packing") is True or not isinstance(each, int):
+    if _method(found) not in ("dpo", "rm") or found.get("packing") is True or not isinstance(each, int):
         return {}
     whole = found.get("global_batch_size")
     return {"micro_batch_size": 2 * each, **({"global_batch_size": 2 * whole} if isinstance(whole, int) else {})}
@@ -114,7 +132,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
     found = _of_folder({name: value for name, value in found.items() if name not in _OF_NODES})
     _refuse_others(found)
-    notes: list[str] = []
+    notes: list[str] = _unsaved(found)
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
@@ -134,7 +152,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         notes.append("max_length is not given: the model's longest sequence")
     if _method(found) == "dpo":
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
-    normalized |= {**_paired(found), **_compared(found)}
+    normalized |= {**_paired(found), **_compared(found), **_classified(found, notes)}
     normalized |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
     for name, path in _OFF.items():
         if found.get(name) is not None:
@@ -194,7 +212,22 @@ def _adapter(found: Mapping[str, Any]) -> dict[str, Any]:
         "lora_rank": found.get("lora_rank", 8),
         "lora_dropout": found.get("lora_dropout", 0.05),
         "target_modules": "all-linear" if "all-linear" in listed else listed,
+        **_saved(found),
     }
+
+
+_MODULES = ("word_embeddings", "output_layer")
+
+
+def _saved(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What PEFT trains copies of, whose frozen originals stay (utils/utils.py, `get_modules_to_save`)."""
+    said = found.get("modules_to_save", [])
+    listed = [str(each).rpartition(".")[2] for each in (said if isinstance(said, list) else str(said).split())]
+    names = list(dict.fromkeys("word_embeddings" if each == "all-embedding" else each for each in listed))
+    unknown = [each for each in names if each not in _MODULES]
+    if unknown:
+        raise UnsupportedError.of_value("modules_to_save", unknown[0], Message("supported: {}", joined(", ", _MODULES)))
+    return {_SAVED: names} if names else {}
 
 
 def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,6 +279,8 @@ MEGATRON_SWIFT = Tool(
         Key(path=Training.packed_sequences, name=_PACKED),
         Key(path=Training.trainable, name=_TRAINABLE),
         Key(path=MegatronSettings.reference_model, name=_REFERENCE),
+        Key(path=Training.method.name, name=_CLASSES),
+        Key(path=Training.adapter.modules_to_save, name=_SAVED),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name="lora_rank"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
@@ -279,7 +314,8 @@ MEGATRON_SWIFT = Tool(
     ),
     defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
-             "packing_length", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
+             "packing_length", "modules_to_save",
+             "num_labels", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
              "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", "max_completion_length",
              *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),

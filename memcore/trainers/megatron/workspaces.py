@@ -163,7 +163,8 @@ class Workspaces:
         network = self.job.chunks[-1].share.network
         # A frozen head gathers for itself (`linear_with_frozen_weight`).
         frozen = not any(learns(each, network) for each in network.embedding_and_head.head.weights("head"))
-        gathers = (local or network.embedding_and_head.predicts) and not frozen
+        shared_out = network.embedding_and_head.predicts and network.embedding_and_head.head.split is not None
+        gathers = (local or shared_out) and not frozen
         if plan is not None and plan.sequence and gathers:
             uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
         scored = recipe.network.kinds if local and recipe.attention == "math" else ()

@@ -99,6 +99,6 @@ def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
     for unknown in [each for each in names if each not in known]:
         read.refuse(path, "found {!r}; expert matrices: {}", unknown, joined(", ", sorted(known)) or "none")
     _refuse_at_experts(read, kind, path)
-    if layer_code(read) != "transformers":
+    if layer_code(read) not in ("transformers", "liger"):  # Liger's kernels leave routed experts as they are
         raise UnsupportedError(path, "supported only with transformers' layers, found {!r}", layer_code(read))
     return names

@@ -24,7 +24,7 @@ _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _REDUCED, _LOSS, _SHIFT = "*precision", "*reduced", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
 _OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
-_DISPATCHER, _RESHARDS = "*dispatcher", "*reshards"
+_DISPATCHER, _RESHARDS, _STORED = "*dispatcher", "*reshards", "*stored"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
 _DTYPES: Mapping[str, str] = {
     "auto": "bf16", "bf16": "bf16", "bfloat16": "bf16", "fp32": "fp32", "float32": "fp32", "fp16": "fp16",
@@ -85,6 +85,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         raise UnsupportedError.of_value("model.torch_dtype", dtype, Message("supported: {}", joined(", ", _DTYPES)))
     fp32 = _DTYPES[dtype] == "fp32"
     normalized[_PRECISION] = "bf16-mixed" if fp32 and normalized[_ENGINE] == "fsdp" else _DTYPES[dtype]
+    _float8(normalized, notes, _DTYPES[dtype])
     if normalized[_ENGINE] == "fsdp":
         normalized[_REDUCED] = "fp32"
     _loss(normalized)
@@ -92,13 +93,6 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _adapter(normalized, notes)
     if _ADAPTER not in normalized and any(name.startswith("freeze_config") for name in found):
         normalized |= trained_parts("nemo-automodel", normalized, normalized.get(MODEL))
-    if _ADAPTER in normalized and normalized.get(_RANKS_EACH, 1) not in (*_OFF, 1):
-        raise UnsupportedError.of_value(
-            "peft._target_",
-            found.get("peft._target_", "peft"),
-            "with distributed.tp_size above 1, adapters are not supported yet; set distributed.tp_size to 1, or leave "
-            "peft out",
-        )
     _lengths(normalized, notes)
     _checkpoints(normalized, notes)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
@@ -146,6 +140,8 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
             "none",
             None,
         )  # a world of one is not sharded (fsdp2.py, `parallelize`)
+    if normalized.get(_RANKS_EACH, 1) != 1:  # components/distributed/config.py (`FSDP2Config.sequence_parallel`)
+        normalized.setdefault(f"{start}sequence_parallel", False)
     _experts(normalized, notes)
     copies = normalized.pop(f"{start}dp_replicate_size", 1)
     ranks = normalized.get(f"{start}dp_size")
@@ -176,6 +172,38 @@ def _experts(normalized: dict[str, Any], notes: list[str]) -> None:
                 given,
             )
         )
+
+
+def _float8(normalized: dict[str, Any], notes: list[str], stored: str) -> None:
+    """Products of linear layers in float8, whose weights keep the checkpoint's dtype.
+
+    Source: components/quantization/fp8.py (`apply_fp8_to_model`: tensorwise where no recipe is named, whatever is in
+    `filter_fqns` left out), components/models/common/utils.py (`TEFp8Config`).
+    """
+    engine = normalized.get("model.backend.te_fp8.recipe", normalized.get("model.backend.te_fp8"))
+    if engine is not None:
+        raise UnsupportedError.of_value(
+            "model.backend.te_fp8",
+            engine,
+            "FP8 weights and inputs that TransformerEngine saves are not supported yet; without it, bf16 is counted",
+        )
+    if normalized.pop("fp8.enabled", None) in _OFF:
+        return
+    if any(name.startswith("peft") for name in normalized):
+        raise UnsupportedError.of_value(
+            "fp8.enabled", True, "with peft, float8 products are not supported yet; leave one of them out"
+        )
+    normalized |= {_STORED: stored, _PRECISION: "fp8-mixed"}
+    if normalized.get("fp8.recipe_name") == "rowwise_with_gw_hp":
+        normalized["fp8.recipe_name"] = "rowwise"
+        notes.append("fp8.recipe_name rowwise_with_gw_hp: gradients of weights are counted as float8 products too")
+    left = normalized.pop("fp8.filter_fqns", None)
+    listed = [str(each) for each in left] if isinstance(left, list) else []
+    if "lm_head" not in listed:
+        notes.append("fp8.filter_fqns does not list lm_head: its float8 product is not counted")
+    others = [each for each in listed if each != "lm_head"]
+    if others:
+        notes.append(Message("fp8.filter_fqns: {} are counted as float8 products too", joined(", ", others)))
 
 
 def _loss(normalized: dict[str, Any]) -> None:
@@ -318,6 +346,9 @@ AUTOMODEL = Tool(
         Key(path=EngineSettings.version, name=_VERSION),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.parameter_dtype, name=_STORED),
+        Key(path=EngineSettings.fp8_recipe, name="fp8.recipe_name"),
+        Key(path=TorchSettings.enable_fsdp_float8_all_gather, name="fp8.enable_fsdp_float8_all_gather"),
         Key(path=Training.reduce_dtype, name=_REDUCED),
         Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.gradient_clipping, name=_CLIPS),
@@ -340,7 +371,7 @@ AUTOMODEL = Tool(
     normalized=_normalized,
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
              "distributed.reshard_after_forward", "distributed.moe.*", "parallelizer.activation_checkpointing",
-             "loss_fn*", "optimizer*", "peft*", "quantization*", "packed_sequence*",
+             "loss_fn*", "optimizer*", "peft*", "fp8.enabled", "fp8.filter_fqns", "quantization*", "packed_sequence*",
              "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS),
     batch="step_scheduler.global_batch_size",
     defaults={Training.micro_batch_size: 1},

@@ -39,7 +39,8 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     """Ranks among which routed experts are divided."""
     ranks = int(read.given(SIZE) or 1)
     tensor, capacity = read.given(TENSOR), extension_of(read).capacity
-    if tensor not in (None, 1):
+    whole = ranks == 1 and tensor == (read.given(Parallelism.tensor_parallel_size) or 1)  # what it is without
+    if tensor not in (None, 1) and not whole:
         read.refuse(TENSOR, "found {}; experts are not split further; allowed: {}", tensor, 1)
     if read.given(CAPACITY) is not None and "E" not in model.sizes and capacity:
         read.refuse(CAPACITY, "{} has no routed experts", model.name)
@@ -55,7 +56,7 @@ def expert_ranks(read: Defaults, engine: Engine, model: Model, shards: int) -> i
     elif many % ranks:
         read.refuse(SIZE, "found {}, which does not divide {}'s {} experts", ranks, model.name, many)
         raise ConfigError(read.problems)
-    elif shards % ranks:
+    elif shards % ranks and not framework_of(read).crosses_experts:
         over_all = Message("it must divide the {} data-parallel ranks", shards)
         over_shards = Message("it must divide the {} ranks over which FSDP shards", shards)
         read.refuse(SIZE, "found {}; {}", ranks, over_all if capacity else over_shards)
@@ -71,7 +72,7 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
     if extension_of(read).capacity:
         rows = _capacity(read, sizes) * sizes["E"]
         return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
-    rows = _tokens(sizes) * sizes["e"]
+    rows = (_tokens(sizes) if ranks > 1 else sizes["b"] * sizes["s"]) * sizes["e"]
     if ranks > 1:
         worst = most_rows(ranks, sizes) / rows
         uneven = read.take(
@@ -80,7 +81,8 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
             Message("all ranks receive the same number of tokens for their experts; at worst it is {:g}", worst),
         )
         rows = min(ceil(rows * Fraction(uneven).limit_denominator(1000)), most_rows(ranks, sizes))
-    return {"ep": ranks, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
+    same = shards if framework_of(read).crosses_experts else max(shards // ranks, 1)
+    return {"ep": ranks, "ze": same, ROWS: rows, ARRIVED: arrived(rows, ranks, sizes)}
 
 
 def _capacity(read: Defaults, sizes: Mapping[str, int]) -> int:
@@ -159,7 +161,8 @@ def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model
     """Return what one rank has of the routed experts."""
     if layer_code(read) != _TITAN:
         return model
-    crowded = shards > model.sizes.get("E", shards)
+    many = model.sizes.get("E", shards)
+    crowded = shards > (many // ranks if framework_of(read).crosses_experts else many)
     if ranks > 1:
         return divided(model, crowded=crowded)
     return cut_crosswise(model) if crowded else model

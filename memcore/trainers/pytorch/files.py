@@ -11,6 +11,8 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
+from memcore.messages import Message, joined
+from memcore.tools.own_keys import DISPATCHER
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
@@ -43,9 +45,11 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
         ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2", ("236B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2-Lite", ("16B",)),
+        ("llama4", "meta-llama/Llama-4-Scout-17B-16E", ("17bx16e",)),
+        ("llama4", "meta-llama/Llama-4-Maverick-17B-128E", ("17bx128e",)),
     )
     for size in sizes
-    for full in ([start] if name == "deepseek_v3" else [f"{start}-{size}"])
+    for full in ([start] if name in ("deepseek_v3", "llama4") else [f"{start}-{size}"])
 }
 """torchtitan's flavors (models/*/__init__.py) that are models of the catalog, or of the same sizes."""
 
@@ -56,18 +60,23 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
     if REFUSED in found:
         raise UnsupportedError("model_spec", "found {}, which is not supported yet", found[REFUSED])
     flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
-    if flavor["model.name"] == "llama4":
-        raise UnsupportedError(
-            "model.name",
-            "found {!r}; torchtitan's own layers of Llama 4 are not supported yet; describe the job with flags: "
-            "--model llama-4-scout-17b-16e, --engine fsdp and no tensor parallelism",
-            found["model.name"],
-        )
+    notes: tuple[str, ...] = ()
+    if flavor["model.name"] == "llama4" and flavor["model.flavor"].endswith("_irope"):
+        flavor["model.flavor"] = flavor["model.flavor"].removesuffix("_irope")
+        notes = (Message("model.flavor {}: attention within blocks is counted as attention to all tokens",
+                         found["model.flavor"]),)  # fmt: skip
     _of_hub(normalized)
     name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
     if name is not None:
         normalized |= {MODEL: name}
         del normalized["model.name"], normalized["model.flavor"]
+    elif flavor["model.name"] in {keys["model.name"] for keys in FLAVORS.values()}:
+        known = joined(
+            ", ", [keys["model.flavor"] for keys in FLAVORS.values() if keys["model.name"] == flavor["model.name"]]
+        )
+        notes = (
+            Message("model.flavor {} is not one of {}: name the model with --model", found.get("model.flavor"), known),
+        )
     copies, shards = (
         found.get("parallelism.data_parallel_replicate_degree"),
         found.get("parallelism.data_parallel_shard_degree", -1),
@@ -87,7 +96,7 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             normalized[_WEIGHTS] = "bf16"
             del normalized["training.dtype"]
     _of_mode(normalized)
-    return normalized, ()
+    return normalized, notes
 
 
 def _of_hub(normalized: dict[str, Any]) -> None:
@@ -232,7 +241,12 @@ SHARES: Mapping[str, Share] = {
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
     ),
-    "axolotl": Share(keys=(Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),)),
+    "axolotl": Share(
+        keys=(
+            Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),
+            Key(path=TorchSettings.moe_token_dispatcher, name=DISPATCHER),
+        )
+    ),
     "accelerate": Share(
         keys=(
             Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),

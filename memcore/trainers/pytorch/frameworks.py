@@ -62,6 +62,11 @@ class Framework:
     adapts_itself: bool = False
     """Its adapters are its own, not PEFT's, in the dtype of the matrices that they stand next to
     (torchtune/modules/peft/lora.py; nemo_automodel/components/_peft/lora.py)."""
+    crosses_experts: bool = False
+    """Ranks that divide experts are others than those that shard: each slice of experts is sharded as all else is
+    (axolotl, integrations/expert_parallel/plugin.py, `fully_shard_experts`)."""
+    divides_adapters: bool = False
+    """Its tensor-parallel ranks share the rank of adapters (NeMo Automodel, distributed/parallel_styles.py)."""
     stacks: bool = False
     """Its Muon takes the stacked matrices of routed experts, too."""
     schedule: str | None = None
@@ -103,7 +108,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
-    "nemo-automodel": Framework(adapts_itself=True, exempts_embeddings=False, step="foreach", shares_experts=True),
+    "nemo-automodel": Framework(
+        adapts_itself=True, divides_adapters=True, exempts_embeddings=False, step="foreach", shares_experts=True
+    ),
     "pith-train": Framework(
         implementation="torchtitan",
         exempts_embeddings=False,
@@ -114,7 +121,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     ),
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
-    "axolotl": Framework(tile=32768, compiles_model=True),  # monkeypatch/tiled_mlp/patch.py
+    "axolotl": Framework(tile=32768, compiles_model=True, crosses_experts=True),  # monkeypatch/tiled_mlp/patch.py
     "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""

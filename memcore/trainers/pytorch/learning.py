@@ -48,6 +48,9 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
         read.refuse(
             Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter {}", "lora"
         )
+    if read.given(Training.implementation) == "unsloth" and read.given(Training.adapter.type) is None:
+        reason = "layers of a full fine-tune, which unsloth_zoo compiles, are counted with fused kernels like Liger's"
+        read.assumptions.append(Assumption(Training.implementation, "unsloth", reason, notable=True))
     found = trainable_parts(read, quantized_model(read, _adapted(read, scored(read, model)), engine))
     _refuse_mixed(read, found, engine)
     return found
@@ -142,6 +145,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
+        divided=framework_of(read).divides_adapters,
         dtype=read.take(Training.adapter.dtype, _usual_dtype(read)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )

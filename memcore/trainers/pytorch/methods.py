@@ -33,8 +33,10 @@ class Method:
     """A sequence of the micro-batch is two: the chosen and the rejected answer."""
     refers: bool = False
     """The step compares with a reference model."""
-    holds: bool = False
-    """A reference model is there, and runs between steps."""
+    distills: bool = False
+    """A teacher's logits are learned from."""
+    proximal: bool = False
+    """The model has a value head, and a reference model that runs between updates."""
     divergence: bool = False
     supervised: bool = False
     completes: bool = False
@@ -51,17 +53,22 @@ METHODS: Mapping[str, Method] = {
     "reward": Method(pairs=True, scores=True),
     "classify": Method(scores=True),
     "grpo": Method(completes=True),
+    "ppo": Method(proximal=True, measures=False),
+    "distill": Method(distills=True, measures=False),
 }
 """By the value of `training.method`, without `sft`."""
 _WHOLE = ("llama-factory", "torchtune")
 """Frameworks that take log-probabilities of the whole vocabulary at once."""
 
 
-_FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False}
-"""Frameworks that take log-probabilities with FlashAttention's cross-entropy, and whether its gradient is in place."""
+_FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False, "open-instruct": False}
+"""Frameworks whose kernel takes log-probabilities and keeps the logits, and whether its gradient is in place:
+FlashAttention's cross-entropy, or a compiled function (open_instruct/model_utils.py, `log_softmax_and_gather`)."""
+_TEMPERED = ("open-instruct",)
+"""Frameworks that divide logits by a temperature, into a tensor of their own (open_instruct/grpo_utils.py)."""
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
-_AS_THEY_ARE = ("torchtune", "verl")
+_AS_THEY_ARE = ("torchtune", "verl", "open-instruct")
 """Frameworks whose models return logits in the dtype of the compute."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
@@ -124,7 +131,14 @@ def completion(read: Defaults, sequence: int) -> dict[str, int]:
 
 
 def _shares(read: Defaults, method: Method | None) -> None:
-    """Require a known GPU, of which the inference engine keeps a fraction."""
+    """Require a known GPU, of which the inference engine keeps a fraction; a reward model is PPO's."""
+    if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
+        read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
+    distills = method is not None and method.distills
+    if read.given(_OF.teacher) is not None and not distills:
+        read.refuse(_OF.teacher, "applies to {}, found {!r}", "distill", read.given(_OF.name) or "sft")
+    elif read.given(_OF.teacher) is None and distills:
+        read.refuse(_OF.name, "found {!r}; needs {}", "distill", _OF.teacher)
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
@@ -143,29 +157,37 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
     name = str(read.given(_OF.name))
     _refuse_others(read, recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
-    if fused and (method.scores or method.divergence or recipe.precision.autocast):
+    if fused and (
+        method.scores or method.proximal or method.distills or method.divergence or recipe.precision.autocast
+    ):
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
     reference = _reference(read, model, method)
     objective = Objective(
         method=name,
-        reference=reference,
+        reference="" if method.proximal else reference,
         copies="copy" in (reference, read.given(_OF.reference)),
-        whole=whole,
+        whole=whole or method.proximal,
         upcasts=(framework in _UPCASTING and not method.scores)
+        or (method.distills and framework == "trl")
         or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused or tiled)),
         divergence=method.divergence,
         supervised=method.supervised,
         completes=method.completes and recipe.ulysses is None,  # each rank has logits of all of its tokens
         scores=method.scores,
-        values=_has_value_head(read, method),
+        values=_has_value_head(read, method) or method.proximal,
+        proximal=method.proximal,
+        distills=method.distills,
+        symmetric=method.distills and framework == "trl",
+        rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
         tiled=tiled,
         pairs=method.pairs,
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
         flash=framework in _FLASH and not (method.scores or fused),
         in_place=_FLASH.get(framework, False),
+        tempered=framework in _TEMPERED and not (method.scores or fused),
     )
     return replace(recipe, objective=objective)
 
@@ -173,7 +195,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
 def _reference(read: Defaults, model: Model, method: Method) -> str:
     """Return which model the step is compared with."""
     given = read.given(_OF.reference)
-    if not method.refers:
+    if not (method.refers or method.proximal):
         if given == "copy" and method.completes:
             return ""
         if given is not None:
@@ -202,7 +224,7 @@ def _refuse_others(read: Defaults, recipe: Recipe, name: str) -> None:
         "context parallelism": bool(recipe.ring_turns),
         "torch.compile": recipe.compiled,
         Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
-        and recipe.loss.kind not in _LOSSES,
+        and recipe.loss.kind not in (*_LOSSES, *(["chunked"] if name == "distill" else [])),
     }
     found = [each for each, there in asked.items() if there]
     if found:

@@ -320,7 +320,7 @@ def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
         )
         given = str(read.given(Training.precision) or recipe.precision.compute)
         read.assumptions.append(Assumption(Training.precision, given, why, notable=True))
-    return replace(recipe, before_ampere=early, upcasts=upcast)
+    return replace(recipe, before_ampere=early, upcasts=upcast, rounds=_rounds(read, recipe))
 
 
 def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
@@ -501,14 +501,18 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
             if read.given(path):
                 read.refuse(path, "found {!r}; needs {}", read.given(path), "training.precision 'fp8-mixed'")
         return None
-    if implementation != "torchtitan":
+    if implementation not in ("torchtitan", "transformers"):
         raise UnsupportedError(
             Training.precision,
-            "found {!r}; supported only for 'torchtitan' layers, found {!r}",
+            "found {!r}; supported only for layers of 'torchtitan' and 'transformers', found {!r}",
             "fp8-mixed",
             implementation,
         )
-    recipe = read.take(paths[0], "tensorwise", "torchtitan's default")
+    if implementation == "transformers" and read.given(Training.adapter.type) is not None:
+        raise UnsupportedError(
+            Training.precision, "found {!r}, which is not supported yet with {}", "fp8-mixed", Training.adapter.type
+        )
+    recipe = read.take(paths[0], "tensorwise", "torchao's default")
     if recipe not in FLOAT8_RECIPES:
         read.refuse(paths[0], "found {!r}; torchao supports {}", recipe, joined(", ", FLOAT8_RECIPES))
     gathers = read.take(paths[1], False)
@@ -516,6 +520,26 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
         read.refuse(paths[1], "found {}; torchao gathers in float8 only with 'tensorwise', found {!r}", "true", recipe)
     keeps = fused and recipe != "mxfp8" and not gathers and is_early_titan(read, KEEPS_WEIGHTS)
     return Float8(recipe=recipe, gathers=gathers, fused=fused, keeps_weights=keeps)
+
+
+def _rounds(read: Defaults, recipe: Recipe) -> bool:
+    """Whether linear layers are those of quantization-aware training (torchao, quantization/qat/linear.py)."""
+    path = Training.fake_quantization
+    if read.given(path) is None:
+        return False
+    asked = {
+        Message("layers of {!r}", recipe.implementation): recipe.implementation != "transformers",
+        "torch.compile": recipe.compiled,
+        "tensor parallelism": recipe.tensor is not None,
+        str(Training.quantization): read.given(Training.quantization) is not None,
+        str(Training.precision): read.given(Training.precision) == "fp8-mixed",
+    }
+    found = [each for each, there in asked.items() if there]
+    if found:
+        raise UnsupportedError(
+            path, "found {!r}, which is not supported yet with {}", read.given(path), joined(", ", found)
+        )
+    return True
 
 
 FLOAT8_RECIPES = ("tensorwise", "rowwise", "mxfp8")

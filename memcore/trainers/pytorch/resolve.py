@@ -16,6 +16,7 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import Accelerator, Overhead, communicators
 from memcore.layers.fused_head import tile_sizes
 from memcore.layers.fused_loss import chunk_sizes
+from memcore.layers.torchtitan.llama4 import as_titan
 from memcore.memory.communicators import node
 from memcore.messages import Message
 from memcore.networks.catalog import find_model
@@ -55,6 +56,7 @@ from memcore.trainers.pytorch.optimizing import optimizer_of
 from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.synonyms import understood
+from memcore.trainers.pytorch.teaching import teacher_sizes
 from memcore.trainers.pytorch.tensor_parallel import tensor_parallel, tensor_ranks
 from memcore.trainers.pytorch.unsloth_releases import rows_at_once
 
@@ -68,14 +70,13 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     config, read = understood(config)
     engine = _engine(read)
     extension = extension_of(read)
-    model = unscheduled(read, extension.convert(learning_model(read, find_model(config.model), engine)), engine)
+    model = unscheduled(read, extension.convert(learning_model(read, _as_run(read, config), engine)), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
     experts, model = expert_ranks(read, engine, model, shards * tensors), as_kept(read, model)
-    sequence = _sequence(read, model)
-    micro_batch = read.take(Training.micro_batch_size, 1, "one sequence")
+    sequence, micro_batch = _sequence(read, model), read.take(Training.micro_batch_size, 1, "one sequence")
     images, side = images_of(read, model, sequence, code_of(layer_code(read)))
     micro_batches = read.take(Training.gradient_accumulation_steps, read.given(STAGES) or 1)
     stages, schedule, chunks = pipeline_stages(read, model, engine, micro_batches)
@@ -91,9 +92,10 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         sizes |= {"V": share.sizes["V"]}
     else:
         tensor = tensor_parallel(read, engine, model, sizes["s"])
-        share = expert_share(read, model if tensor is None else parallelized(model), experts, shards * tensors)
+        share = _share(read, model, experts, shards, tensors if tensor is not None else 1)
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
+    sizes |= teacher_sizes(read, config, sizes, resolve)
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     if read.problems:
         raise ConfigError(read.problems)
@@ -119,6 +121,18 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _as_run(read: Defaults, config: Config) -> Model:
+    """The model as the layers that run have it."""
+    found = find_model(config.model)
+    return as_titan(found) if layer_code(read) == "torchtitan" else found
+
+
+def _share(read: Defaults, model: Model, experts: int, shards: int, tensors: int) -> Model:
+    """What one rank has of the layers: tensor-parallel ranks share the experts too, unless these have ranks apart."""
+    alone = model if tensors == 1 else parallelized(model, experts=experts == 1)
+    return expert_share(read, alone, experts, shards * (tensors if experts > 1 else 1))
 
 
 def _nccl(

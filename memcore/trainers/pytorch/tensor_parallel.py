@@ -13,10 +13,10 @@ from memcore.networks.parts import Attention, Experts, FeedForward
 from memcore.networks.tensor_parallel import obstacles, uneven
 from memcore.tensors.modes import TensorParallel
 from memcore.trace.engine import Engine
+from memcore.trainers.pytorch.frameworks import framework_of
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _SIZE = Parallelism.tensor_parallel_size
-_EXPERTS = Parallelism.expert_parallel_size
 _SEQUENCE = Parallelism.sequence_parallel
 _LOSS = Parallelism.loss_parallel
 
@@ -61,13 +61,8 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
             model.name,
         )
     routed = any(isinstance(layer.feed_forward, Experts) for layer in model.network.kinds)
-    if routed and ((read.given(_EXPERTS) or 1) == 1 or read.given(_SEQUENCE) is False):
-        raise UnsupportedError(
-            _SIZE,
-            "found {}; routed experts are supported only with {} of 2 or more and sequence parallelism",
-            ranks,
-            _EXPERTS,
-        )
+    if routed and read.given(_SEQUENCE) is False:
+        raise UnsupportedError(_SIZE, "found {}; routed experts are supported only with sequence parallelism", ranks)
     for axis in uneven(model.network, model.sizes, ranks):
         name, size = SYMBOLS.get(str(axis), str(axis)), model.sizes[str(axis)]
         read.refuse(_SIZE, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, size)
@@ -97,19 +92,28 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
 def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     """torchtitan's LoRA shards its matrices like the layer that they belong to (torchtitan/components/lora.py).
 
-    PEFT's follows transformers' own plan, which sums over ranks behind each matrix of a pair.
+    NeMo Automodel's shards both of them. PEFT's follows transformers' own plan, which sums over ranks behind each
+    matrix of a pair.
     """
-    if read.given(Training.implementation) != "torchtitan" or not engine.shards:
+    own = framework_of(read).divides_adapters
+    if not (own or read.given(Training.implementation) == "torchtitan") or not engine.shards:
         modelled = "with tensor parallelism, supported only with torchtitan's layers and engine.type fsdp"
         message = Message(
             "{}: PEFT adds hooks of transformers' own tensor-parallel plan, which is not supported yet", modelled
         )
         raise UnsupportedError(Training.adapter.type, "found {!r}; {}", read.given(Training.adapter.type), message)
-    if read.given(Training.adapter.type) not in ("lora", "rslora") or bool(read.given(Training.adapter.dropout)):
+    if read.given(Training.adapter.type) not in ("lora", "rslora"):
+        read.refuse(Training.adapter.type, "with tensor parallelism, supported: {}", "lora")
+    elif not own and bool(read.given(Training.adapter.dropout)):
         read.refuse(Training.adapter.type, "torchtitan's LoRA has no dropout; allowed: {}", "lora")
+    if own and model.sizes["ra"] % tensor_ranks(read):
+        read.refuse(Training.adapter.rank, "found {}; must be divisible by {} tensor-parallel ranks",
+                    model.sizes["ra"], tensor_ranks(read))  # fmt: skip
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
         if read.given(each):
             read.refuse(each, "torchtitan's LoRA does not have this; leave it out")
+    if own and read.given(Training.quantization) is not None:
+        read.refuse(Training.quantization, "with tensor parallelism, adapters are supported only on unquantized layers")
     parts = [part for layer in model.network.kinds for part in (layer.mixer, layer.feed_forward)]
     if model.network.embedding_and_head.head.adapter_dtype or not all(
         isinstance(part, Attention | FeedForward) for part in parts

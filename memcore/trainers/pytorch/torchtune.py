@@ -27,7 +27,10 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
     "*loss",
     "*framework",
 )
-_CLIPS, _METHOD, _POLICY, _EVERY = "*clips", "*method", "*policy", "*every"
+_CLIPS, _METHOD, _POLICY, _EVERY, _TEACHER, _ROUNDS = (
+    "*clips", "*method", "*policy", "*every", "*teacher", "*rounds",
+)  # fmt: skip
+_QUANTIZERS = ("Int8DynActInt4WeightQATQuantizer", "Int8DynActInt4WeightQATQuantizerModuleSwap")
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
     "code_llama2": ("codellama/CodeLlama-{}-hf", "7b 13b 34b"),
@@ -83,16 +86,11 @@ _LOSSES: Mapping[str, str] = {
 _PREFERENCES: Mapping[str, str] = {"DPOLoss": "dpo", "RSOLoss": "dpo", "SimPOLoss": "simpo"}
 """Losses of pairs (rlhf/loss/dpo.py); what a model is compared with is itself without its adapter, or a copy."""
 _TUNED = "torchtune is supported for full fine-tuning and LoRA"
-_TAUGHT = (
-    "the teacher's weights and logits are not counted yet; without teacher_model and kd_loss, only the student is "
-    "estimated"
-)
 _QUANTIZED = (
-    "fake quantization keeps masks and rounded copies in every linear layer, which are not counted yet; without "
-    "quantizer, the run is estimated without fake quantization"
+    "fake quantization is supported for Int8DynActInt4WeightQATQuantizer; without quantizer, the run is estimated "
+    "without fake quantization"
 )
 _REFUSED: Mapping[str, str] = {
-    "quantizer": _QUANTIZED, "teacher_model": _TAUGHT, "kd_loss": _TAUGHT,
     "ref_policy": _TUNED, "reward_and_value_model": _TUNED, "enable_fp8_training": _TUNED, "generations": _TUNED,
 }  # fmt: skip
 """Parts that no answer has, and what to do without them."""
@@ -128,6 +126,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         every = joined(", ", (*_LOSSES, *_PREFERENCES))
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
     normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
+    _taught(normalized)
+    _rounded(normalized)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
     _selective(normalized)
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
@@ -142,6 +142,40 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
             "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
         )
     return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
+
+
+_DIVERGENCES: Mapping[str, bool] = {"ForwardKLLoss": False, "ForwardKLWithChunkedOutputLoss": True}
+"""Losses of a teacher's logits, and whether they are computed in chunks as the other loss is."""
+
+
+def _taught(normalized: dict[str, Any]) -> None:
+    """A frozen teacher and the loss of its logits (recipes/knowledge_distillation_*.py)."""
+    found = {name: normalized.pop(name) for name in [*normalized] if name.startswith(("teacher_model.", "kd_"))}
+    if "teacher_model._component_" not in found:
+        return
+    builder = str(found["teacher_model._component_"]).rpartition(".")[2]
+    if builder not in MODELS:
+        known = joined(", ", MODELS)
+        raise UnsupportedError("teacher_model._component_", "found {!r}; known builders: {}", builder, known)
+    chunked = str(normalized.get(_LOSS)).startswith("chunked")
+    usual = next(name for name, parts in _DIVERGENCES.items() if parts is chunked)
+    divergence = str(found.get("kd_loss._component_", usual)).rpartition(".")[2]
+    if _DIVERGENCES.get(divergence) is not chunked:
+        pairs = ("ForwardKLLoss", "CrossEntropyLoss", "ForwardKLWithChunkedOutputLoss", "CEWithChunkedOutputLoss")
+        message = Message("supported: {} with loss {}, {} with loss {}", *pairs)
+        raise UnsupportedError.of_value("kd_loss._component_", divergence, message)
+    normalized |= {_METHOD: "distill", _TEACHER: MODELS[builder]}
+
+
+def _rounded(normalized: dict[str, Any]) -> None:
+    """A quantizer of quantization-aware training, whose fake quantization is counted from the first step on."""
+    found = {name: normalized.pop(name) for name in [*normalized] if name.startswith("quantizer")}
+    component = str(found.get("quantizer._component_", "")).rpartition(".")[2]
+    if not component:
+        return
+    if component not in _QUANTIZERS:
+        raise UnsupportedError.of_value("quantizer._component_", component, _QUANTIZED)
+    normalized[_ROUNDS] = "int8-int4"
 
 
 def _selective(normalized: dict[str, Any]) -> None:
@@ -236,6 +270,7 @@ TORCHTUNE = Tool(
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.target_modules, name=_TARGETS),
         Key(path=Training.quantization, name=_BITS),
+        Key(path=Training.fake_quantization, name=_ROUNDS),
         Key(path=Training.optimizer.name, name=_OPTIMIZER),
         Key(path=Training.optimizer.implementation, name=_HOW),
         Key(path=Training.loss, name=_LOSS),
@@ -243,6 +278,7 @@ TORCHTUNE = Tool(
         Key(path=Training.activation_checkpointing.policy, name=_POLICY),
         Key(path=Training.activation_checkpointing.every, name=_EVERY),
         Key(path=Training.method.name, name=_METHOD),
+        Key(path=Training.method.teacher, name=_TEACHER),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer_in_bwd"),
         Key(path=TorchSettings.cpu_offload, name="fsdp_cpu_offload"),
         Key(path=TorchSettings.reshard_after_forward, name="fsdp_reshard_after_forward"),
@@ -265,9 +301,10 @@ TORCHTUNE = Tool(
     normalized=_normalized,
     settles=("model._component_", "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
              "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm", "ac_mode", "ac_option",
-             "teacher_model.*", "ref_policy*", "quantizer.*", "kd_loss*"),
+             "teacher_model.*", "ref_policy*", "quantizer.*", "kd_*"),
     vocabulary=("torchtune",),
-    ignored=("checkpointer.*", "ref_checkpointer.*", "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*",
+    ignored=("checkpointer.*", "ref_checkpointer.*", "teacher_checkpointer.*",
+             "metric_logger.*", "profiler.*", "tokenizer.*", "dataset.*",
              "dataset_val.*", "lr_scheduler.*", "optimizer.*", "loss.*", "device", "batch_size_val", "name",
              "data_parallel_replicate_dim", "model.lora_alpha", "output_dir", "*_dir"),
     copies="data_parallel_replicate_dim",

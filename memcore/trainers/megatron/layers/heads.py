@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from memcore.layers.objectives import summed
+from memcore.networks.weights import Linear
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute
 from memcore.tensors.operations import mul
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
-from memcore.trainers.megatron.layers.linear import local_linear
+from memcore.trainers.megatron.layers.linear import linear, local_linear, parts_to_all
 from memcore.trainers.megatron.layers.losses import vocab_parallel_cross_entropy
 from memcore.trainers.megatron.layers.prediction import with_loss
 from memcore.trainers.megatron.step_plan import MegatronPlan
@@ -38,9 +40,24 @@ def head(
     return step.leave("root", loss), None
 
 
-def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
+def _scores(step: Step, x: Tensor, part: Linear, how: MegatronPlan) -> Tensor:
+    """One output of each token, of which those of last tokens are compared with labels.
+
+    Source: mcore-bridge 1.5, model/gpt_model.py (`OutputLayerLinear`: every rank has all of it, and all tokens);
+    ms-swift 4.5, megatron/trainers/trainer.py (`seq_cls_loss_func`).
+    """
     with x.tape.at("output_layer"):
-        logits = local_linear(x, step.recipe.network.embedding_and_head.head, step.weights, how)
+        scores = linear(parts_to_all(x) if how.sequence else x, part, step.weights, how)
+    del x
+    return summed(scores)
+
+
+def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
+    part = step.recipe.network.embedding_and_head.head
+    if part.split is None:
+        return _scores(step, x, part, how)
+    with x.tape.at("output_layer"):
+        logits = local_linear(x, part, step.weights, how)
     del x
     with logits.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))
