@@ -285,7 +285,7 @@ ACCELERATORS: Sequence[Accelerator] = (
         "a10", "NVIDIA A10", 24, (22.03, 22.15), "8.6", _OUT_OF_MEMORY, Speed(125, 600, 1, 0, _LIGHTNING, _UNCONFIRMED)
     ),
     Accelerator(
-        "a10g", "NVIDIA A10G", 24, (22.03, 22.15), "8.6", _RECALLED, Speed(70, 600, 1, 0, _UNCONFIRMED, _UNCONFIRMED)
+        "a10g", "NVIDIA A10G", 24, (21.988, 22.19), "8.6", _BANNER, Speed(70, 600, 1, 0, _UNCONFIRMED, _UNCONFIRMED)
     ),
     Accelerator(
         "a30", "NVIDIA A30", 24, (23.5, 23.6), "8.0", _RECALLED, Speed(165, 933, 2, 200, _UNCONFIRMED, _UNCONFIRMED)
