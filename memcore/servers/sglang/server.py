@@ -97,6 +97,8 @@ class Options:
     chunk: int
     graphs: int
     page: int
+    most: int | None
+    """Tokens of the pool, if it is to have no more."""
     window_ratio: float
     state_ratio: float
     prefill_graphs: bool
@@ -141,6 +143,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         chunk=chunk,
         graphs=graphs,
         page=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1,
+        most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
@@ -341,7 +344,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
             rest = int(available / (1 + chosen.state_ratio))
             slots = max((available - rest) // state - 1, 0)
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
-        tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
+        tokens = _fitting(max(rest, 0), cell, chosen)
     before = [*weights, *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     if job.basics.model.network.family == _UNEXPLAINED:
@@ -357,6 +360,14 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         states=slots,
         uncertain=(higher, lower),
     )
+
+
+def _fitting(rest: int, cell: float, chosen: Options) -> int | None:
+    """Tokens of a pool in what is left, no more than are asked for (model_runner.py, `max_total_tokens`)."""
+    if not cell:
+        return None
+    fits = int(rest / cell)
+    return (fits if chosen.most is None else min(fits, chosen.most)) // chosen.page * chosen.page
 
 
 def _state(parts: Sequence[CacheSpec]) -> int:
