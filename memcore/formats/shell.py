@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
+from memcore.formats.slurm import processes, variables
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -54,7 +55,12 @@ _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 """What stands for itself in a word."""
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
 """What stands for itself within quotes."""
-_BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
+_BRACKETS: Mapping[str, re.Pattern[str]] = {
+    "(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.compile(r"[\[\]]"),
+}  # fmt: skip
+_TICKED = re.compile(r"`([^`\n]{1,400})`")
+"""A command whose output stands in its place, as older scripts have it."""
+_BEGINS_A_WORD = re.compile(rf"{_TICKED.pattern}|{_PLACEHOLDER.pattern}")
 _ARRAY = re.compile(r'"\$(?:\{\w{1,200}\[[@*]\]\}|@|\{@(?::\d{1,2})?\})"')
 """All words of an array, which count where it is assigned, or of what a script is given: no word at all if none."""
 _VALUE = re.compile(r"""[^"'$]+""")
@@ -100,8 +106,10 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    script = _Script(text, variables=dict(_GIVEN.get()))
+    script = _Script(text, variables={**variables(text), **_GIVEN.get()})
     script.read()
+    if tasks := processes(text, script.found):
+        script.found += [*tasks, END]
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
@@ -152,6 +160,8 @@ class _Script:
     """Conditions before the command that is being read, as in `[ A ] && B`."""
     arrays: int = 0
     """Open brackets of arrays."""
+    lists: set[str] = field(default_factory=set)
+    """Names of arrays, to which a function of the script may add the words that it is called with."""
     choices: list[str] = field(default_factory=list)
     """What open `case`s choose by."""
     cases: list[tuple[int, dict[str, set[str]]]] = field(default_factory=list)
@@ -182,7 +192,7 @@ class _Script:
                 self.at += 2 * bool(_NEXT_LINE.match(self.text, self.at))
             elif sign == "#":
                 self._skip_line()
-            elif sign == "<" and _PLACEHOLDER.match(self.text, self.at):
+            elif sign in "<`" and _BEGINS_A_WORD.match(self.text, self.at):
                 self._word()
             elif sign == "<" and self._here():
                 pass
@@ -313,6 +323,7 @@ class _Script:
             self.command.pop()
             self._finish()
             self.arrays += 1
+            self.lists.add(last.rstrip("+=").removeprefix("export "))
         elif sign == ")" and self.arrays:
             self.arrays -= 1
             self._emit(self.command)
@@ -333,6 +344,11 @@ class _Script:
             if placeholder:
                 whole += f"${re.sub(_NO_LETTER, '_', placeholder[1])}"
                 self.at = placeholder.end()
+                continue
+            ticked = _TICKED.match(self.text, self.at) if sign == "`" else None
+            if ticked:
+                self.at = ticked.end()
+                whole += self._output_of(ticked[1])
                 continue
             if sign in " \t\r\n;&|<>()`":
                 break
@@ -396,10 +412,9 @@ class _Script:
         if rest == "((":
             return self._calculation(self._inside("(", ")")[1:-1])
         if rest[:1] == "(":
-            inside = self._inside("(", ")").strip()
-            calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
-            printed = _ECHOED.fullmatch(inside)
-            return calculated or (" ".join(self._filled_in(printed[1]).split()) if printed else _OUTPUT)
+            return self._output_of(self._inside("(", ")").strip())
+        if rest[:1] == "[":
+            return self._calculation(self._inside("[", "]"))
         if rest[:1] == "{":
             return self._braced(self._inside("{", "}"))
         name = _PLAIN.match(self.text, self.at)
@@ -408,6 +423,12 @@ class _Script:
             return "0" if rest[:1] == "#" else ""
         self.at = name.end()
         return self._of(name[0])
+
+    def _output_of(self, command: str) -> str:
+        """What a command prints: a sum, or a variable; of any other nobody knows."""
+        calculated = command.startswith("expr ") and self._arithmetic(command[5:].replace("\\*", "*"))
+        printed = _ECHOED.fullmatch(command)
+        return calculated or (" ".join(self._filled_in(printed[1]).split()) if printed else _OUTPUT)
 
     def _calculation(self, text: str) -> str:
         """What arithmetic gives; if it needs a variable that comes from outside, that."""
@@ -520,6 +541,7 @@ class _Script:
         if command[:2] == ["set", "--"] and self._taken:
             self.arguments = command[2:]
         if not command or command[0] not in _SILENT:
+            command = command[2:] if command[1:2] and command[1] in self.lists and command[2:] else command
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
             self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])
 

@@ -334,11 +334,11 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
     """
     factory_trains(found)
-    found = factory_started(found)
+    found, first = launched(factory_started(found))
     method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
-    notes = (*notes, *learnt)
+    notes = (*first, *notes, *learnt)
     normalized = {"finetuning_type": "lora", **plain, **method}
     if kind == "full":
         del normalized["finetuning_type"]

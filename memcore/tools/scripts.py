@@ -161,6 +161,7 @@ def _training(found: Sequence[Call]) -> Script:
     keys: dict[str, Any] = {}
     told: list[Call] = []
     arguments = [each for each in found if each.name in (*_ARGUMENTS, *_LEARNT)]
+    arguments = [each for each in arguments if each.arguments] or arguments
     if arguments:
         call = _one(arguments)
         told.append(call)

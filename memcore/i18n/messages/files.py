@@ -144,6 +144,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
+    "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
     "give the original model": "请给出原模型",

@@ -1,0 +1,157 @@
+"""Files as their repositories have them, which nobody had read when the readers were written: the batch of winter."""
+
+import pytest
+
+from memcore.errors import ConfigError
+from memcore.formats.readers import flat
+from memcore.tools.sources import Source, read_sources
+
+TRL = "model_name_or_path: Qwen/Qwen3-0.6B\nper_device_train_batch_size: 4\nmax_length: 512\n"
+CLIPPED = {
+    "trl.yaml": f"{TRL}max_grad_norm: 0.2\n",
+    "factory.yaml": "stage: sft\nfinetuning_type: lora\nmodel_name_or_path: gpt2\nmax_grad_norm: 1.0\n",
+    "axolotl.yml": "base_model: gpt2\nadapter: lora\nsequence_len: 512\nmax_grad_norm: 1.0\n",
+    "swift.sh": "swift sft --model gpt2 --max_length 512 --max_grad_norm 0.5\n",
+    "megatron.sh": "torchrun pretrain_gpt.py --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64"
+    " --max-position-embeddings 16 --seq-length 16 --micro-batch-size 1 --clip-grad 1.0\n",
+}
+
+
+def read(*texts: tuple[str, str], gpus=None, given=(), **variables):
+    """The settings of several files together, and the notes on them."""
+    config, notes = read_sources([Source(name, text) for name, text in texts], gpus, given, variables)
+    return flat(config), notes
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_gradients_are_clipped_at_any_norm(name):
+    """What says that they are clipped at all is one value; any other is of no account."""
+    found, notes = read((name, CLIPPED[name]))
+    assert found.get("training.gradient_clipping", True) is True
+    assert any(note.startswith("no effect on memory") for note in notes)
+
+
+def test_what_slurm_is_asked_for():
+    """swiss-ai/Megatron-LM, submit-llama3-8b.sh: `srun` starts a process for each GPU."""
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
+        'CMD="python3 pretrain_gpt.py --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64'
+        ' --max-position-embeddings 16 --seq-length 16 --micro-batch-size 1 --global-batch-size 128"\n'
+        'srun -lu bash -c "RANK=\\$SLURM_PROCID $CMD"\n'
+    )
+    found, _ = read(("submit.sh", script))
+    assert found["training.gradient_accumulation_steps"] == 2
+    launched = script.replace("python3", "torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE")
+    assert read(("submit.sh", launched))[0]["training.gradient_accumulation_steps"] == 2
+
+
+def test_older_ways_to_calculate_and_to_ask_programs():
+    """NineAbyss/S2R, scripts/train_sft.sh; Pai-Megatron-Patch, examples/qwen3/run_mcore_qwen3.sh."""
+    script = (
+        "GPUS=`python -c 'import torch; print(torch.cuda.device_count())'`\nSTEPS=$[32/1/$NODES]\n"
+        "torchrun --nproc_per_node $GPUS train.py --model_name_or_path gpt2 --per_device_train_batch_size 1"
+        " --max_length 512 --gradient_accumulation_steps $STEPS\n"
+    )
+    with pytest.raises(ConfigError, match=r"\$GPUS"):
+        read(("train.sh", script), NODES="8")
+    found, _ = read(("train.sh", script), NODES="8", GPUS="8")
+    assert (found["training.gradient_accumulation_steps"], found["hardware.num_gpus"]) == (4, 8)
+
+
+SWAP = """\
+models:
+  a:
+    cmd: >
+      bash -c "source /opt/setvars.sh > /dev/null && exec /build/bin/llama-server
+      -m /models/Qwen3-8B-Q4_K_S.gguf
+      -c 16384 -ctk q8_0 -ctv q8_0
+      --alias 'a b'"
+"""
+COMPOSE = """\
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.15.0
+    command: >
+      /models/Qwen3-8B
+      --max-model-len 32768
+      --speculative-config '{"method":"ngram","num_speculative_tokens":4}'
+"""
+
+
+def test_commands_of_containers_are_split_as_shells_do():
+    """jeffgrover/b70-setup, llama-swap.yaml; niushuai1991/qwen3.6-27b, docker-compose.k4-flashinfer.yml."""
+    found, _ = read(("llama-swap.yaml", SWAP))
+    assert (found["inference.quantization"], found["engine.cache_type_k"]) == ("q4_k_s", "q8_0")
+    found, _ = read(("compose.yml", COMPOSE))
+    assert (found["inference.max_model_len"], found["inference.num_speculative_tokens"]) == (32768, 4)
+    assert found["model"] in ("/models/Qwen3-8B", "Qwen3-8B", "Qwen/Qwen3-8B")
+
+
+def test_a_script_with_its_config_and_its_launchers():
+    """alfredyu24/amd-mi350-benchmarks, scripts/train_sft.sh; sarelWeinberger/qwen-hebrew-finetuning, train_all.sh."""
+    accelerate = "distributed_type: DEEPSPEED\ncompute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  zero_stage: 2\n"
+    script = (
+        'C=${1:-/x/trl.yaml}\naccelerate launch --config_file /x/zero2.yaml --num_processes "${2:-8}" sft.py'
+        ' --config "$C" --gradient_accumulation_steps 3\n'
+    )
+    found, _ = read(("train.sh", script), ("trl.yaml", TRL), ("zero2.yaml", accelerate))
+    assert found["engine.zero_stage"] == 2
+    assert (found["hardware.num_gpus"], found["training.micro_batch_size"]) == (8, 4)
+    assert found["training.gradient_accumulation_steps"] == 3
+    launch = "accelerate launch --config_file=zero2.yaml --num_processes 4 train.py --dataset x\n"
+    found, notes = read(("all.sh", launch), ("zero2.yaml", accelerate), given={"model"})
+    assert found["hardware.num_gpus"] == 4
+    assert any("only launches" in note for note in notes)
+
+
+def test_launchers_of_llama_factory():
+    """Its own script, as its manual has it for FSDP."""
+    script = (
+        "accelerate launch --config_file fsdp.yaml --num_cpu_threads_per_process 4 --num_processes 4 src/train.py"
+        " --stage sft --model_name_or_path gpt2 --finetuning_type lora --cutoff_len 512\n"
+    )
+    found, _ = read(("train.sh", script))
+    assert (found["engine.type"], found["hardware.num_gpus"]) == ("fsdp", 4)
+
+
+def test_scripts_that_others_source():
+    """SRO-SA/trtllm-qwen-benchmark, scripts/serve_final_baseline.sh."""
+    served = 'source "$(dirname "$0")/common.sh"\nA=(--tp_size "${TP:-4}")\nadd A --max_num_tokens 512\n'
+    served += 'trtllm-serve serve "${A[@]}" "$M"\n'
+    found, _ = read(("serve.sh", served), ("common.sh", 'export M="${M:-/models/Qwen3-8B}"\nexport TP=2\n'))
+    assert (found["parallelism.tensor_parallel_size"], found["engine.max_num_tokens"]) == (2, 512)
+
+
+def test_recipes_of_torchtune_by_name():
+    """odissei-benchmarks/torchtune-gpu-benchmark, della-scripts/pre-standardized/llama-3.2-dist.slurm."""
+    script = (
+        "tune run \\\n    --nproc_per_node 4 \\\n    lora_finetune_distributed --config llama3_2/1B_lora \\\n"
+        "    seed=14 \\\n    batch_size=1 tokenizer.max_seq_len=2048\n"
+    )
+    with pytest.raises(ConfigError, match="llama3_2/1B_lora; pass that file"):
+        read(("run.slurm", script))
+    recipe = (
+        "model:\n  _component_: torchtune.models.llama3_2.lora_llama3_2_1b\n  lora_attn_modules: [q_proj]\n"
+        "  lora_rank: 64\n  lora_alpha: 128\ntokenizer:\n  max_seq_len: null\nbatch_size: 4\ndtype: bf16\n"
+        "enable_activation_checkpointing: False\noptimizer:\n  _component_: torch.optim.AdamW\n"
+        "loss:\n  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n"
+    )
+    found, _ = read(("run.slurm", script), ("1B_lora.yaml", recipe))
+    assert (found["hardware.num_gpus"], found["training.micro_batch_size"]) == (4, 1)
+    assert found["training.sequence_length"] == 2048
+
+
+def test_older_names_of_tensorrt_llm():
+    """slikhite-1/TRTLLM-serve-guide, trt-llm-benchmarking.sh, for 0.19."""
+    text = "pytorch_backend_config:\n  use_cuda_graph: true\n  cuda_graph_max_batch_size: 512\n  kv_cache_dtype: fp8\n"
+    found, notes = read(("extra.yml", text), given={"model"})
+    assert found["inference.kv_cache_dtype"] == "fp8"
+    assert any("cuda_graph_config.max_batch_size" in note for note in notes)
+    script = "docker run -d --entrypoint trtllm-serve x/release:1 serve /models/Qwen3-8B --tp_size 2\n"
+    assert read(("serve.sh", script))[0]["parallelism.tensor_parallel_size"] == 2
+
+
+def test_tokens_of_sglangs_pool():
+    """Cloud-Linuxer/Qwen, docker-compose.qwen3-32b-awq.yml."""
+    script = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --max-total-tokens 16384\n"
+    assert read(("serve.sh", script))[0]["engine.max_total_tokens"] == 16384
