@@ -155,3 +155,49 @@ def test_tokens_of_sglangs_pool():
     """Cloud-Linuxer/Qwen, docker-compose.qwen3-32b-awq.yml."""
     script = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --max-total-tokens 16384\n"
     assert read(("serve.sh", script))[0]["engine.max_total_tokens"] == 16384
+
+
+SCRIPT = """\
+import argparse, os
+from pathlib import Path
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+ROOT = Path(__file__).resolve().parent
+MODEL = ROOT / "models" / "Qwen3-0.6B"
+parser = argparse.ArgumentParser()
+parser.add_argument("--model-path", default=str(MODEL))
+parser.add_argument("--checkpoints", action="store_true")
+args = parser.parse_args()
+tokenizer = AutoTokenizer.from_pretrained(args.model_path)
+model = AutoModelForCausalLM.from_pretrained(args.model_path)
+TrainingArguments(".")
+rows = data.map(lambda row: tokenizer(row["text"], truncation=True, max_length=2048))
+Trainer(model=model, args=TrainingArguments(output_dir=os.path.join(ROOT, "o"), bf16=True,
+        per_device_train_batch_size=2, gradient_checkpointing=args.checkpoints), train_dataset=rows).train()
+"""
+
+
+def test_paths_and_switches_of_scripts():
+    """HaoranLuo/text2sql-grpo, src/train_sft.py; Cyb3rDudu/cyb3r-qlora, scripts/train_unsloth.py."""
+    found, _ = read(("train.py", SCRIPT))
+    assert found["training.sequence_length"] == 2048
+    assert found["training.activation_checkpointing.policy"] == "none"
+    assert found["model"] in ("./models/Qwen3-0.6B", "Qwen3-0.6B", "Qwen/Qwen3-0.6B")
+    named = SCRIPT.replace('ROOT / "models" / "Qwen3-0.6B"', 'f"{ROOT}/Qwen3-0.6B"')
+    assert "Qwen3-0.6B" in read(("train.py", named))[0]["model"]
+
+
+def test_folders_that_recipes_name():
+    """GeodesicResearch/geodesic-megatron, tutorials/recipes/llama/conf/llama32_1b_finetune.yaml."""
+    text = "checkpoint:\n  pretrained_checkpoint: ./checkpoints/llama32_1b\nmodel:\n  tensor_model_parallel_size: 1\ntrain:\n"
+    text += "  micro_batch_size: 2\n  global_batch_size: 8\ndataset:\n  seq_length: 512\n"
+    assert read(("finetune.yaml", text), gpus=1)[0]["model"] == "llama3.2-1b"
+
+
+def test_what_is_said_of_a_forks_flavors_and_of_templates():
+    """LambdaLabsML/torchtitan, configs/llama3_32b-8xb200-16k.toml; text-generation-inference-helm, deployment.yaml."""
+    text = '[model]\nname = "llama3"\nflavor = "32B"\n[training]\nlocal_batch_size = 2\nseq_len = 512\n'
+    _, notes = read(("llama3_32b.toml", text), given={"model"})
+    assert any("the sizes of '32B' of llama3 are unknown" in note for note in notes)
+    with pytest.raises(ConfigError, match="helm template"):
+        read(("deployment.yaml", "{{- range .Values.models }}\napiVersion: apps/v1\n{{- end }}\n"))

@@ -10,7 +10,7 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -34,6 +34,9 @@ _SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
 """What a cell has to have for the whole to be of any use without it."""
 _BF16 = ("is_bfloat16_supported", "is_bf16_supported")
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
+_SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
+"""What options are that only switch something, unless somebody does (Lib/argparse.py)."""
+_JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
 _LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
 """Of a number, of the parts of a value, and of the letters of a script."""
 _OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -291,7 +294,10 @@ class _Known:
 
     def _option(self, node: ast.Call) -> None:
         """An option of a command line, whose default is its value unless somebody gives another."""
-        default = next((each.value for each in node.keywords if each.arg == "default"), None)
+        said = {each.arg: each.value for each in node.keywords}
+        action = said.get("action")
+        switch = _SWITCHES.get(action.value) if isinstance(action, ast.Constant) else None
+        default = said.get("default", None if switch is None else ast.Constant(switch))
         name = next((each.value for each in node.args if isinstance(each, ast.Constant)), None)
         if default is not None and isinstance(name, str) and name.startswith("--"):
             self.names[f"args.{name[2:].replace('-', '_')}"] = default
@@ -387,6 +393,8 @@ class _Known:
             text = self.value(node.func.value, deep)
             if isinstance(text, str) and not _open(text) and (not values or (isinstance(values[0], str) and values[0])):
                 return text.split(*values)
+        if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
+            return _path(values)
         if name == "dict" and not values:
             return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
         return NotImplemented
@@ -403,10 +411,14 @@ class _Known:
         if isinstance(node, ast.JoinedStr):
             inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
             parts = [self.value(each, deep) for each in inner]
+            if len(parts) > 1 and _open(parts[0]) and str(parts[1]).startswith("/"):
+                parts[0] = "."  # below a folder that nobody knows
             plain = all(isinstance(each, int | float | str) and not _open(each) for each in parts)
             return NotImplemented if not plain else "".join(map(str, parts))
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
             left, right = self.value(node.left, deep), self.value(node.right, deep)
+            if isinstance(node.op, ast.Div) and isinstance(right, str):
+                return _path([left, right])
             numbers = isinstance(left, int | float) and isinstance(right, int | float)
             texts = isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str)
             if (numbers or texts) and not _open(left) and not _open(right):
@@ -416,6 +428,18 @@ class _Known:
                     return NotImplemented
                 return found if texts or abs(found) < _LARGEST else NotImplemented
         return NotImplemented
+
+
+def _path(parts: Sequence[Any]) -> Any:
+    """A path of several parts, below `.` where nobody knows the folder; NotImplemented for other values.
+
+    >>> _path(["$ROOT", "models", "Qwen3-8B"])
+    './models/Qwen3-8B'
+    """
+    texts = ["." if _open(parts[0]) and len(parts) > 1 else parts[0], *parts[1:]]
+    if not all(isinstance(each, str) and not _open(each) for each in texts):
+        return NotImplemented
+    return "/".join(each.rstrip("/") for each in texts)
 
 
 def _size(value: object, most: int = 4096) -> int:

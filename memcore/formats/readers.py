@@ -282,6 +282,8 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
     except ConfigError:
         raise
     except ValueError as error:
+        if text.lstrip().startswith("{{"):
+            raise ConfigError.at(name, "is a template; pass what `helm template` makes of it") from None
         raise ConfigError.at(name, "is not JSON: {}", fault(error)) from None
     if not isinstance(found, dict):
         raise ConfigError.at(name, "expected a JSON object")

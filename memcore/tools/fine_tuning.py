@@ -320,7 +320,8 @@ LLAMA_FACTORY = Tool(
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
-             "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size"),
+             "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size",
+             "gradient_checkpointing"),  # disable_gradient_checkpointing decides (model/model_utils/checkpointing.py)
     settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank",
              "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
              "use_unsloth_gc", "use_galore", "galore_*"),

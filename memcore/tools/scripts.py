@@ -181,12 +181,19 @@ def _training(found: Sequence[Call]) -> Script:
         and arguments[0].name in _ARGUMENTS[:2]
         and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
     ):
-        keys.setdefault("max_length", "$max_length")  # as long as the data's
+        keys.setdefault("max_length", _truncated(found))
     more: tuple[str, ...] = ()
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = ("fast_inference: vLLM's cache is not counted",)
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _truncated(found: Sequence[Call]) -> object:
+    """The length to which a script's tokenizer cuts its texts; else they are as long as the data's."""
+    given = [each.arguments for each in found if each.arguments.get("truncation", False) not in (False, None)]
+    lengths = {each["max_length"] for each in given if isinstance(each.get("max_length"), int)}
+    return lengths.pop() if len(lengths) == 1 else "$max_length"
 
 
 def _hidden(told: Sequence[Call]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
+from memcore.messages import Message
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
@@ -64,10 +65,7 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             found["model.name"],
         )
     _of_hub(normalized)
-    name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
-    if name is not None:
-        normalized |= {MODEL: name}
-        del normalized["model.name"], normalized["model.flavor"]
+    notes = _of_flavor(normalized, flavor)
     copies, shards = (
         found.get("parallelism.data_parallel_replicate_degree"),
         found.get("parallelism.data_parallel_shard_degree", -1),
@@ -87,7 +85,21 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             normalized[_WEIGHTS] = "bf16"
             del normalized["training.dtype"]
     _of_mode(normalized)
-    return normalized, ()
+    return normalized, notes
+
+
+def _of_flavor(normalized: dict[str, Any], flavor: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the model of a flavor; a note on one of a fork's own."""
+    name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
+    if name is None and not (normalized.get("model.name") and normalized.get("model.flavor")):
+        return ()
+    for key in flavor:
+        del normalized[key]
+    if name is not None:
+        normalized[MODEL] = name
+        return ()
+    unknown = "model.flavor: the sizes of {!r} of {} are unknown; name the model with --model"
+    return (Message(unknown, flavor["model.flavor"], flavor["model.name"]),)
 
 
 def _of_hub(normalized: dict[str, Any]) -> None:
