@@ -2,7 +2,7 @@
 
 import pytest
 
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.readers import flat
 from memcore.tools.sources import Source, read_sources
 
@@ -201,3 +201,48 @@ def test_what_is_said_of_a_forks_flavors_and_of_templates():
     assert any("the sizes of '32B' of llama3 are unknown" in note for note in notes)
     with pytest.raises(ConfigError, match="helm template"):
         read(("deployment.yaml", "{{- range .Values.models }}\napiVersion: apps/v1\n{{- end }}\n"))
+
+
+STAGE_2 = """\
+{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto",
+ "stage3_prefetch_bucket_size": "auto", "stage3_max_live_parameters": 1e9, "sub_group_size": 1e9}}
+"""
+
+
+def test_keys_of_stage_3_in_files_of_others():
+    """OpenThaiGPT/openthaigpt-pretraining, src/model/scripts/hf_trainer/config/llama_deepspeed.json."""
+    found, notes = read(("trl.yaml", TRL), ("zero2.json", STAGE_2), gpus=8)
+    assert not [path for path in found if path.startswith("engine.stage3")]
+    assert any("stage3_max_live_parameters: of stage 3 alone" in note for note in notes)
+
+
+def test_deepspeed_takes_the_gpus_of_its_node():
+    """Humanity-Unleashed/pretraining, scripts/slurm_train_sft.sh."""
+    script = (
+        "#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\ndeepspeed --module openrlhf.cli.train_sft --max_len 1024 \\\n"
+        "  --train_batch_size 128 --micro_train_batch_size 8 --pretrain Qwen/Qwen2.5-7B-Instruct --zero_stage 3 --bf16\n"
+    )
+    found, _ = read(("train.sh", script))
+    assert (found["hardware.num_gpus"], found["training.gradient_accumulation_steps"]) == (4, 4)
+
+
+def test_ranks_and_switches_of_widespread_scripts():
+    """FreedomIntelligence/TRIM, scripts/finetune_lora.sh; Limbicnation/prompt-lora-trainer, configs/sft_qwen3_4b.yaml."""
+    llava = (
+        "deepspeed --num_gpus 8 llava/train/train_mem.py --lora_enable True --model_name_or_path lmsys/vicuna-7b-v1.5"
+        " --model_max_length 2048 --per_device_train_batch_size 16 --bf16 True\n"
+    )
+    assert read(("finetune.sh", llava))[0]["training.adapter.rank"] == 64
+    own = "model_id: Qwen/Qwen3-4B\nmax_seq_length: 512\nlora_r: 16\nuse_4bit: true\nbnb_4bit_quant_type: nf4\n"
+    own += "bnb_4bit_compute_dtype: bfloat16\nper_device_train_batch_size: 4\n"
+    found, _ = read(("sft.yaml", own))
+    assert (found["training.quantization"], found["training.adapter.rank"]) == ("nf4", 16)
+
+
+def test_images_for_other_devices_are_refused():
+    """xprilion/gemma3-vllm-tpu-gke-autoscaling, k8s/vllm-deployment.yaml; java-alchemist/inference-stack."""
+    compose = "services:\n  a:\n    image: {}\n    command: --model-path Qwen/Qwen3-8B --port 1\n"
+    with pytest.raises(UnsupportedError, match="vllm-tpu"):
+        read(("compose.yml", compose.format("vllm/vllm-tpu:nightly")))
+    found, _ = read(("compose.yml", compose.format("lmsysorg/sglang-rocm:v0.5.14-rocm720-mi30x")))
+    assert found["engine.version"] == "v0.5.14"

@@ -97,7 +97,7 @@ _LONGEST = 2**16
 RELEASE = "SERVER_RELEASE"
 """The variable that says which release of a server a container's image has."""
 _RELEASES = re.compile(
-    r"(?:^|/)(?:vllm-openai|sglang|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
+    r"(?:^|/)(?:(?:vllm-openai|sglang)(?:-rocm)?|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
     r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?![\d.])|\bb(\d{3,6})\b)"
 )
 
@@ -112,8 +112,17 @@ def release_of(image: str) -> str:
     return "" if found is None else f"v{found[1]}" if found[1] else found[2]
 
 
+_ELSEWHERE = re.compile(r"(?:vllm|sglang)[\w/.-]{0,40}?(?:tpu|ascend|npu|hpu|gaudi|neuron|cpu)")
+"""Images of servers for other devices than GPUs."""
+
+
 def program_of(image: str) -> str:
-    """What an image runs; empty for one that is not known."""
+    """What an image runs; empty for one that is not known.
+
+    Raises UnsupportedError for an image for other devices.
+    """
+    if _ELSEWHERE.search(image):
+        raise UnsupportedError("image", "found {!r:.80}; supported: GPUs", image)
     return next((program for name, program in _IMAGES.items() if name in image), "")
 
 

@@ -42,11 +42,21 @@ def variables(text: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+_EVERY = re.compile(r"(?<!\S)(?:[\w./-]*/)?deepspeed (?=--|\S+\.py)")
+_COUNTED = re.compile(r"--(?:num_gpus|num_nodes|include|exclude|hostfile)\b")
+
+
 def processes(text: str, words: Sequence[str]) -> list[str]:
-    """The processes that `srun` starts on each node for a script of Python, as torchrun's flags that say the same."""
+    """The processes of a node that nobody counts but Slurm, as a launcher's flags that say the same.
+
+    Those that `srun` starts for a script of Python, and those of deepspeed.
+    """
     asked = variables(text)
     tasks = asked.get("SLURM_NTASKS_PER_NODE", "1")
     spoken = " ".join(words)
+    each = asked.get("SLURM_GPUS_ON_NODE")
+    if each and _EVERY.search(spoken) and not _COUNTED.search(spoken):
+        return ["--num_gpus", each]  # all that it sees on this node (deepspeed, launcher/runner.py)
     if tasks == "1" or "srun" not in words or ".py" not in spoken or _LAUNCHERS.search(spoken):
         return []
     return ["--nnodes", asked["SLURM_NNODES"], "--nproc_per_node", tasks]

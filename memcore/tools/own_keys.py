@@ -50,13 +50,13 @@ def of_two_lengths(normalized: dict[str, Any]) -> tuple[str, ...]:
 
 
 def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """LLaVA's arguments, whose script adapts all linear layers of the language model.
+    """LLaVA's arguments, whose script adapts all linear layers of the language model, with rank 64 where none is said.
 
-    Source: LLaVA, llava/train/train.py (`find_all_linear_names`).
+    Source: LLaVA, llava/train/train.py (`find_all_linear_names`; `TrainingArguments`).
     """
-    if not is_set(found.get("lora_enable")) or found.get("lora_target_modules"):
+    if not is_set(found.get("lora_enable")):
         return found
-    return {**found, "lora_target_modules": "all-linear"}
+    return {"lora_r": 64, "lora_target_modules": "all-linear", **found}
 
 
 _FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")

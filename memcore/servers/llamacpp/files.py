@@ -53,6 +53,7 @@ def plain_format(text: str) -> str:
 def weights_of(text: str, notes: list[Message]) -> str:
     """A format in the words of llama-quantize; what is computed as another one is noted."""
     found = plain_format(text)
+    found = "q8_0" if found == "q8" else found  # the only one of eight bits (tools/quantize/quantize.cpp)
     if found in _WIDER:
         message = "{} is computed as {}: such files keep some tensors in wider types, a few percent more"
         notes.append(Message(message, found, _WIDER[found]))
