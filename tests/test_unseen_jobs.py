@@ -246,3 +246,19 @@ def test_images_for_other_devices_are_refused():
         read(("compose.yml", compose.format("vllm/vllm-tpu:nightly")))
     found, _ = read(("compose.yml", compose.format("lmsysorg/sglang-rocm:v0.5.14-rocm720-mi30x")))
     assert found["engine.version"] == "v0.5.14"
+
+
+PAIRS = "stage: {}\nfinetuning_type: lora\nmodel_name_or_path: gpt2\ncutoff_len: 512\n"
+
+
+def silent_of(text):
+    """What a file's notes say to have no effect."""
+    _, notes = read(("file.yaml", text))
+    listed = next((note for note in notes if note.startswith("no effect on memory")), "")
+    return {each.strip() for each in listed.rpartition(": ")[2].split(",")}
+
+
+def test_what_is_read_is_not_said_to_have_no_effect():
+    """A key that is read with others is of no account where its value changes nothing, and there alone."""
+    assert "stage" in silent_of(PAIRS.format("sft"))
+    assert "stage" not in silent_of(PAIRS.format("dpo"))

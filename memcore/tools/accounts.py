@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Tool
 from memcore.messages import Message
@@ -69,6 +69,21 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     if problems:
         raise ConfigError(problems)
     return Accounts(tuple(kinds["none"]), tuple(kinds["left"]), tuple(kinds["unknown"]))
+
+
+def matters(tool: Tool, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> bool:
+    """Whether a key that is read with others, and else of no account, has changed what became of them.
+
+    `before` are the keys of a file, and `after` what they mean together.
+    """
+    both = all(any(fnmatchcase(name, each) for each in listed) for listed in (tool.settles, tool.ignored))
+    if not both or tool.normalized is None or name not in before:
+        return False
+    try:
+        without, _ = tool.normalized({key: value for key, value in before.items() if key != name})
+    except MemcoreError:
+        return True
+    return {**without, name: None} != {**after, name: None}
 
 
 def silenced(tool: Tool, name: str) -> bool:

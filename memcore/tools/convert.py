@@ -29,7 +29,7 @@ from memcore.formats.writing import argument, as_command, as_json, as_toml, as_y
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
-from memcore.tools.accounts import Accounts, accounted, silenced
+from memcore.tools.accounts import Accounts, accounted, matters, silenced
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.launchers import ElsewhereError, surroundings
@@ -204,6 +204,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
     found = _switched(tool, found)
+    before = found
     if tool.normalized is not None:
         found, normalized = tool.normalized(found)
         notes += tuple(normalized)
@@ -231,6 +232,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
+    rest = {name: value for name, value in rest.items() if not matters(tool, before, name, found)}
     silent = [name for name in rest if silenced(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
     _whose(tool, len(read), sorted_out)
