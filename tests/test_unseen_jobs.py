@@ -262,3 +262,119 @@ def test_what_is_read_is_not_said_to_have_no_effect():
     """A key that is read with others is of no account where its value changes nothing, and there alone."""
     assert "stage" in silent_of(PAIRS.format("sft"))
     assert "stage" not in silent_of(PAIRS.format("dpo"))
+
+
+FILLED = """\
+from dataclasses import dataclass, field
+from transformers import AutoModelForCausalLM, HfArgumentParser
+from trl import SFTConfig, SFTTrainer
+from peft import LoraConfig
+@dataclass
+class ScriptArguments:
+    model_name: str = field(default="Qwen/Qwen3-0.6B", metadata={"help": "The model."})
+    batch: int = field(default=4)
+    lora_r: int = 64
+    targets: list = field(default_factory=lambda: ["q_proj", "v_proj"])
+parser = HfArgumentParser(ScriptArguments)
+script_args = parser.parse_args_into_dataclasses()[0]
+model = AutoModelForCausalLM.from_pretrained(script_args.model_name)
+peft_config = LoraConfig(r=script_args.lora_r, target_modules=script_args.targets)
+args = SFTConfig(output_dir="o", per_device_train_batch_size=script_args.batch, max_length=512)
+SFTTrainer(model=model, args=args, peft_config=peft_config).train()
+"""
+"""How TRL's older examples, and what is copied from them, take their settings."""
+CLASSES = """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+class Config:
+    MODEL = "Qwen/Qwen3-0.6B"
+    def __init__(self, batch: int = 4, steps: int = 8, optim: str = None):
+        self.batch = batch
+        self.steps = steps
+        self.optim = optim or "adamw_8bit"
+def train(config: Config):
+    model = AutoModelForCausalLM.from_pretrained(config.MODEL)
+    args = TrainingArguments(output_dir="o", per_device_train_batch_size=config.batch, optim=config.optim,
+                             gradient_accumulation_steps=config.steps)
+    Trainer(model=model, args=args).train()
+train(Config(batch=2))
+"""
+"""As SanatbekMatlatipov/UzABSA-LLM, scripts/train_unsloth.py, has them."""
+
+
+def test_settings_in_classes_of_a_script():
+    """Dataclasses that a command line fills, and classes with values of their own."""
+    found, _ = read(("train.py", FILLED))
+    assert (found["model"], found["training.micro_batch_size"]) == ("Qwen/Qwen3-0.6B", 4)
+    assert found["training.adapter.rank"] == 64
+    assert found["training.adapter.target_modules"] == ["q_proj", "v_proj"]
+    found, _ = read(("train.py", CLASSES), given={"training.sequence_length"})
+    assert (found["training.micro_batch_size"], found["training.gradient_accumulation_steps"]) == (2, 8)
+    assert found["training.optimizer.name"] == "adamw-8bit"
+
+
+@pytest.mark.parametrize("line", ["config.batch = 16", "config = Config(**loaded)", "other = Config(batch=8)"])
+def test_settings_in_classes_that_nobody_knows(line):
+    """Values that are set later on, that come from a file, or of which there are two."""
+    with pytest.raises(ConfigError, match="batch|optim"):
+        read(("train.py", f"{CLASSES}{line}\n"), given={"training.sequence_length"})
+
+
+def test_processes_from_a_variable_with_a_default():
+    """MM-Speech/DualAxisRM, scripts/train_grpo.sh: a default from outside is no use of the variable."""
+    swift = "swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type lora --max_length 512 --deepspeed zero2"
+    for script in (
+        f"export NPROC_PER_NODE=${{NPROC_PER_NODE:-2}}\n{swift}\n",
+        f'N="${{N:-2}}"\ncmd=(\n  {swift}\n)\nCUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE="$N" "${{cmd[@]}}"\n',
+    ):
+        assert read(("train.sh", script))[0]["hardware.num_gpus"] == 2
+
+
+EIGHT_BITS = "Qwen2.5-3B-Instruct-GPTQ-Int8"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"vllm serve /models/{EIGHT_BITS} --quantization gptq",
+        f"vllm serve Qwen/{EIGHT_BITS} --quantization gptq_marlin",
+        f"python -m sglang.launch_server --model-path Qwen/{EIGHT_BITS} --quantization gptq",
+        f"text-generation-launcher --model-id Qwen/{EIGHT_BITS} --quantize gptq",
+        f"lmdeploy serve api_server Qwen/{EIGHT_BITS} --model-format gptq",
+    ],
+)
+def test_methods_of_four_bits_with_a_name_that_says_eight(command):
+    """kyourselfer/OTUS_LLM-llm_mlflow, docker/docker-compose.yml: the checkpoint says how many bits there are."""
+    found, _ = read(("serve.sh", command))
+    assert found.get("inference.quantization") is None
+    assert EIGHT_BITS in found["model"]
+
+
+def test_paths_of_windows_and_patterns_of_layers():
+    """carteakey/lllms, llama-server-configs/qwen3-30-a3b.sh: the experts of every second of 48 layers."""
+    script = (
+        '& "C:\\llama-cpp\\llama-server.exe" `\n--model "C:\\models\\Qwen3-30B-A3B.Q8_0.gguf" `\n'
+        "--override-tensor 'blk\\.([0-9]*[02468])\\.ffn_.*_exps\\.=CPU'\n"
+    )
+    found, notes = read(("serve.ps1", script))
+    assert (found["model"], found["engine.n_cpu_moe"]) == ("Qwen/Qwen3-30B-A3B", 24)
+    assert any("as many layers as the patterns match" in note for note in notes)
+
+
+def test_lengths_of_older_releases_of_llama_factory():
+    """Zzzzz1N/TabularDB-SQL, scripts/train_sft.sh."""
+    script = (
+        "python train/sft_train.py --model_name_or_path gpt2 --do_train --finetuning_type lora --template default"
+        " --max_source_length 512 --max_target_length 256 --lora_target c_attn --per_device_train_batch_size 1\n"
+    )
+    assert read(("train.sh", script))[0]["training.sequence_length"] == 768
+
+
+def test_rollouts_that_do_not_divide_the_gpus():
+    """BaohaoLiao/self_luffy, train.sh."""
+    script = (
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-0.6B trainer.n_gpus_per_node=1"
+        " actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1"
+        " actor_rollout_ref.rollout.tensor_model_parallel_size=2\n"
+    )
+    _, notes = read(("train.sh", script))
+    assert any("the number of GPUs, 1, is no multiple" in note for note in notes)

@@ -15,6 +15,7 @@ from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.objects import Objects, alive, last
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 from memcore.records import dataclass
@@ -165,7 +166,7 @@ def calls(code: str) -> list[Call]:
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
         known = _Known(tree)
-        found = [known.call(node) for node in _alive(tree, 0) if isinstance(node, ast.Call)]
+        found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call)]
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
     except (ValueError, RecursionError, MemoryError):
@@ -188,7 +189,7 @@ def environment(code: str) -> dict[str, str]:
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
         known = _Known(tree)
-        for node in _alive(tree, 0):
+        for node in alive(tree, 0):
             for name, value, more in _set_in(node):
                 said = known.value(name, 0), known.value(value, 0)
                 if all(isinstance(each, str) and not _open(each) for each in said) and not (more and said[0] in found):
@@ -202,29 +203,14 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
     """Names and values that a statement puts into the environment, and whether only where nothing is there."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            if isinstance(target, ast.Subscript) and _last(target.value) == "environ":
+            if isinstance(target, ast.Subscript) and last(target.value) == "environ":
                 yield target.slice, node.value, False
-    elif isinstance(node, ast.Call) and _last(node.func) in _PUT and len(node.args) == 2:
-        yield node.args[0], node.args[1], _last(node.func) == "setdefault"
-    elif isinstance(node, ast.Call) and _last(node.func) == "update" and "environ" in ast.dump(node.func):
+    elif isinstance(node, ast.Call) and last(node.func) in _PUT and len(node.args) == 2:
+        yield node.args[0], node.args[1], last(node.func) == "setdefault"
+    elif isinstance(node, ast.Call) and last(node.func) == "update" and "environ" in ast.dump(node.func):
         for each in node.args:
             if isinstance(each, ast.Dict):
                 yield from ((name, value, False) for name, value in zip(each.keys, each.values, strict=True) if name)
-
-
-def _alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
-    """A node and what is below it, without the branches that never run."""
-    if deep > NESTING * 4:
-        raise ValueError
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.If) and child in node.body and _never(node.test):
-            continue
-        yield from _alive(child, deep + 1)
-
-
-def _never(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and not test.value
 
 
 def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]]:
@@ -235,7 +221,7 @@ def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]
         if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
             found.setdefault(each.targets[0].id, []).append((each.lineno, each.value))
             plain.add(each.targets[0])
-    for node in _alive(tree, 0):
+    for node in alive(tree, 0):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
             found.pop(node.id, None)
     return found
@@ -264,10 +250,12 @@ class _Known:
     """The first and the last lines of functions, whose calls may come at any time."""
     line: int = 0
     """Of the call that is looked at; 0 in a function."""
+    objects: Objects = field(default_factory=Objects)
 
     def __post_init__(self) -> None:
         self.straight = _one_after_another(self.tree)
-        for node in _alive(self.tree, 0):
+        self.objects.find(self.tree)
+        for node in alive(self.tree, 0):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 self.functions.append((node.lineno, node.end_lineno or node.lineno))
             if isinstance(node, ast.Assign):
@@ -279,7 +267,7 @@ class _Known:
                 given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
                 for name, default in zip(given, node.args.defaults, strict=True):
                     self.names.setdefault(name.arg, default)
-            elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
+            elif isinstance(node, ast.Call) and last(node.func) == "add_argument":
                 self._option(node)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
@@ -317,8 +305,8 @@ class _Known:
             else:
                 hidden.append(str(value).lstrip("$"))
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
-        of = _last(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        return Call(_last(node.func), of, node.lineno, arguments, first, tuple(hidden))
+        of = last(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        return Call(last(node.func), of, node.lineno, arguments, first, tuple(hidden))
 
     def value(self, node: ast.expr, deep: int) -> Any:
         """Return what an expression is; `$name` for one that nobody knows."""
@@ -327,7 +315,7 @@ class _Known:
         found = self._literal(node, deep + 1)
         if isinstance(found, list | dict | str) and _size(found) > _LARGE:
             return "$LARGE"
-        return f"${_last(node) or 'EXPRESSION'}" if found is NotImplemented else found
+        return f"${last(node) or 'EXPRESSION'}" if found is NotImplemented else found
 
     def _literal(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.Constant):
@@ -371,12 +359,14 @@ class _Known:
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
             return node.attr
-        named = isinstance(node.value, ast.Name) and "arg" in node.value.id
-        return self._named(f"args.{node.attr}", deep) if named else NotImplemented
+        if isinstance(node.value, ast.Name) and "arg" in node.value.id and f"args.{node.attr}" in self.names:
+            return self._named(f"args.{node.attr}", deep)
+        said = self.objects.attribute(last(node.value), node.attr)
+        return NotImplemented if said is None else self.value(said, deep)
 
     def _result(self, node: ast.Call, deep: int) -> Any:
         """Return what a call gives, where that is known without it."""
-        name = _last(node.func)
+        name = last(node.func)
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:
             return True
@@ -399,15 +389,26 @@ class _Known:
             return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
         return NotImplemented
 
+    def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
+        """Return the value that decides `A or B`, or that a condition chooses."""
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test, deep)
+            return NotImplemented if _open(test) else self.value(node.body if test else node.orelse, deep)
+        value = None
+        for each in node.values:
+            value = self.value(each, deep)
+            if _open(value) or bool(value) is isinstance(node.op, ast.Or):
+                break
+        return value
+
     def _computed(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.UnaryOp):
             value = self.value(node.operand, deep)
             if isinstance(node.op, ast.Not) and not _open(value):
                 return not value
             return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else NotImplemented
-        if isinstance(node, ast.IfExp):
-            test = self.value(node.test, deep)
-            return NotImplemented if _open(test) else self.value(node.body if test else node.orelse, deep)
+        if isinstance(node, ast.BoolOp | ast.IfExp):
+            return self._chosen(node, deep)
         if isinstance(node, ast.JoinedStr):
             inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
             parts = [self.value(each, deep) for each in inner]
@@ -457,12 +458,3 @@ def _size(value: object, most: int = 4096) -> int:
 
 def _open(value: object) -> bool:
     return isinstance(value, str) and value.startswith("$")
-
-
-def _last(node: ast.expr) -> str:
-    """The last name of what is called or read."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Call):
-        return _last(node.func)
-    return node.id if isinstance(node, ast.Name) else ""

@@ -45,6 +45,7 @@ _HANDED = re.compile(r"\b(?:kubectl|oc|compose)\b[^\n]{0,80}(?<!\S)(?:-f|--filen
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
+_ASSIGNED = re.compile(r"\b(\w{1,200})=[\"']?$")
 _LONGEST = 220
 """Characters of what `_NAME` can match, so that a longer word is not tried at every bracket behind it."""
 _PLAIN = re.compile(r"\w+")
@@ -55,6 +56,10 @@ _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 """What stands for itself in a word."""
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
 """What stands for itself within quotes."""
+_ESCAPED = '$`"\\\n'
+"""What a backslash hides within double quotes, where it stands for itself in front of anything else."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+"""How paths begin on Windows, whose backslashes hide nothing."""
 _BRACKETS: Mapping[str, re.Pattern[str]] = {
     "(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.compile(r"[\[\]]"),
 }  # fmt: skip
@@ -361,7 +366,7 @@ class _Script:
                 whole += self._quoted(sign)
                 quoted = True
             elif sign == "\\":
-                whole += self.text[self.at + 1 : self.at + 2].strip("\n")
+                whole += "\\" * bool(_DRIVE.match(whole)) + self.text[self.at + 1 : self.at + 2].strip("\n")
                 self.at += 2
             elif sign == "$":
                 whole += self._value()
@@ -382,7 +387,8 @@ class _Script:
                 self.at += 1
                 return whole
             if sign == "\\" and mark == '"':
-                whole += self.text[self.at + 1 : self.at + 2].strip("\n")
+                escaped = self.text[self.at + 1 : self.at + 2]
+                whole += "\\" * (escaped not in _ESCAPED) + escaped.strip("\n")
                 self.at += 2
             elif sign == "$" and mark == '"':
                 whole += self._value()
@@ -399,7 +405,11 @@ class _Script:
 
     def _value(self) -> str:
         """What stands for a `$` and what follows it. Raises ValueError where a script only multiplies itself."""
+        to = _ASSIGNED.search(self.text, max(self.at - _LONGEST, 0), self.at)
+        given = to is not None and to[1] not in self.used
         found = self._filled()
+        if to is not None and given:
+            self.used.discard(to[1])  # `A=${A:-1}` takes it from outside, and gives it to nothing
         self.filled += len(found)
         if self.filled > VARIABLES_LENGTH:
             raise ValueError("Its variables expand endlessly")

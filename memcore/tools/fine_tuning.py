@@ -322,7 +322,7 @@ LLAMA_FACTORY = Tool(
              "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size",
              "gradient_checkpointing"),  # disable_gradient_checkpointing decides (model/model_utils/checkpointing.py)
-    settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank",
+    settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank", "max_source_length", "max_target_length",
              "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
              "use_unsloth_gc", "use_galore", "galore_*"),
     vocabulary=("llama-factory", "transformers"),

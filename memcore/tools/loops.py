@@ -350,6 +350,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     with_galore(normalized)
+    notes = (*notes, *of_two_lengths(normalized, "cutoff_len", 512))
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):

@@ -119,6 +119,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
     ),
     "{key}: {size} GiB of host memory per GPU, no GPU memory": ("{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"),
+    "{key}: as many layers as the patterns match are counted, from the first one on": (
+        "{key}：按模式匹配的层数计算，从第一层算起"
+    ),
     "{key}: {size} MiB of host memory for the prompt cache, no GPU memory": (
         "{key}：{size} MiB 主机内存用于提示词缓存，不占显存"
     ),
@@ -177,6 +180,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "配置在另外的文件中，这里只给出了文件名：{files:s}"
     ),
     "pass that file": "请提供该文件",
+    "{key} is {ranks}, of which the number of GPUs, {world}, is no multiple: verl stops": (
+        "{key} 为 {ranks}，GPU 数 {world} 不是它的倍数：verl 会停止"
+    ),
     "max_source_length and max_target_length: {tokens} tokens together": (
         "max_source_length 与 max_target_length：合计 {tokens} 个 token"
     ),
