@@ -378,3 +378,33 @@ def test_rollouts_that_do_not_divide_the_gpus():
     )
     _, notes = read(("train.sh", script))
     assert any("the number of GPUs, 1, is no multiple" in note for note in notes)
+
+
+SERVED = """\
+import argparse
+from vllm import LLM
+parser = argparse.ArgumentParser()
+parser.add_argument("-m", "--model", required=True)
+parser.add_argument("--tp", type=int, default=1)
+parser.add_argument("--max-len", type=int, default=4096)
+opt = parser.parse_args()
+llm = LLM(model=opt.model, tensor_parallel_size=opt.tp, max_model_len=opt.max_len)
+"""
+
+
+def test_options_that_a_command_gives_a_script():
+    """Scripts with options of their own, and the command that starts them."""
+    command = (
+        "MODEL=${1:-Qwen/Qwen3-0.6B}\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+        "python src/run.py --model $MODEL --tp 2 2>&1 | tee log.txt\n"
+    )
+    found, notes = read(("run.py", SERVED), ("run.sh", command))
+    assert (found["model"], found["inference.max_model_len"]) == ("Qwen/Qwen3-0.6B", 4096)
+    assert (found["parallelism.tensor_parallel_size"], found["engine.expandable_segments"]) == (2, True)
+    assert "run.sh: gives run.py its options: --model, --tp" in notes
+    command = "accelerate launch --num_processes 2 train.py --batch 2 --lora_r 8\n"
+    found, _ = read(("train.sh", command), ("train.py", FILLED))
+    assert (found["hardware.num_gpus"], found["training.micro_batch_size"]) == (2, 2)
+    assert (found["training.adapter.rank"], found["training.sequence_length"]) == (8, 512)
+    with pytest.raises(ConfigError, match="model"):
+        read(("run.py", SERVED))

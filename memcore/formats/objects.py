@@ -10,8 +10,12 @@ r"""Objects that hold a Python script's settings: dataclasses that a command lin
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field
+from types import MappingProxyType
+from typing import Any
 
 from memcore.limits import NESTING
 from memcore.records import dataclass
@@ -20,6 +24,35 @@ _PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
 """What fills classes from a command line, in their order (transformers, hf_argparser.py; trl, scripts/utils.py)."""
 _FILLS = frozenset({"cli", "parse", "parse_args"})
 """Functions of tyro, simple_parsing and draccus that do so for the class that they are given."""
+
+
+_READS = frozenset({"parse_args", "parse_known_args"})
+"""What reads a command line without a class (argparse)."""
+_GIVEN: ContextVar[Mapping[str, Any]] = ContextVar("options_given", default=MappingProxyType({}))
+
+
+@contextmanager
+def options_given(given: Mapping[str, Any]) -> Iterator[None]:
+    """While this lasts, scripts find these options on their command lines, by name and without dashes."""
+    before = _GIVEN.set(given)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(before)
+
+
+def options() -> Mapping[str, Any]:
+    """Return those options."""
+    return _GIVEN.get()
+
+
+def constant(value: object) -> ast.expr:
+    """An expression that is a value of a command line.
+
+    >>> ast.unparse(constant(["q_proj", 2]))
+    "['q_proj', 2]"
+    """
+    return ast.List([constant(each) for each in value]) if isinstance(value, list) else ast.Constant(value)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -35,7 +68,11 @@ class Objects:
     changed: set[tuple[str, str]] = field(default_factory=set)
     """Attributes of names that are set later on."""
     parsed: list[str] = field(default_factory=list)
-    """The classes that a command line fills."""
+    """The classes that a command line fills, in the order of a parser of Hugging Face's."""
+    filled: set[str] = field(default_factory=set)
+    """The same, whatever fills them."""
+    namespaces: set[str] = field(default_factory=set)
+    """Names of what argparse has read."""
 
     def find(self, tree: ast.Module) -> None:
         """Find what a script says of them."""
@@ -46,6 +83,7 @@ class Objects:
             elif isinstance(node, ast.Call) and last(node.func) in _PARSERS and node.args:
                 several = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else [node.args[0]]
                 self.parsed = [last(each) for each in several]
+                self.filled |= {*self.parsed}
         for node in nodes:
             if isinstance(node, ast.Call) and last(node.func) in self.fields:
                 self.made.setdefault(last(node.func), []).append(node)
@@ -104,6 +142,10 @@ class Objects:
                 self._is(last(each), kind)
         elif called in _FILLS and value.args:
             self._is(last(target), last(value.args[0]))
+            self.filled.add(last(value.args[0]))
+        elif called in _READS:
+            first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+            self.namespaces.add(last(first))
         else:
             self._is(last(target), called)
 
@@ -113,6 +155,8 @@ class Objects:
         owners = [each for each, found in self.fields.items() if attribute in found] if name == "self" else ()
         kind = owners[0] if len(owners) == 1 else kind
         others = {each for each, other in self.kinds.items() if other == kind} | {kind, name}
+        if kind in self.filled and attribute in options():
+            return constant(options()[attribute])
         if not kind or any((each, attribute) in self.changed for each in others):
             return None
         made = self.made.get(kind, [])

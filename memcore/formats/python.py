@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.formats.objects import Objects, alive, last
+from memcore.formats.objects import Objects, alive, constant, last, options
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 from memcore.records import dataclass
@@ -269,6 +269,7 @@ class _Known:
                     self.names.setdefault(name.arg, default)
             elif isinstance(node, ast.Call) and last(node.func) == "add_argument":
                 self._option(node)
+        self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
@@ -286,9 +287,13 @@ class _Known:
         action = said.get("action")
         switch = _SWITCHES.get(action.value) if isinstance(action, ast.Constant) else None
         default = said.get("default", None if switch is None else ast.Constant(switch))
-        name = next((each.value for each in node.args if isinstance(each, ast.Constant)), None)
-        if default is not None and isinstance(name, str) and name.startswith("--"):
-            self.names[f"args.{name[2:].replace('-', '_')}"] = default
+        names = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        place = said.get("dest")
+        name = (
+            place.value if isinstance(place, ast.Constant) else next((each for each in names if each[:2] == "--"), "")
+        )
+        if default is not None and name:
+            self.names[f"args.{str(name).lstrip('-').replace('-', '_')}"] = default
 
     def call(self, node: ast.Call) -> Call:
         """A call with what is known of its arguments."""
@@ -359,7 +364,8 @@ class _Known:
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
             return node.attr
-        if isinstance(node.value, ast.Name) and "arg" in node.value.id and f"args.{node.attr}" in self.names:
+        of = node.value.id if isinstance(node.value, ast.Name) else ""
+        if ("arg" in of or of in self.objects.namespaces) and f"args.{node.attr}" in self.names:
             return self._named(f"args.{node.attr}", deep)
         said = self.objects.attribute(last(node.value), node.attr)
         return NotImplemented if said is None else self.value(said, deep)

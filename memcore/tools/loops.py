@@ -338,8 +338,8 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
-    notes = (*first, *notes, *learnt)
     normalized = {"finetuning_type": "lora", **plain, **method}
+    notes = (*first, *notes, *learnt, *of_two_lengths(normalized, "cutoff_len", 512))
     if kind == "full":
         del normalized["finetuning_type"]
         normalized |= trained_parts("llama-factory", normalized, found.get("model_name_or_path"))
@@ -350,7 +350,6 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     with_galore(normalized)
-    notes = (*notes, *of_two_lengths(normalized, "cutoff_len", 512))
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):

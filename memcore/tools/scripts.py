@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.objects import options
 from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
 from memcore.formats.shell import ENVIRONMENT
@@ -68,7 +69,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
     """
     found = calls(code)
-    around = {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
+    around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
+    around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         keys, notes = _training(found)
         return "yaml", {**keys, **around}, notes
@@ -77,6 +79,12 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+def decides(code: str) -> bool:
+    """Whether a script makes the arguments of its trainer or server itself, from whatever its command line says."""
+    makes = {*_ARGUMENTS, *_LEARNT, *(_SERVERS if "vllm" in code else ())}
+    return any(each.name in makes and (each.arguments or each.hidden) for each in calls(code))
 
 
 _TARGETS_OF = ("_target_", "class_path")

@@ -15,8 +15,9 @@ from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
+from memcore.formats.objects import options_given
 from memcore.formats.python import code_of
-from memcore.formats.readers import flat, parsed, started, written
+from memcore.formats.readers import flat, parsed, read_command, script_of, started, written
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
@@ -24,6 +25,7 @@ from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whos
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
 from memcore.tools.launchers import ElsewhereError, launched_with
+from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
 from memcore.untrusted import MARK
 
@@ -42,6 +44,10 @@ class Source(NamedTuple):
     """The texts that are one file together, the last of which names the others."""
     keys: Mapping[str, Any] | None = None
     """What those say together."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """What a command gives the script that this is."""
+    launches: str = ""
+    """The name of the script that this only starts."""
 
 
 class _Part(NamedTuple):
@@ -125,9 +131,32 @@ def _sourced(sources: Sequence[Source]) -> list[Source]:
     return [each._replace(text=_SOURCED.sub(inside, each.text)) if taken else each for each in kept]
 
 
+def _with_options(sources: Sequence[Source]) -> list[Source]:
+    """The texts, of which scripts in Python have the options that a command among them starts them with."""
+    found = list(sources)
+    codes = {number: code_of(each.text.removeprefix(MARK)) for number, each in enumerate(found) if len(found) > 1}
+    scripts = {_file(found[number].name): number for number, code in codes.items() if code and decides(code)}
+    for number, code in codes.items() if scripts else ():
+        if code is not None or found[number].job is not None:
+            continue
+        try:
+            said = read_command(script_of(found[number].text.removeprefix(MARK)))
+        except MemcoreError:
+            continue
+        name = _file((str(said.get("", "")).split() or [""])[-1])
+        if name in scripts:
+            given = {
+                each.lstrip("-").replace("-", "_") if each[:1] == "-" else each: value for each, value in said.items()
+            }
+            at = scripts.pop(name)
+            found[at] = found[at]._replace(options=given)
+            found[number] = found[number]._replace(launches=name)
+    return found
+
+
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
-    sources = _with_written(_sourced(sources))
+    sources = _with_written(_with_options(_sourced(sources)))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
     inner = {number for each in groups for number in each.members} - first.keys()
@@ -245,14 +274,16 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
 
     A tool that never runs without its engine names the engine by being used. `names` are those of all texts.
     """
+    if source.launches:
+        said = read_command(script_of(source.text.removeprefix(MARK)))
+        listed = joined(", ", (name for name in said if name[:1] == "-"))
+        return _launching(source, said, Message("gives {} its options: {}", source.launches, listed))
     try:
         config, other, notes = read_part(source, gpus, given)
     except ElsewhereError as error:
         if not {_file(each) for each in error.files} <= {*names}:
             raise
-        count = started(error.found).get(GPUS)
-        counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
-        return _Part(source.name, None, counted, {}, (Message("only launches {}", joined(", ", error.files)),))
+        return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)))
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
@@ -263,6 +294,13 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
         stated.add(EngineSettings.type)
     said = {path: value for path, value in plain.items() if path in stated}
     return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
+
+
+def _launching(source: Source, found: Mapping[str, Any], note: Message) -> _Part:
+    """What a command says that only launches others: the GPUs."""
+    count = started(found).get(GPUS)
+    counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
+    return _Part(source.name, None, counted, {}, (note,))
 
 
 def _stored(
@@ -311,7 +349,8 @@ def read_part(
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return found, None, (*notes, *read.notes)
-    other = imported(text, gpus, source.job) if source.keys is None else of_composed(source.keys, gpus)
+    with options_given(source.options):
+        other = imported(text, gpus, source.job) if source.keys is None else of_composed(source.keys, gpus)
     config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (

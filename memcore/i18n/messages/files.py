@@ -152,6 +152,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "model.flavor: the sizes of {flavor} of {name} are unknown": "model.flavor：{name} 的 {flavor} 各项尺寸未知",
     "name the model with --model": "请用 --model 指定模型",
     "{keys}: of stage 3 alone, no effect": "{keys}：仅用于 stage 3，不起作用",
+    "gives {script} its options: {options}": "为 {script} 提供选项：{options}",
     "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
