@@ -41,6 +41,7 @@ IN_PYODIDE = (
     "tapes",
     "terminal",
     "unseen_files",
+    "unseen_jobs",
     "units",
 )
 """Test files that run inside Pyodide too: what reads texts and files, where regular expressions, recursion and memory differ;

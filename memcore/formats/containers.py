@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -96,7 +97,7 @@ _LONGEST = 2**16
 RELEASE = "SERVER_RELEASE"
 """The variable that says which release of a server a container's image has."""
 _RELEASES = re.compile(
-    r"(?:^|/)(?:vllm-openai|sglang|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
+    r"(?:^|/)(?:(?:vllm-openai|sglang)(?:-rocm)?|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
     r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?![\d.])|\bb(\d{3,6})\b)"
 )
 
@@ -111,8 +112,17 @@ def release_of(image: str) -> str:
     return "" if found is None else f"v{found[1]}" if found[1] else found[2]
 
 
+_ELSEWHERE = re.compile(r"(?:vllm|sglang)[\w/.-]{0,40}?(?:tpu|ascend|npu|hpu|gaudi|neuron|cpu)")
+"""Images of servers for other devices than GPUs."""
+
+
 def program_of(image: str) -> str:
-    """What an image runs; empty for one that is not known."""
+    """What an image runs; empty for one that is not known.
+
+    Raises UnsupportedError for an image for other devices.
+    """
+    if _ELSEWHERE.search(image):
+        raise UnsupportedError("image", "found {!r:.80}; supported: GPUs", image)
     return next((program for name, program in _IMAGES.items() if name in image), "")
 
 
@@ -282,9 +292,21 @@ def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
         return f"export {RELEASE}={release}\n{script}" if release else script
     named = _PROGRAM.search(" ".join(entry))
     own_program = "" if entry[-1:] and entry[-1].endswith(".sh") else " ".join(entry)
-    program = named[0] if named else own_program or program_of(str(content.get("image", ""))) or _UNKNOWN
-    start = f"{program} " if (words and words[0].startswith("-")) or not words else ""
+    usual = program_of(str(content.get("image", "")))
+    program = named[0] if named else own_program or usual or _UNKNOWN
+    behind = not words or words[0].startswith("-") or (usual == _ON_A_MODEL and not _runs(words))
+    start = f"{program} " if behind else ""
     return (f"{RELEASE}={release} " if release else "") + start + " ".join(_said(word, own) for word in words)
+
+
+_ON_A_MODEL = "vllm serve"
+"""An image's program whose first word may be its model."""
+_RUNS = re.compile(r"(?:.*/)?(?:python[\d.]*|uv|env|vllm)$")
+
+
+def _runs(words: Sequence[str]) -> bool:
+    """Whether words begin with a program, and not with what one is run on."""
+    return _PROGRAM.search(" ".join(words)) is not None or _shell(words) or _RUNS.match(words[0]) is not None
 
 
 _UNKNOWN = "container"
@@ -293,8 +315,26 @@ _UNKNOWN = "container"
 
 def _words(value: object) -> list[str]:
     """The words of a command, which is a list of them, a text, or a script."""
-    listed = value if isinstance(value, list) else str(value).split() if "\n" not in str(value) else [value]
+    listed = value if isinstance(value, list) else _split(str(value)) if "\n" not in str(value) else [value]
     return [str(word).replace("$$", "$") for word in listed]
+
+
+_DRIVE = re.compile(r"\b[A-Za-z]:\\")
+
+
+def _split(text: str) -> list[str]:
+    r"""A text's words as compose and llama-swap split it, without quotes around them.
+
+    >>> _split('bash -c "a --b 1" C:x')
+    ['bash', '-c', 'a --b 1', 'C:x']
+    """
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer.escape = "" if _DRIVE.search(text) else lexer.escape
+    try:
+        return list(lexer)
+    except ValueError:  # a quotation that does not end
+        return text.split()
 
 
 def _quoted(word: str) -> str:

@@ -10,11 +10,12 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.objects import Objects, alive, constant, last, options
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 from memcore.records import dataclass
@@ -34,6 +35,9 @@ _SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
 """What a cell has to have for the whole to be of any use without it."""
 _BF16 = ("is_bfloat16_supported", "is_bf16_supported")
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
+_SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
+"""What options are that only switch something, unless somebody does (Lib/argparse.py)."""
+_JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
 _LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
 """Of a number, of the parts of a value, and of the letters of a script."""
 _OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -162,7 +166,7 @@ def calls(code: str) -> list[Call]:
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
         known = _Known(tree)
-        found = [known.call(node) for node in _alive(tree, 0) if isinstance(node, ast.Call)]
+        found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call)]
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
     except (ValueError, RecursionError, MemoryError):
@@ -185,7 +189,7 @@ def environment(code: str) -> dict[str, str]:
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
         known = _Known(tree)
-        for node in _alive(tree, 0):
+        for node in alive(tree, 0):
             for name, value, more in _set_in(node):
                 said = known.value(name, 0), known.value(value, 0)
                 if all(isinstance(each, str) and not _open(each) for each in said) and not (more and said[0] in found):
@@ -199,29 +203,14 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
     """Names and values that a statement puts into the environment, and whether only where nothing is there."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            if isinstance(target, ast.Subscript) and _last(target.value) == "environ":
+            if isinstance(target, ast.Subscript) and last(target.value) == "environ":
                 yield target.slice, node.value, False
-    elif isinstance(node, ast.Call) and _last(node.func) in _PUT and len(node.args) == 2:
-        yield node.args[0], node.args[1], _last(node.func) == "setdefault"
-    elif isinstance(node, ast.Call) and _last(node.func) == "update" and "environ" in ast.dump(node.func):
+    elif isinstance(node, ast.Call) and last(node.func) in _PUT and len(node.args) == 2:
+        yield node.args[0], node.args[1], last(node.func) == "setdefault"
+    elif isinstance(node, ast.Call) and last(node.func) == "update" and "environ" in ast.dump(node.func):
         for each in node.args:
             if isinstance(each, ast.Dict):
                 yield from ((name, value, False) for name, value in zip(each.keys, each.values, strict=True) if name)
-
-
-def _alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
-    """A node and what is below it, without the branches that never run."""
-    if deep > NESTING * 4:
-        raise ValueError
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.If) and child in node.body and _never(node.test):
-            continue
-        yield from _alive(child, deep + 1)
-
-
-def _never(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and not test.value
 
 
 def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]]:
@@ -232,7 +221,7 @@ def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]
         if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
             found.setdefault(each.targets[0].id, []).append((each.lineno, each.value))
             plain.add(each.targets[0])
-    for node in _alive(tree, 0):
+    for node in alive(tree, 0):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
             found.pop(node.id, None)
     return found
@@ -261,10 +250,12 @@ class _Known:
     """The first and the last lines of functions, whose calls may come at any time."""
     line: int = 0
     """Of the call that is looked at; 0 in a function."""
+    objects: Objects = field(default_factory=Objects)
 
     def __post_init__(self) -> None:
         self.straight = _one_after_another(self.tree)
-        for node in _alive(self.tree, 0):
+        self.objects.find(self.tree)
+        for node in alive(self.tree, 0):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 self.functions.append((node.lineno, node.end_lineno or node.lineno))
             if isinstance(node, ast.Assign):
@@ -276,8 +267,9 @@ class _Known:
                 given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
                 for name, default in zip(given, node.args.defaults, strict=True):
                     self.names.setdefault(name.arg, default)
-            elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
+            elif isinstance(node, ast.Call) and last(node.func) == "add_argument":
                 self._option(node)
+        self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
@@ -291,10 +283,17 @@ class _Known:
 
     def _option(self, node: ast.Call) -> None:
         """An option of a command line, whose default is its value unless somebody gives another."""
-        default = next((each.value for each in node.keywords if each.arg == "default"), None)
-        name = next((each.value for each in node.args if isinstance(each, ast.Constant)), None)
-        if default is not None and isinstance(name, str) and name.startswith("--"):
-            self.names[f"args.{name[2:].replace('-', '_')}"] = default
+        said = {each.arg: each.value for each in node.keywords}
+        action = said.get("action")
+        switch = _SWITCHES.get(action.value) if isinstance(action, ast.Constant) else None
+        default = said.get("default", None if switch is None else ast.Constant(switch))
+        names = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        place = said.get("dest")
+        name = (
+            place.value if isinstance(place, ast.Constant) else next((each for each in names if each[:2] == "--"), "")
+        )
+        if default is not None and name:
+            self.names[f"args.{str(name).lstrip('-').replace('-', '_')}"] = default
 
     def call(self, node: ast.Call) -> Call:
         """A call with what is known of its arguments."""
@@ -311,8 +310,8 @@ class _Known:
             else:
                 hidden.append(str(value).lstrip("$"))
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
-        of = _last(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        return Call(_last(node.func), of, node.lineno, arguments, first, tuple(hidden))
+        of = last(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        return Call(last(node.func), of, node.lineno, arguments, first, tuple(hidden))
 
     def value(self, node: ast.expr, deep: int) -> Any:
         """Return what an expression is; `$name` for one that nobody knows."""
@@ -321,7 +320,7 @@ class _Known:
         found = self._literal(node, deep + 1)
         if isinstance(found, list | dict | str) and _size(found) > _LARGE:
             return "$LARGE"
-        return f"${_last(node) or 'EXPRESSION'}" if found is NotImplemented else found
+        return f"${last(node) or 'EXPRESSION'}" if found is NotImplemented else found
 
     def _literal(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.Constant):
@@ -365,12 +364,15 @@ class _Known:
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
             return node.attr
-        named = isinstance(node.value, ast.Name) and "arg" in node.value.id
-        return self._named(f"args.{node.attr}", deep) if named else NotImplemented
+        of = node.value.id if isinstance(node.value, ast.Name) else ""
+        if ("arg" in of or of in self.objects.namespaces) and f"args.{node.attr}" in self.names:
+            return self._named(f"args.{node.attr}", deep)
+        said = self.objects.attribute(last(node.value), node.attr)
+        return NotImplemented if said is None else self.value(said, deep)
 
     def _result(self, node: ast.Call, deep: int) -> Any:
         """Return what a call gives, where that is known without it."""
-        name = _last(node.func)
+        name = last(node.func)
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:
             return True
@@ -387,9 +389,23 @@ class _Known:
             text = self.value(node.func.value, deep)
             if isinstance(text, str) and not _open(text) and (not values or (isinstance(values[0], str) and values[0])):
                 return text.split(*values)
+        if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
+            return _path(values)
         if name == "dict" and not values:
             return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
         return NotImplemented
+
+    def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
+        """Return the value that decides `A or B`, or that a condition chooses."""
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test, deep)
+            return NotImplemented if _open(test) else self.value(node.body if test else node.orelse, deep)
+        value = None
+        for each in node.values:
+            value = self.value(each, deep)
+            if _open(value) or bool(value) is isinstance(node.op, ast.Or):
+                break
+        return value
 
     def _computed(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.UnaryOp):
@@ -397,16 +413,19 @@ class _Known:
             if isinstance(node.op, ast.Not) and not _open(value):
                 return not value
             return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else NotImplemented
-        if isinstance(node, ast.IfExp):
-            test = self.value(node.test, deep)
-            return NotImplemented if _open(test) else self.value(node.body if test else node.orelse, deep)
+        if isinstance(node, ast.BoolOp | ast.IfExp):
+            return self._chosen(node, deep)
         if isinstance(node, ast.JoinedStr):
             inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
             parts = [self.value(each, deep) for each in inner]
+            if len(parts) > 1 and _open(parts[0]) and str(parts[1]).startswith("/"):
+                parts[0] = "."  # below a folder that nobody knows
             plain = all(isinstance(each, int | float | str) and not _open(each) for each in parts)
             return NotImplemented if not plain else "".join(map(str, parts))
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
             left, right = self.value(node.left, deep), self.value(node.right, deep)
+            if isinstance(node.op, ast.Div) and isinstance(right, str):
+                return _path([left, right])
             numbers = isinstance(left, int | float) and isinstance(right, int | float)
             texts = isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str)
             if (numbers or texts) and not _open(left) and not _open(right):
@@ -416,6 +435,18 @@ class _Known:
                     return NotImplemented
                 return found if texts or abs(found) < _LARGEST else NotImplemented
         return NotImplemented
+
+
+def _path(parts: Sequence[Any]) -> Any:
+    """A path of several parts, below `.` where nobody knows the folder; NotImplemented for other values.
+
+    >>> _path(["$ROOT", "models", "Qwen3-8B"])
+    './models/Qwen3-8B'
+    """
+    texts = ["." if _open(parts[0]) and len(parts) > 1 else parts[0], *parts[1:]]
+    if not all(isinstance(each, str) and not _open(each) for each in texts):
+        return NotImplemented
+    return "/".join(each.rstrip("/") for each in texts)
 
 
 def _size(value: object, most: int = 4096) -> int:
@@ -433,12 +464,3 @@ def _size(value: object, most: int = 4096) -> int:
 
 def _open(value: object) -> bool:
     return isinstance(value, str) and value.startswith("$")
-
-
-def _last(node: ast.expr) -> str:
-    """The last name of what is called or read."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Call):
-        return _last(node.func)
-    return node.id if isinstance(node, ast.Name) else ""

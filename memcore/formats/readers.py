@@ -255,8 +255,8 @@ def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     served = deployed(found)
     if served is not None:
         return "argv", served
-    as_file = _of_trainer(found) or _overridden(found) or _LITGPT.search(str(found.get("", ""))) is not None
-    return ("yaml", _as_file(found)) if as_file else ("argv", found)
+    of_file = _of_trainer(found) or _overridden(found) or _LITGPT.search(str(found.get("", ""))) is not None
+    return ("yaml", as_file(found)) if of_file else ("argv", found)
 
 
 _LITGPT = re.compile(r"\blitgpt (?:finetune|pretrain)")
@@ -282,13 +282,15 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
     except ConfigError:
         raise
     except ValueError as error:
+        if text.lstrip().startswith("{{"):
+            raise ConfigError.at(name, "is a template; pass what `helm template` makes of it") from None
         raise ConfigError.at(name, "is not JSON: {}", fault(error)) from None
     if not isinstance(found, dict):
         raise ConfigError.at(name, "expected a JSON object")
     return found
 
 
-def _as_file(found: Mapping[str, Any]) -> dict[str, Any]:
+def as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
     counts = started(found)
     kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
@@ -466,7 +468,7 @@ _LAUNCHED = re.compile(
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
     r"|verl\.trainer\.\w+|recipe\.dapo\.main_dapo|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
-    r"|\bnemo llm (?:finetune|pretrain)\b|\blitgpt (?:finetune|pretrain)"
+    r"|\bnemo llm (?:finetune|pretrain)\b|\blitgpt (?:finetune|pretrain)|\btune\srun\b"
 )
 """Programs whose commands are whole: what else a script runs has nothing to do with them."""
 _OVERRIDING = ("verl.trainer.", "recipe.dapo.main_dapo", "training/run_recipe.py")
@@ -480,13 +482,13 @@ _OF_NEMO_RL = re.compile(r"examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py")
 
 def _overriding_in(text: str) -> bool:
     named = any(each in text for each in (*_OVERRIDING, _OF_VERL)) or _OF_NEMO_RL.search(text) is not None
-    return named or _FACTORIES.search(text) is not None
+    return named or any(each.search(text) for each in (_FACTORIES, _WITHOUT_SECTIONS))
 
 
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+|config)=")
 _ANY_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)*)=")
-_SUPERVISED = "verl.trainer.fsdp_sft_trainer"
-"""A program some of whose keys are in no section."""
+_WITHOUT_SECTIONS = re.compile(r"verl\.trainer\.fsdp_sft_trainer|\btune\srun\s")
+"""Programs some of whose keys are in no section."""
 _FACTORIES = re.compile(r"\bnemo\sllm\s")
 """What begins a command that overrides whole sections too, as in `peft=none`."""
 _SERVED = re.compile(r"vllm|sglang|trtllm-serve|llama-server|llama-cli|text-generation|lmdeploy|ollama|nemo\sllm")
@@ -636,7 +638,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
     at = 0
     overrides = _overriding_in(" ".join(words))
     whole = " ".join(words)
-    pattern = _ANY_OVERRIDE if _FACTORIES.search(whole) or _SUPERVISED in whole else _OVERRIDE
+    pattern = _ANY_OVERRIDE if _FACTORIES.search(whole) or _WITHOUT_SECTIONS.search(whole) else _OVERRIDE
     while at < len(words):
         override = pattern.match(words[at]) if overrides else None
         name, equals, value = words[at].partition("=")
@@ -653,6 +655,9 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         if known and _ON_A_MODEL.search(" ".join((name, *known))):
             known = values[: len(known) + 1]
         values = known or values[:1]
+        if name in (*_PROCESSES, *_NODES):
+            programs += values[1:]  # what the launcher starts
+            values = values[:1]
         if not _FLAG.match(name):
             here = [] if equals or name == END else [name, *values]
             if len(here) > 1 and ("/" in here[-1] or _ON_A_MODEL.search(" ".join(here[:-1]))):

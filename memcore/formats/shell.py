@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
+from memcore.formats.slurm import processes, variables
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -44,6 +45,7 @@ _HANDED = re.compile(r"\b(?:kubectl|oc|compose)\b[^\n]{0,80}(?<!\S)(?:-f|--filen
 _CONFIGS = (".yml", ".yaml", ".json", ".toml")
 """How files end that programs take settings from."""
 _NAME = re.compile(r"(?:export\s{1,8})?(\w{1,200})(\+?)=")
+_ASSIGNED = re.compile(r"\b(\w{1,200})=[\"']?$")
 _LONGEST = 220
 """Characters of what `_NAME` can match, so that a longer word is not tried at every bracket behind it."""
 _PLAIN = re.compile(r"\w+")
@@ -54,7 +56,16 @@ _LETTERS = re.compile(r"""[^ \t\r\n;&|<>()`"'\\$]+""")
 """What stands for itself in a word."""
 _QUOTED: Mapping[str, re.Pattern[str]] = {"'": re.compile(r"[^']+"), '"': re.compile(r'[^"\\$]+')}
 """What stands for itself within quotes."""
-_BRACKETS: Mapping[str, re.Pattern[str]] = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
+_ESCAPED = '$`"\\\n'
+"""What a backslash hides within double quotes, where it stands for itself in front of anything else."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+"""How paths begin on Windows, whose backslashes hide nothing."""
+_BRACKETS: Mapping[str, re.Pattern[str]] = {
+    "(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.compile(r"[\[\]]"),
+}  # fmt: skip
+_TICKED = re.compile(r"`([^`\n]{1,400})`")
+"""A command whose output stands in its place, as older scripts have it."""
+_BEGINS_A_WORD = re.compile(rf"{_TICKED.pattern}|{_PLACEHOLDER.pattern}")
 _ARRAY = re.compile(r'"\$(?:\{\w{1,200}\[[@*]\]\}|@|\{@(?::\d{1,2})?\})"')
 """All words of an array, which count where it is assigned, or of what a script is given: no word at all if none."""
 _VALUE = re.compile(r"""[^"'$]+""")
@@ -100,8 +111,10 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    script = _Script(text, variables=dict(_GIVEN.get()))
+    script = _Script(text, variables={**variables(text), **_GIVEN.get()})
     script.read()
+    if tasks := processes(text, script.found):
+        script.found += [*tasks, END]
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
@@ -152,6 +165,8 @@ class _Script:
     """Conditions before the command that is being read, as in `[ A ] && B`."""
     arrays: int = 0
     """Open brackets of arrays."""
+    lists: set[str] = field(default_factory=set)
+    """Names of arrays, to which a function of the script may add the words that it is called with."""
     choices: list[str] = field(default_factory=list)
     """What open `case`s choose by."""
     cases: list[tuple[int, dict[str, set[str]]]] = field(default_factory=list)
@@ -182,7 +197,7 @@ class _Script:
                 self.at += 2 * bool(_NEXT_LINE.match(self.text, self.at))
             elif sign == "#":
                 self._skip_line()
-            elif sign == "<" and _PLACEHOLDER.match(self.text, self.at):
+            elif sign in "<`" and _BEGINS_A_WORD.match(self.text, self.at):
                 self._word()
             elif sign == "<" and self._here():
                 pass
@@ -313,6 +328,7 @@ class _Script:
             self.command.pop()
             self._finish()
             self.arrays += 1
+            self.lists.add(last.rstrip("+=").removeprefix("export "))
         elif sign == ")" and self.arrays:
             self.arrays -= 1
             self._emit(self.command)
@@ -334,6 +350,11 @@ class _Script:
                 whole += f"${re.sub(_NO_LETTER, '_', placeholder[1])}"
                 self.at = placeholder.end()
                 continue
+            ticked = _TICKED.match(self.text, self.at) if sign == "`" else None
+            if ticked:
+                self.at = ticked.end()
+                whole += self._output_of(ticked[1])
+                continue
             if sign in " \t\r\n;&|<>()`":
                 break
             words_of_array = _ARRAY.match(self.text, self.at) if sign == '"' and not whole else None
@@ -345,7 +366,7 @@ class _Script:
                 whole += self._quoted(sign)
                 quoted = True
             elif sign == "\\":
-                whole += self.text[self.at + 1 : self.at + 2].strip("\n")
+                whole += "\\" * bool(_DRIVE.match(whole)) + self.text[self.at + 1 : self.at + 2].strip("\n")
                 self.at += 2
             elif sign == "$":
                 whole += self._value()
@@ -366,7 +387,8 @@ class _Script:
                 self.at += 1
                 return whole
             if sign == "\\" and mark == '"':
-                whole += self.text[self.at + 1 : self.at + 2].strip("\n")
+                escaped = self.text[self.at + 1 : self.at + 2]
+                whole += "\\" * (escaped not in _ESCAPED) + escaped.strip("\n")
                 self.at += 2
             elif sign == "$" and mark == '"':
                 whole += self._value()
@@ -383,7 +405,11 @@ class _Script:
 
     def _value(self) -> str:
         """What stands for a `$` and what follows it. Raises ValueError where a script only multiplies itself."""
+        to = _ASSIGNED.search(self.text, max(self.at - _LONGEST, 0), self.at)
+        given = to is not None and to[1] not in self.used
         found = self._filled()
+        if to is not None and given:
+            self.used.discard(to[1])  # `A=${A:-1}` takes it from outside, and gives it to nothing
         self.filled += len(found)
         if self.filled > VARIABLES_LENGTH:
             raise ValueError("Its variables expand endlessly")
@@ -396,10 +422,9 @@ class _Script:
         if rest == "((":
             return self._calculation(self._inside("(", ")")[1:-1])
         if rest[:1] == "(":
-            inside = self._inside("(", ")").strip()
-            calculated = inside.startswith("expr ") and self._arithmetic(inside[5:].replace("\\*", "*"))
-            printed = _ECHOED.fullmatch(inside)
-            return calculated or (" ".join(self._filled_in(printed[1]).split()) if printed else _OUTPUT)
+            return self._output_of(self._inside("(", ")").strip())
+        if rest[:1] == "[":
+            return self._calculation(self._inside("[", "]"))
         if rest[:1] == "{":
             return self._braced(self._inside("{", "}"))
         name = _PLAIN.match(self.text, self.at)
@@ -408,6 +433,12 @@ class _Script:
             return "0" if rest[:1] == "#" else ""
         self.at = name.end()
         return self._of(name[0])
+
+    def _output_of(self, command: str) -> str:
+        """What a command prints: a sum, or a variable; of any other nobody knows."""
+        calculated = command.startswith("expr ") and self._arithmetic(command[5:].replace("\\*", "*"))
+        printed = _ECHOED.fullmatch(command)
+        return calculated or (" ".join(self._filled_in(printed[1]).split()) if printed else _OUTPUT)
 
     def _calculation(self, text: str) -> str:
         """What arithmetic gives; if it needs a variable that comes from outside, that."""
@@ -520,6 +551,7 @@ class _Script:
         if command[:2] == ["set", "--"] and self._taken:
             self.arguments = command[2:]
         if not command or command[0] not in _SILENT:
+            command = command[2:] if command[1:2] and command[1] in self.lists and command[2:] else command
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
             self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])
 

@@ -96,6 +96,8 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
         if str(normalized.get(name)) in words:
             normalized[name] = words[str(normalized[name])]
     method = normalized.get("--quantization", normalized.get("-q"))
+    if in_eight_bits(method, normalized.get(place)):
+        return {name: value for name, value in normalized.items() if name not in ("--quantization", "-q")}
     if isinstance(method, str) and method in _KERNELS:
         normalized = {name: value for name, value in normalized.items() if name not in ("--quantization", "-q")}
         kept = None if method == _READS_FILE and _says_format(normalized.get(place)) else _KERNELS[method]
@@ -105,6 +107,18 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
 
 _READS_FILE = "modelopt"
 """The checkpoint's `quant_algo` decides which of ModelOpt's formats it is (`override_quantization_method`)."""
+
+
+def in_eight_bits(method: object, model: object) -> bool:
+    """Whether a method that has four bits as a rule is asked for by a name that says eight, which the checkpoint says.
+
+    >>> in_eight_bits("gptq", "/models/Qwen2.5-3B-Instruct-GPTQ-Int8"), in_eight_bits("gptq", "Qwen/Qwen3-8B-GPTQ")
+    (True, False)
+    """
+    if str(method).removesuffix("_marlin") not in ("gptq", "awq", "marlin") or not isinstance(model, str):
+        return False
+    known = named(model)
+    return known is not None and known.format == "w8a16"
 
 
 def _says_format(model: object) -> bool:

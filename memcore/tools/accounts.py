@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Tool
 from memcore.messages import Message
@@ -18,6 +18,7 @@ from memcore.tools.vocabulary import (
     class_of,
     class_of_off,
     nearest_key,
+    sections,
     vocabulary,
 )
 
@@ -70,12 +71,35 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     return Accounts(tuple(kinds["none"]), tuple(kinds["left"]), tuple(kinds["unknown"]))
 
 
-def counts(tool: Tool, name: str) -> bool:
-    """Whether memory may depend on a key by its class, whatever a pattern of a whole section says; not what is read."""
+def matters(tool: Tool, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> bool:
+    """Whether a key that is read with others, and else of no account, has changed what became of them.
+
+    `before` are the keys of a file, and `after` what they mean together.
+    """
+    both = all(any(fnmatchcase(name, each) for each in listed) for listed in (tool.settles, tool.ignored))
+    if not both or tool.normalized is None or name not in before:
+        return False
+    try:
+        without, _ = tool.normalized({key: value for key, value in before.items() if key != name})
+    except MemcoreError:
+        return True
+    return {**without, name: None} != {**after, name: None}
+
+
+def silenced(tool: Tool, name: str) -> bool:
+    """Whether the tool's table says that memory does not depend on a key: by its name, or with all that begin so.
+
+    A pattern of a whole section says nothing of keys in it that have a class of their own.
+    """
+    return name in tool.ignored or (any(fnmatchcase(name, each) for each in tool.ignored) and not _counts(tool, name))
+
+
+def _counts(tool: Tool, name: str) -> bool:
+    """Whether memory may depend on a key by its class; not what is read."""
     known = vocabulary(tool.vocabulary)
     while name and name not in known:
         name = name.rpartition(".")[0]  # below a key whose value is a mapping of anything
-        if any(each.startswith(f"{name}.") for each in known):
+        if name in sections(tool.vocabulary):
             return False
     own = known.get(name)
     return own in (MAPPED, LEFT_OUT, REFUSED) and not any(fnmatchcase(name, each) for each in tool.settles)

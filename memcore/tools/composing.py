@@ -16,7 +16,7 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.formats.containers import commands
 from memcore.formats.normalized import interpolated
-from memcore.formats.readers import flat, of_command, read_command, read_file, script_of, spoken_in, started
+from memcore.formats.readers import as_file, flat, of_command, read_command, read_file, script_of, spoken_in, started
 from memcore.formats.shell import FILE
 from memcore.formats.writing import nested
 from memcore.formats.yaml import read_yaml
@@ -39,6 +39,8 @@ _IN_A_FILE = re.compile(
     r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\bautomodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
 )
 """Programs that have all of their settings in a file."""
+_OF_A_SCRIPT = re.compile(r"\.py\b[^\n]{0,400}?(?:--config[ =]|\s[\w./$-]+\.ya?ml)")
+"""A script that reads a file with the keys of its flags (transformers, hf_argparser.py; trl, `TrlParser`)."""
 _KEY = re.compile(r"^[\w*\"'-]+\s*:", re.MULTILINE)
 _TABLE = re.compile(r"^\[\w[\w.]*\]\s*$", re.MULTILINE)
 _LAUNCHES = "distributed_type"
@@ -207,10 +209,12 @@ def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str,
         syntax, keys = of_command(found)
         whole = flat(composition.whole(base))
         composition.check(base)
-        if syntax != "yaml":
-            if not _IN_A_FILE.search(spoken):
-                continue
+        if syntax != "yaml" and _IN_A_FILE.search(spoken):
             keys = _of_file(found, texts[base])
+        elif syntax != "yaml":
+            if not _OF_A_SCRIPT.search(spoken):
+                continue
+            keys = as_file(found)
         both = {key: value for key, value in {**whole, **keys}.items() if value is not None}
         for said in ("config", "--config", "config-name", ""):
             both.pop(said, None)  # the file is here

@@ -29,10 +29,10 @@ from memcore.formats.writing import argument, as_command, as_json, as_toml, as_y
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
-from memcore.tools.accounts import Accounts, accounted, counts
+from memcore.tools.accounts import Accounts, accounted, matters, silenced
 from memcore.tools.allocator import PATHS, allocator, said_before, written
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
-from memcore.tools.launchers import surroundings
+from memcore.tools.launchers import ElsewhereError, surroundings
 from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
@@ -204,6 +204,7 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     if tool.abbreviates:
         found = {_whole(tool, name): value for name, value in found.items()}
     found = _switched(tool, found)
+    before = found
     if tool.normalized is not None:
         found, normalized = tool.normalized(found)
         notes += tuple(normalized)
@@ -231,7 +232,8 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         config = {"model": model, **config}
     known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
-    silent = [name for name in rest if _ignored(tool, name) and not counts(tool, name)]
+    rest = {name: value for name, value in rest.items() if not matters(tool, before, name, found)}
+    silent = [name for name in rest if silenced(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
     _whose(tool, len(read), sorted_out)
     unread_keys = Accounts(
@@ -396,9 +398,7 @@ def _listed(value: Any) -> Any:
 
 
 _FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
-_FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe")
-_NAMED = 4
-"""Files that a message names."""
+_FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe", "config")
 _ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
 """Programs whose flags are a script's own."""
 _ENOUGH = 4
@@ -432,8 +432,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:
-        message = "its settings are in another file, which it only names: {}; pass that file"
-        raise ConfigError.at("the command", message, joined(", ", files[:_NAMED]))
+        raise ElsewhereError(files, found)
     names = ", ".join(tool.title for tool in TOOLS.values())
     raise ConfigError.at("the file", "does not match any supported tool; supported: {}, and config.json", names)
 
@@ -445,8 +444,7 @@ def _raise_elsewhere(tool: Tool, found: Mapping[str, Any]) -> None:
     named = [found.get(""), found.get("*"), None if _ignored(tool, "config") else found.get("config")]
     files = [each for text in named if isinstance(text, str) for each in _FILES.findall(text)]
     if files:
-        message = "its settings are in another file, which it only names: {}; pass that file"
-        raise ConfigError.at("the command", message, joined(", ", files[:_NAMED]))
+        raise ElsewhereError(files, found)
 
 
 _OF_FILES = re.compile(r"\baxolotl (?:train|preprocess)\b")

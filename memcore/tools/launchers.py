@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Normalized
 from memcore.formats.shell import ENVIRONMENT
-from memcore.messages import Message
+from memcore.messages import Message, joined
+
+_NAMED = 4
+"""Files that a message names."""
+
+
+class ElsewhereError(ConfigError):
+    """A command whose settings are in files that it only names."""
+
+    def __init__(self, files: Sequence[str], found: Mapping[str, Any]) -> None:
+        self.files, self.found = tuple(files), found
+        message = "its settings are in another file, which it only names: {}; pass that file"
+        super().__init__([Problem("the command", Message(message, joined(", ", files[:_NAMED])))])
+
 
 _AROUND: ContextVar[Mapping[str, object]] = ContextVar("launched_with", default=MappingProxyType({}))
 
@@ -43,7 +56,9 @@ _LAUNCHER = frozenset({
     "exclude", "standalone", "local_rank", "multi_gpu", "mixed_precision", "dynamo_backend", "use_deepspeed",
     "use_fsdp", "zero_stage", "deepspeed_config_file", "deepspeed_multinode_launcher", "deepspeed_hostfile",
     "offload_optimizer_device", "offload_param_device", "zero3_init_flag", "zero3_save_16bit_model", "gpu_ids",
-    "offload", "module", "no_python", "max_restarts",
+    "offload", "module", "no_python", "max_restarts", "num_cpu_threads_per_process", "enable_cpu_affinity", "quiet",
+    "same_network", "rdzv_conf", "tee", "log_dir", "role", "monitor_interval", "start_method", "downcast_bf16",
+    "redirects", "launcher", "ssh_port", "bind_cores_to_rank",
 })  # fmt: skip
 """Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
 
@@ -54,7 +69,7 @@ _OF_FSDP, _OF_ZERO = re.compile("fsdp"), re.compile("zero|deepspeed|^ds")
 
 def launched(found: Mapping[str, Any]) -> Normalized:
     """The script's own arguments, with what the name of the launcher's file says of the engine."""
-    normalized = {name: value for name, value in found.items() if name not in _LAUNCHER}
+    normalized = {name: value for name, value in found.items() if name.replace("-", "_") not in _LAUNCHER}
     normalized |= _said_to_launcher(found)
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)

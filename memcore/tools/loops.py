@@ -320,12 +320,12 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
     """
     factory_trains(found)
-    found = factory_started(found)
+    found, first = launched(factory_started(found))
     method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})
-    notes = (*notes, *learnt)
     normalized = {"finetuning_type": "lora", **plain, **method}
+    notes = (*first, *notes, *learnt, *of_two_lengths(normalized, "cutoff_len", 512))
     if kind == "full":
         del normalized["finetuning_type"]
         normalized |= trained_parts("llama-factory", normalized, found.get("model_name_or_path"))
@@ -536,7 +536,7 @@ _OF_TRL = ("dataset_name", "use_peft", "max_length", "max_seq_length", "packing"
            "completion_only_loss", "dataset_text_field", "dataset_num_proc", "eos_token", "dataset_mixer")  # fmt: skip
 _ALIASES: Mapping[str, str] = {
     "use_peft_lora": "use_peft", "lora_enable": "use_peft", "use_4bit_quantization": "load_in_4bit",
-    "use_8bit_quantization": "load_in_8bit", "use_nested_quant": "use_bnb_nested_quant",
+    "use_8bit_quantization": "load_in_8bit", "use_nested_quant": "use_bnb_nested_quant", "use_4bit": "load_in_4bit",
     "model_max_length": "max_length", "max_seq_len": "max_length", "use_lora": "use_peft", "lora_rank": "lora_r",
     "block_size": "max_length", "model_id": "model_name_or_path", "model_name": "model_name_or_path",
     "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
@@ -586,7 +586,7 @@ _SWITCHES = {"use_peft", "use_lora", "use_peft_lora", "lora_enable", "use_qlora"
 
 def _always_adapts(found: Mapping[str, Any]) -> bool:
     """Whether a script adapts without being asked to: by the key of its rank, its own name, or its frozen weights."""
-    frozen = any(is_set(found.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
+    frozen = any(is_set(found.get(name)) for name in ("load_in_4bit", "load_in_8bit", "use_4bit"))
     named = "lora_r" in found and (frozen or re.search(r"lora\w{0,40}\.py", str(found.get("", ""))) is not None)
     return ("lora_rank" in found or named) and not _SWITCHES & set(found)
 

@@ -21,6 +21,7 @@ from memcore.formats.writing import nested
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.convert import Imported, of_keys
+from memcore.tools.launchers import ElsewhereError
 from memcore.tools.sources import Source, read_part, whole_files
 from memcore.tools.vocabulary import OF_NO_ACCOUNT, class_of, class_of_off
 from memcore.untrusted import MARK
@@ -104,7 +105,12 @@ def origins(
 
 
 def _of_source(source: Source, gpus: int | None, given: Collection[str]) -> Origins:
-    config, other, notes = read_part(source, gpus, given)
+    if source.launches:
+        return Origins()
+    try:
+        config, other, notes = read_part(source, gpus, given)
+    except ElsewhereError:
+        return Origins()
     if other is not None:
         return _of_tool(source, other, gpus)
     return _of_config(source, config, notes)

@@ -62,27 +62,37 @@ def with_galore(normalized: dict[str, Any]) -> None:
 _LENGTHS = ("max_source_length", "max_target_length")
 
 
-def of_two_lengths(normalized: dict[str, Any]) -> tuple[str, ...]:
-    """Set the length of a pair's sequences to that of a prompt with its answer, where only those two are said.
+def of_two_lengths(
+    normalized: dict[str, Any], length: str = "max_length", usual: int | None = None
+) -> tuple[Message, ...]:
+    """Set the length of sequences to that of a prompt with its answer, where only those two are said.
 
-    Source: MedicalGPT, training/{dpo,orpo}_training.py (`full_max_length`).
+    Where one alone is said, the other is as long as `usual`, which a loop may have. Sources: MedicalGPT,
+    training/{dpo,orpo}_training.py (`full_max_length`); LLaMA-Factory 0.1.8, hparams/data_args.py (512 each).
+
+    >>> said = {"max_source_length": 1024}
+    >>> of_two_lengths(said), str(of_two_lengths(said, "cutoff_len", 512)[0]), said
+    ((), 'max_source_length and max_target_length: 1536 tokens together', {'cutoff_len': 1536})
     """
-    said = [normalized.get(name) for name in _LENGTHS]
-    if "max_length" in normalized or not all(isinstance(each, int) for each in said):
+    said = [normalized.get(name, usual) for name in _LENGTHS]
+    if length in normalized or not any(name in normalized for name in _LENGTHS):
         return ()
-    whole = sum(normalized.pop(name) for name in _LENGTHS)
-    normalized["max_length"] = whole
-    return (Message("max_source_length and max_target_length: {} tokens together", whole),)
+    if not all(isinstance(each, int) for each in said):
+        return ()
+    for name in _LENGTHS:
+        normalized.pop(name, None)
+    normalized[length] = sum(each for each in said if each is not None)
+    return (Message("max_source_length and max_target_length: {} tokens together", normalized[length]),)
 
 
 def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """LLaVA's arguments, whose script adapts all linear layers of the language model.
+    """LLaVA's arguments, whose script adapts all linear layers of the language model, with rank 64 where none is said.
 
-    Source: LLaVA, llava/train/train.py (`find_all_linear_names`).
+    Source: LLaVA, llava/train/train.py (`find_all_linear_names`; `TrainingArguments`).
     """
-    if not is_set(found.get("lora_enable")) or found.get("lora_target_modules"):
+    if not is_set(found.get("lora_enable")):
         return found
-    return {**found, "lora_target_modules": "all-linear"}
+    return {"lora_r": 64, "lora_target_modules": "all-linear", **found}
 
 
 _FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")

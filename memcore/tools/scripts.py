@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.objects import options
 from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
 from memcore.formats.shell import ENVIRONMENT
@@ -68,7 +69,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
     """
     found = calls(code)
-    around = {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
+    around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
+    around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         keys, notes = _training(found)
         return "yaml", {**keys, **around}, notes
@@ -77,6 +79,12 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+def decides(code: str) -> bool:
+    """Whether a script makes the arguments of its trainer or server itself, from whatever its command line says."""
+    makes = {*_ARGUMENTS, *_LEARNT, *(_SERVERS if "vllm" in code else ())}
+    return any(each.name in makes and (each.arguments or each.hidden) for each in calls(code))
 
 
 _TARGETS_OF = ("_target_", "class_path")
@@ -161,6 +169,7 @@ def _training(found: Sequence[Call]) -> Script:
     keys: dict[str, Any] = {}
     told: list[Call] = []
     arguments = [each for each in found if each.name in (*_ARGUMENTS, *_LEARNT)]
+    arguments = [each for each in arguments if each.arguments] or arguments
     if arguments:
         call = _one(arguments)
         told.append(call)
@@ -180,12 +189,19 @@ def _training(found: Sequence[Call]) -> Script:
         and arguments[0].name in _ARGUMENTS[:2]
         and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
     ):
-        keys.setdefault("max_length", "$max_length")  # as long as the data's
+        keys.setdefault("max_length", _truncated(found))
     more: tuple[str, ...] = ()
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = ("fast_inference: vLLM's cache is not counted",)
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _truncated(found: Sequence[Call]) -> object:
+    """The length to which a script's tokenizer cuts its texts; else they are as long as the data's."""
+    given = [each.arguments for each in found if each.arguments.get("truncation", False) not in (False, None)]
+    lengths = {each["max_length"] for each in given if isinstance(each.get("max_length"), int)}
+    return lengths.pop() if len(lengths) == 1 else "$max_length"
 
 
 def _hidden(told: Sequence[Call]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
@@ -14,9 +15,10 @@ from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError, Problem
-from memcore.formats.normalized import ENGINE, VERSION
+from memcore.formats.normalized import ENGINE, GPUS, VERSION
+from memcore.formats.objects import options_given
 from memcore.formats.python import code_of
-from memcore.formats.readers import flat, parsed, written
+from memcore.formats.readers import flat, parsed, read_command, script_of, started, written
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.tool import Tool
 from memcore.formats.writing import nested
@@ -25,8 +27,9 @@ from memcore.networks.quantized import refuse_mlx
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed
-from memcore.tools.launchers import launched_with
+from memcore.tools.launchers import ElsewhereError, launched_with
 from memcore.tools.pooled import pools, without_head
+from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
 from memcore.untrusted import MARK
 
@@ -45,6 +48,10 @@ class Source(NamedTuple):
     """The texts that are one file together, the last of which names the others."""
     keys: Mapping[str, Any] | None = None
     """What those say together."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """What a command gives the script that this is."""
+    launches: str = ""
+    """The name of the script that this only starts."""
 
 
 class _Part(NamedTuple):
@@ -132,9 +139,50 @@ def tool_brought(sources: Sequence[Source]) -> Tool | None:
     return None
 
 
+_SOURCED = re.compile(
+    r"^[ \t]*(?:source|\.)[ \t][^\n#;]{0,200}?([\w.-]{1,80}\.(?:sh|bash|env|conf))[\"']?[ \t]*$", re.MULTILINE
+)
+"""A script that another one reads in its own place."""
+
+
+def _sourced(sources: Sequence[Source]) -> list[Source]:
+    """The texts, of which those that a script among them sources stand in the place where it does."""
+    texts = {_file(each.name): each.text.removeprefix(MARK) for each in sources}
+    taken = {name for text in texts.values() for name in _SOURCED.findall(text) if texts.get(name, text) != text}
+
+    def inside(found: re.Match[str]) -> str:
+        return texts[found[1]] if found[1] in taken else found[0]
+
+    kept = [each for each in sources if _file(each.name) not in taken]
+    return [each._replace(text=_SOURCED.sub(inside, each.text)) if taken else each for each in kept]
+
+
+def _with_options(sources: Sequence[Source]) -> list[Source]:
+    """The texts, of which scripts in Python have the options that a command among them starts them with."""
+    found = list(sources)
+    codes = {number: code_of(each.text.removeprefix(MARK)) for number, each in enumerate(found) if len(found) > 1}
+    scripts = {_file(found[number].name): number for number, code in codes.items() if code and decides(code)}
+    for number, code in codes.items() if scripts else ():
+        if code is not None or found[number].job is not None:
+            continue
+        try:
+            said = read_command(script_of(found[number].text.removeprefix(MARK)))
+        except MemcoreError:
+            continue
+        name = _file((str(said.get("", "")).split() or [""])[-1])
+        if name in scripts:
+            given = {
+                each.lstrip("-").replace("-", "_") if each[:1] == "-" else each: value for each, value in said.items()
+            }
+            at = scripts.pop(name)
+            found[at] = found[at]._replace(options=given)
+            found[number] = found[number]._replace(launches=name)
+    return found
+
+
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
-    sources = _with_written(sources)
+    sources = _with_written(_with_options(_sourced(sources)))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
     inner = {number for each in groups for number in each.members} - first.keys()
@@ -155,10 +203,11 @@ def _together(
     if len(sources) == 1:
         config, _, found = read_part(sources[0], gpus, given, alone=True)
         return config, found
-    parts = [_part(each, gpus, given) for each in sources]
+    names = {_file(each.name) for each in sources}
+    parts = [_part(each, gpus, given, names) for each in sources]
     counted = next((each.said[Hardware.num_gpus] for each in parts if Hardware.num_gpus in each.said), None)
     if gpus is None and isinstance(counted, int):
-        parts = [_part(each, counted, given) for each in sources]
+        parts = [_part(each, counted, given, names) for each in sources]
     parts = _launched(sources, parts, counted if gpus is None and isinstance(counted, int) else gpus, given)
     said: dict[str, object] = {}
     assumed: dict[str, object] = {}
@@ -194,16 +243,17 @@ def _launched(sources: Sequence[Source], parts: list[_Part], gpus: int | None, g
         return parts
     said = parts[sure.index(True)].said
     engine = {ENGINE: said[EngineSettings.type], VERSION: said.get(EngineSettings.version)}
+    names = {_file(each.name) for each in sources}
     with launched_with({name: value for name, value in engine.items() if value is not None}):
         return [
-            part if known else _part(source, gpus, given)
+            part if known else _part(source, gpus, given, names)
             for source, part, known in zip(sources, parts, sure, strict=True)
         ]
 
 
 _PAIR = 2
 _ASSUMED = "{} is {!r}: the default of {}"
-_NAMES_A_FILE = ("deepspeed:", "config_file:")
+_NAMES_A_FILE = ("deepspeed:", "config_file:", "--config:", "--extra_llm_api_options:")
 """Keys whose value is another file, as notes on them begin."""
 
 
@@ -245,12 +295,21 @@ def _differ(path: str, first: str, one: object, second: str, other: object) -> M
     return Message("{} is {!r} in {} and {!r} in {}: the latter is used", path, one, _file(first), other, _file(second))
 
 
-def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
+def _part(source: Source, gpus: int | None, given: Collection[str], names: Collection[str] = ()) -> _Part:
     """Return what one of several texts says.
 
-    A tool that never runs without its engine names the engine by being used.
+    A tool that never runs without its engine names the engine by being used. `names` are those of all texts.
     """
-    config, other, notes = read_part(source, gpus, given)
+    if source.launches:
+        said = read_command(script_of(source.text.removeprefix(MARK)))
+        listed = joined(", ", (name for name in said if name[:1] == "-"))
+        return _launching(source, said, Message("gives {} its options: {}", source.launches, listed))
+    try:
+        config, other, notes = read_part(source, gpus, given)
+    except ElsewhereError as error:
+        if not {_file(each) for each in error.files} <= {*names}:
+            raise
+        return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)))
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
@@ -261,6 +320,13 @@ def _part(source: Source, gpus: int | None, given: Collection[str]) -> _Part:
         stated.add(EngineSettings.type)
     said = {path: value for path, value in plain.items() if path in stated}
     return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
+
+
+def _launching(source: Source, found: Mapping[str, Any], note: Message) -> _Part:
+    """What a command says that only launches others: the GPUs."""
+    count = started(found).get(GPUS)
+    counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
+    return _Part(source.name, None, counted, {}, (note,))
 
 
 def _stored(
@@ -299,7 +365,8 @@ def read_part(
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return found, None, (*notes, *read.notes)
-    other = imported(text, gpus, source.job) if source.keys is None else of_composed(source.keys, gpus)
+    with options_given(source.options):
+        other = imported(text, gpus, source.job) if source.keys is None else of_composed(source.keys, gpus)
     config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
     left_out = (
@@ -341,6 +408,7 @@ def _without(read: Imported, given: Collection[str], *, alone: bool) -> Mapping[
     keys |= {f"{MODEL}.{ours}": theirs for theirs, ours in read.tool.dimensions.items()}
     open_ones = {path: value for path, value in config.items() if isinstance(value, str) and OUTSIDE.search(value)}
     elsewhere = {path for path in open_ones if path.startswith(f"{MODEL}.") and (not alone or MODEL in given)}
+    elsewhere |= {Hardware.gpus_per_node} if Hardware.num_gpus in given else set()
     wanted = {path: value for path, value in open_ones.items() if path not in given and path not in elsewhere}
     if wanted:
         raise ConfigError(

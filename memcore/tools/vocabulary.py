@@ -51,6 +51,13 @@ def vocabulary(tables: tuple[str, ...]) -> Mapping[str, str]:
     return found
 
 
+@lru_cache(maxsize=32)
+def sections(tables: tuple[str, ...]) -> frozenset[str]:
+    """The sections that keys of several tables stand in, dotted."""
+    parts = [each.split(".") for each in vocabulary(tables)]
+    return frozenset(".".join(each[:deep]) for each in parts for deep in range(1, len(each)))
+
+
 def class_of(tables: tuple[str, ...], key: str) -> str | None:
     """The class of a key, or of what it is called below its section; None if the tool has no such key."""
     known = vocabulary(tables)

@@ -82,9 +82,13 @@ _EXAMPLES: Mapping[str, str] = {
 """What follows a command in the example of its help, where the usual flags are none."""
 
 
+_VARIABLE = re.compile(r"[A-Za-z_]\w{0,79}|[1-9]\d?")
+"""A variable of a script, or the place of one of its arguments."""
+
+
 def _variable(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
-    if not sign or not re.fullmatch(r"[A-Za-z_]\w{0,79}", name):
+    if not sign or not _VARIABLE.fullmatch(name):
         raise argparse.ArgumentTypeError(Message("expected NAME=VALUE, such as TP=4, found {!r:.80}", text))
     return name, value
 

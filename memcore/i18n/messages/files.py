@@ -124,6 +124,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "{key}：{name} 按与模型同宽的若干层计算，层数与已发布的一致"
     ),
     "{key}: {size} GiB of host memory per GPU, no GPU memory": ("{key}：每块 GPU 占用 {size} GiB 主机内存，不占显存"),
+    "{key}: as many layers as the patterns match are counted, from the first one on": (
+        "{key}：按模式匹配的层数计算，从第一层算起"
+    ),
     "{key}: {size} MiB of host memory for the prompt cache, no GPU memory": (
         "{key}：{size} MiB 主机内存用于提示词缓存，不占显存"
     ),
@@ -149,6 +152,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
+    "is a template": "是模板",
+    "pass what `helm template` makes of it": "请给出 `helm template` 的输出",
+    "model.flavor: the sizes of {flavor} of {name} are unknown": "model.flavor：{name} 的 {flavor} 各项尺寸未知",
+    "name the model with --model": "请用 --model 指定模型",
+    "{keys}: of stage 3 alone, no effect": "{keys}：仅用于 stage 3，不起作用",
+    "gives {script} its options: {options}": "为 {script} 提供选项：{options}",
+    "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
     "give the original model": "请给出原模型",
@@ -176,6 +186,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "配置在另外的文件中，这里只给出了文件名：{files:s}"
     ),
     "pass that file": "请提供该文件",
+    "{key} is {ranks}, of which the number of GPUs, {world}, is no multiple: verl stops": (
+        "{key} 为 {ranks}，GPU 数 {world} 不是它的倍数：verl 会停止"
+    ),
     "max_source_length and max_target_length: {tokens} tokens together": (
         "max_source_length 与 max_target_length：合计 {tokens} 个 token"
     ),

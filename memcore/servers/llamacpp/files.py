@@ -6,7 +6,8 @@ Source: llama.cpp, common/arg.cpp.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from memcore.config.hardware import Hardware
@@ -14,7 +15,8 @@ from memcore.formats.normalized import GPUS, Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
-from memcore.networks.catalog import named
+from memcore.networks.catalog import find_model, known, named
+from memcore.servers.llamacpp.gguf_tensors import layers_in_order
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.inference import Inference
 
@@ -53,6 +55,7 @@ def plain_format(text: str) -> str:
 def weights_of(text: str, notes: list[Message]) -> str:
     """A format in the words of llama-quantize; what is computed as another one is noted."""
     found = plain_format(text)
+    found = "q8_0" if found == "q8" else found  # the only one of eight bits (tools/quantize/quantize.cpp)
     if found in _WIDER:
         message = "{} is computed as {}: such files keep some tensors in wider types, a few percent more"
         notes.append(Message(message, found, _WIDER[found]))
@@ -152,11 +155,9 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     kept = next((normalized.pop(name) for name in _PROMPTS if name in normalized), 0)
     if isinstance(kept, int) and kept > 0:
         notes.append(Message("{}: {} MiB of host memory for the prompt cache, no GPU memory", _PROMPTS[0], kept))
-    moved = _experts_moved(normalized)
-    if moved is not None:
-        normalized = {name: value for name, value in normalized.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
     if "-hf" in normalized and not said and "-m" not in normalized:
         normalized |= _of_repository(normalized, notes)
+    normalized = _with_experts_moved(normalized, notes)
     devices = str(normalized.get(_DEVICE, normalized.get("-dev", normalized.get(_VISIBLE, "")))).split(",")
     if all(each.startswith("CUDA") or _NUMBERED.fullmatch(each) for each in devices):
         normalized = {key: value for key, value in normalized.items() if key not in (_DEVICE, "-dev")} | {
@@ -176,36 +177,73 @@ _LAYERS = 1000
 """More layers than a network has; `--n-cpu-moe` takes as many as there are."""
 
 
-def _experts_moved(found: Mapping[str, Any]) -> int | None:
-    r"""Of how many layers the experts stay on the host; None where nothing says it, or patterns move something else.
+def _with_experts_moved(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
+    """The arguments with the layers whose experts stay on the host as a number, whatever says them."""
+    patterns = any(name in normalized for name in _OVERRIDES)
+    layers = _with_experts(str(normalized.get("-hf", ""))) if patterns else ()
+    moved, first = _experts_moved(normalized, layers)
+    if moved is None:
+        return normalized
+    if not first:
+        notes.append(
+            Message("{}: as many layers as the patterns match are counted, from the first one on", _OVERRIDES[1])
+        )
+    return {name: value for name, value in normalized.items() if name not in _MOVES} | {"--n-cpu-moe": moved}
 
-    Patterns name tensors, the first that is found in a name decides (src/llama-model-loader.cpp, `create_tensor`).
 
-    >>> _experts_moved({"-ot": r"blk\.(0|1|2)\.ffn_.*_exps.*=CPU"}), _experts_moved({"-ot": "exps=CPU"})
-    (3, 1000)
-    >>> _experts_moved({"--cpu-moe": True}), _experts_moved({"-ot": "attn=CPU"})
-    (1000, None)
+def _experts_moved(found: Mapping[str, Any], layers: Sequence[int]) -> tuple[int | None, bool]:
+    r"""Of how many layers the experts stay on the host, and whether these are the first ones.
+
+    None where nothing says it, or patterns move something else. `layers` are those of the model that have experts, none
+    where nobody knows the model. Patterns name tensors, the first that is found in a name decides
+    (src/llama-model-loader.cpp, `create_tensor`).
+
+    >>> _experts_moved({"-ot": r"blk\.(0|1|2)\.ffn_.*_exps.*=CPU"}, ()), _experts_moved({"-ot": "exps=CPU"}, range(48))
+    ((3, True), (1000, True))
+    >>> even = {"-ot": r"blk\.([0-9]*[02468])\.ffn_.*_exps\.=CPU"}
+    >>> _experts_moved(even, range(48)), _experts_moved(even, range(3, 61)), _experts_moved(even, ())
+    ((24, False), (32, False), (None, False))
+    >>> _experts_moved({"--cpu-moe": True}, ()), _experts_moved({"-ot": "attn=CPU"}, ())
+    ((1000, True), (None, False))
     """
     if any(found.get(name) for name in _EVERY_EXPERT):
-        return _LAYERS
+        return _LAYERS, True
     given = next((found[name] for name in _OVERRIDES if name in found), None)
     if given is None:
-        return None
+        return None, False
     rules = [rule.rpartition("=") for each in (given if isinstance(given, list) else [given]) for rule in _rules(each)]
     try:
         patterns = [(re.compile(pattern), device) for pattern, _, device in rules]
     except re.error:
-        return None
+        return None, False
 
     def on_host(tensor: str) -> bool:
         return next((device for pattern, device in patterns if pattern.search(tensor)), "") == "CPU"
 
     if any(on_host(f"{layer}.{tensor}.weight") for layer in ("blk.0", "blk.40") for tensor in ("attn_q", "ffn_norm")):
-        return None
-    layers = [
-        {on_host(f"blk.{layer}.ffn_{part}_exps.weight") for part in ("up", "gate", "down")} for layer in range(_LAYERS)
-    ]
-    return None if {True, False} in layers or {True} not in layers else layers.count({True})
+        return None, False
+    there = layers or range(_LAYERS)
+    moved = [{on_host(f"blk.{each}.ffn_{part}_exps.weight") for part in ("up", "gate", "down")} for each in there]
+    count = moved.count({True})
+    if {True, False} in moved or not count:
+        return None, False
+    if count == len(there):
+        return _LAYERS, True
+    if not layers and {True} in moved[_LAYERS // 2 :]:
+        return None, False  # as many as the model has
+    return there[count - 1] + 1, moved[:count].count({True}) == count
+
+
+@lru_cache(maxsize=8)
+def _with_experts(model: str) -> tuple[int, ...]:
+    """The layers of a model that have experts; none of one that nobody knows.
+
+    >>> _with_experts("Qwen/Qwen3-30B-A3B") == tuple(range(48)), _with_experts("Qwen/Qwen3-8B"), _with_experts("a/b")
+    (True, (), ())
+    """
+    if not known(model):
+        return ()
+    return tuple(at for at, layer in enumerate(layers_in_order(find_model(model))) if layer.has_experts)
 
 
 def _rules(text: object) -> list[str]:

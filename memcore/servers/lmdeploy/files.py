@@ -11,6 +11,7 @@ from typing import Any
 from memcore.config.parallelism import Parallelism
 from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Tool
+from memcore.servers.command_lines import in_eight_bits
 from memcore.servers.lmdeploy.settings import LmdeploySettings
 from memcore.serving.inference import Inference
 
@@ -25,6 +26,8 @@ _FP8_E5M2 = 17
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """LMDeploy's arguments; `hf` says that nothing is quantized but what the checkpoint says."""
     normalized = {name: value for name, value in found.items() if (name, value) != ("--model-format", "hf")}
+    if in_eight_bits(normalized.get("--model-format"), normalized.get("*")):
+        del normalized["--model-format"]
     if normalized.get("--quant-policy") == _FP8_E5M2:
         normalized["--quant-policy"] = _POLICIES["fp8"]
     return normalized, ()

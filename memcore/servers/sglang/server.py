@@ -101,6 +101,8 @@ class Options:
     chunk: int
     graphs: int
     page: int
+    most: int | None
+    """Tokens of the pool, if it is to have no more."""
     window_ratio: float
     state_ratio: float
     prefill_graphs: bool
@@ -156,6 +158,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         chunk=chunk,
         graphs=graphs,
         page=PAGE if compresses else page,
+        most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         prefill_graphs=derives and _captures_prompts(basics, number),
@@ -390,7 +393,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         if pools is not None:
             rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
-        tokens = int(max(rest, 0) / cell) // chosen.page * chosen.page if cell else None
+        tokens = _fitting(max(rest, 0), cell, chosen)
     before = [*weights, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     if job.basics.model.network.family == _UNEXPLAINED:
@@ -415,6 +418,14 @@ def _hosted(job: ServingJob) -> list[Entry]:
         return []
     source = "sglang, srt/utils/common.py, get_available_gpu_memory"
     return [observed("the server's processes in shared memory", "outside the allocator", HOSTED, source, "observed")]
+
+
+def _fitting(rest: int, cell: float, chosen: Options) -> int | None:
+    """Tokens of a pool in what is left, no more than are asked for (model_runner.py, `max_total_tokens`)."""
+    if not cell:
+        return None
+    fits = int(rest / cell)
+    return (fits if chosen.most is None else min(fits, chosen.most)) // chosen.page * chosen.page
 
 
 def _state(parts: Sequence[CacheSpec]) -> int:

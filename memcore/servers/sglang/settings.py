@@ -34,6 +34,14 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="2048, 4096, 8192 or 16384 by GPU memory",
         advanced=True,
     )
+    max_total_tokens = setting(
+        Integer(unit="tokens"),
+        "Token pool",
+        "Max tokens in the KV cache pool; the memory left over stays free.",
+        flag="max-total-tokens",
+        default="as many as fit",
+        advanced=True,
+    )
     cuda_graph_max_bs = setting(
         Integer(unit="sequences"),
         "Max graph batch size",
@@ -138,6 +146,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "分块预填充",
         "按显存为 2048、4096、8192 或 16384",
     ),
+    SglangSettings.max_total_tokens: ("KV 缓存池的 token 数上限；多余的显存空闲。", "Token 池", "能放多少放多少"),
     SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
     SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；为其留出的显存空闲。", "不用 CUDA Graph"),
     SglangSettings.swa_full_tokens_ratio: (

@@ -89,10 +89,19 @@ _OF_BENCH: Mapping[str, str] = {
 }  # fmt: skip
 """Options of trtllm-bench (commands/bench.py, bench/benchmark/throughput.py) as keys of a file."""
 
+_SECTION, _GRAPHS = "pytorch_backend_config.", "cuda_graph_config"
+_FORMER: Mapping[str, str] = {
+    "use_cuda_graph": f"{_GRAPHS}.mode", "cuda_graph_padding_enabled": f"{_GRAPHS}.enable_padding",
+    "cuda_graph_batch_sizes": f"{_GRAPHS}.batch_sizes", "cuda_graph_max_batch_size": f"{_GRAPHS}.max_batch_size",
+    "kv_cache_dtype": f"{_CACHE}.dtype", "enable_overlap_scheduler": "disable_overlap_scheduler",
+}  # fmt: skip
+"""Keys of a section that releases before 0.20 had, and what they were called until 1.0 (llmapi/llm_args.py)."""
+
 
 def _of_file(found: Mapping[str, Any]) -> Normalized:
     """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
-    normalized = {_OF_BENCH.get(name, name): value for name, value in found.items()}
+    plain = {name.removeprefix(_SECTION): value for name, value in found.items()}
+    normalized = {_FORMER.get(name, _OF_BENCH.get(name, name)): value for name, value in plain.items()}
     notes: list[Message] = []
     if normalized.get(_METHOD) in (None, "None", "none"):
         normalized.pop(_METHOD, None)
@@ -139,6 +148,8 @@ OPTIONS = Tool(
         "enable_attention_dp",
         "enable_iter_perf_stats",
         "print_iter_log",
+        _SECTION.rstrip("."),
+        "use_cuda_graph",
     ),
     model="model",
     always={"print_iter_log": False},  # a key of its own, by which the file is known

@@ -13,6 +13,7 @@ from memcore.formats.normalized import Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
+from memcore.servers.command_lines import in_eight_bits
 from memcore.servers.tgi.settings import TgiSettings
 from memcore.serving.inference import Inference
 from memcore.tools.vocabulary import table
@@ -46,7 +47,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     method = str(normalized.get("--quantize"))
     if method in _OTHERS:
         normalized["--quantize"] = _OTHERS[method]
-    elif method == "compressed-tensors":
+    elif method == "compressed-tensors" or in_eight_bits(method, normalized.get("--model-id")):
         del normalized["--quantize"]  # the checkpoint says how
     graphs = normalized.get("--cuda-graphs")
     if graphs is not None:

@@ -28,6 +28,13 @@ WIDTHS: Mapping[str, int] = {
     "stage3_param_persistence_threshold": 100_000,
 }
 """Sizes that transformers' Trainer makes of the model's width where a file says `auto`, and DeepSpeed's own."""
+_OF_STAGE_3 = (
+    "sub_group_size", "offload_param.device", "zero_hpz_partition_size",
+    *(f"{before}{name}" for before in ("stage3_", "") for name in (
+        "prefetch_bucket_size", "param_persistence_threshold", "max_live_parameters", "max_reuse_distance"
+    )),
+)  # fmt: skip
+"""Keys that only stage 3 reads (runtime/zero/config.py)."""
 _DEPRECATED: Mapping[str, tuple[str, object]] = {
     _SECTION: (f"{_SECTION}.stage", 1),
     f"{_SECTION}.cpu_offload": (f"{_SECTION}.offload_optimizer.device", "cpu"),
@@ -43,10 +50,12 @@ def automatic(found: Mapping[str, Any]) -> Normalized:
     for name, (today, value) in _DEPRECATED.items():
         if normalized.get(name) is not None and normalized.pop(name) is True:
             normalized.setdefault(today, value)
-    if normalized.get(f"{_SECTION}.stage") in (0, 1, 2):
-        for name in ("sub_group_size", "offload_param.device"):  # of stage 3 alone (runtime/zero/config.py)
-            normalized.pop(f"{_SECTION}.{name}", None)
-    left = [name for name in WIDTHS if found.get(f"{_SECTION}.{name}") == "auto"]
+    idle = [name for name in _OF_STAGE_3 if f"{_SECTION}.{name}" in found]
+    if normalized.get(f"{_SECTION}.stage") in (0, 1, 2) and idle:
+        for name in idle:
+            normalized.pop(f"{_SECTION}.{name}")
+        notes.append(Message("{}: of stage 3 alone, no effect", joined(", ", idle)))
+    left = [name for name in WIDTHS if normalized.get(f"{_SECTION}.{name}") == "auto"]
     if left:
         normalized[BY_WIDTH] = True
         for name in WIDTHS:

@@ -154,6 +154,10 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
     if isinstance(trained, str) and "hidden_size" not in plain:
         folder = trained.rstrip("/").rpartition("/")[2]
         plain[MODEL] = trained if not named or (short and _is_known(folder)) else named
+        spelled = _of_hub(folder)
+        if plain[MODEL] == trained and not _is_known(folder) and _is_known(spelled):
+            plain[MODEL] = spelled
+            notes = (*notes, Message("{} is assumed to be {}, from the folder's name", trained, spelled))
     if plain[MODEL]:
         plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
     kept = {name: value for name, value in plain.items() if value is not None and value != "none"}

@@ -66,17 +66,7 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
         notes = (Message("model.flavor {}: attention within blocks is counted as attention to all tokens",
                          found["model.flavor"]),)  # fmt: skip
     _of_hub(normalized)
-    name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
-    if name is not None:
-        normalized |= {MODEL: name}
-        del normalized["model.name"], normalized["model.flavor"]
-    elif flavor["model.name"] in {keys["model.name"] for keys in FLAVORS.values()}:
-        known = joined(
-            ", ", [keys["model.flavor"] for keys in FLAVORS.values() if keys["model.name"] == flavor["model.name"]]
-        )
-        notes = (
-            Message("model.flavor {} is not one of {}: name the model with --model", found.get("model.flavor"), known),
-        )
+    notes += _of_flavor(normalized, flavor)
     copies, shards = (
         found.get("parallelism.data_parallel_replicate_degree"),
         found.get("parallelism.data_parallel_shard_degree", -1),
@@ -97,6 +87,24 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             del normalized["training.dtype"]
     _of_mode(normalized)
     return normalized, notes
+
+
+def _of_flavor(normalized: dict[str, Any], flavor: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the model of a flavor; a note on one of a fork's own."""
+    name = next((full for full, keys in FLAVORS.items() if keys == flavor), None)
+    if name is None and not (normalized.get("model.name") and normalized.get("model.flavor")):
+        return ()
+    for key in flavor:
+        del normalized[key]
+    if name is not None:
+        normalized[MODEL] = name
+        return ()
+    known = [keys["model.flavor"] for keys in FLAVORS.values() if keys["model.name"] == flavor["model.name"]]
+    if known:
+        said = "model.flavor {} is not one of {}: name the model with --model"
+        return (Message(said, flavor["model.flavor"], joined(", ", known)),)
+    unknown = "model.flavor: the sizes of {!r} of {} are unknown; name the model with --model"
+    return (Message(unknown, flavor["model.flavor"], flavor["model.name"]),)
 
 
 def _of_hub(normalized: dict[str, Any]) -> None:

@@ -131,7 +131,15 @@ def gpus(normalized: dict[str, Any]) -> None:
 
 
 def rollout(normalized: dict[str, Any], notes: list[str]) -> None:
-    """Log-probabilities of a reference are there before the update, and its weights in host memory."""
+    """Log-probabilities of a reference are there before the update, and its weights in host memory.
+
+    Groups of GPUs generate together (workers/fsdp_workers.py, `_build_rollout`).
+    """
+    ranks, world = normalized.get(f"{_ROLLOUT}tensor_model_parallel_size"), normalized.get(GPUS)
+    if isinstance(ranks, int) and isinstance(world, int) and ranks > 0 and world % ranks:
+        key = f"{_ROLLOUT}tensor_model_parallel_size"
+        said = "{} is {}, of which the number of GPUs, {}, is no multiple: verl stops"
+        notes.append(Message(said, key, ranks, world))
     share = normalized.pop(f"{_ROLLOUT}gpu_memory_utilization", DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
     if normalized.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
         normalized[_SHARE] = share

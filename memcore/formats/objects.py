@@ -1,0 +1,205 @@
+r"""Objects that hold a Python script's settings: dataclasses that a command line fills, and classes of its own.
+
+>>> import ast
+>>> found = Objects()
+>>> found.find(ast.parse("class Config:\n    rank = 16\n    batch = 4\nconfig = Config(batch=8)"))
+>>> ast.dump(found.attribute("config", "rank")), ast.dump(found.attribute("config", "batch"))
+('Constant(value=16)', 'Constant(value=8)')
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import field
+from types import MappingProxyType
+from typing import Any
+
+from memcore.limits import NESTING
+from memcore.records import dataclass
+
+_PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
+"""What fills classes from a command line, in their order (transformers, hf_argparser.py; trl, scripts/utils.py)."""
+_FILLS = frozenset({"cli", "parse", "parse_args"})
+"""Functions of tyro, simple_parsing and draccus that do so for the class that they are given."""
+
+
+_READS = frozenset({"parse_args", "parse_known_args"})
+"""What reads a command line without a class (argparse)."""
+_GIVEN: ContextVar[Mapping[str, Any]] = ContextVar("options_given", default=MappingProxyType({}))
+
+
+@contextmanager
+def options_given(given: Mapping[str, Any]) -> Iterator[None]:
+    """While this lasts, scripts find these options on their command lines, by name and without dashes."""
+    before = _GIVEN.set(given)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(before)
+
+
+def options() -> Mapping[str, Any]:
+    """Return those options."""
+    return _GIVEN.get()
+
+
+def constant(value: object) -> ast.expr:
+    """An expression that is a value of a command line.
+
+    >>> ast.unparse(constant(["q_proj", 2]))
+    "['q_proj', 2]"
+    """
+    return ast.List([constant(each) for each in value]) if isinstance(value, list) else ast.Constant(value)  # type: ignore[arg-type]
+
+
+@dataclass
+class Objects:
+    """Attributes of the classes that a script defines for its settings, and which names stand for such objects."""
+
+    fields: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
+    """Of each class, the values that its attributes have unless somebody gives others."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """The class of each name; none for a name of several."""
+    made: dict[str, list[ast.Call]] = field(default_factory=dict)
+    """Where objects of a class are made."""
+    changed: set[tuple[str, str]] = field(default_factory=set)
+    """Attributes of names that are set later on."""
+    parsed: list[str] = field(default_factory=list)
+    """The classes that a command line fills, in the order of a parser of Hugging Face's."""
+    filled: set[str] = field(default_factory=set)
+    """The same, whatever fills them."""
+    namespaces: set[str] = field(default_factory=set)
+    """Names of what argparse has read."""
+
+    def find(self, tree: ast.Module) -> None:
+        """Find what a script says of them."""
+        nodes = list(alive(tree, 0))
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                self._class(node)
+            elif isinstance(node, ast.Call) and last(node.func) in _PARSERS and node.args:
+                several = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else [node.args[0]]
+                self.parsed = [last(each) for each in several]
+                self.filled |= {*self.parsed}
+        for node in nodes:
+            if isinstance(node, ast.Call) and last(node.func) in self.fields:
+                self.made.setdefault(last(node.func), []).append(node)
+            elif isinstance(node, ast.arg | ast.AnnAssign) and isinstance(node.annotation, ast.Name | ast.Constant):
+                said = node.annotation
+                name = node.arg if isinstance(node, ast.arg) else last(node.target)
+                self._is(name, said.id if isinstance(said, ast.Name) else str(said.value))
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._assigned(target, node.value)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        found = self.fields.setdefault(node.name, {})
+        for base in node.bases:
+            found |= self.fields.get(last(base), {})
+        for each in node.body:
+            if isinstance(each, ast.AnnAssign | ast.Assign) and each.value is not None:
+                targets = [each.target] if isinstance(each, ast.AnnAssign) else each.targets
+                found |= {last(target): value for target in targets if (value := _default(each.value)) is not None}
+            elif isinstance(each, ast.FunctionDef):
+                self._method(each, node.name)
+
+    def _method(self, node: ast.FunctionDef, name: str) -> None:
+        """What `__init__` gives an object, which other methods may change."""
+        arguments = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+        given = {each.arg: said for each, said in zip(arguments, node.args.defaults, strict=True)}
+        for each in node.body:
+            if not isinstance(each, ast.Assign):
+                continue
+            for target in each.targets:
+                if not (isinstance(target, ast.Attribute) and last(target.value) == "self"):
+                    continue
+                if node.name == "__init__" and target.attr not in self.fields[name]:
+                    plain = isinstance(each.value, ast.Name)
+                    self.fields[name][target.attr] = given.get(last(each.value), each.value) if plain else each.value
+                else:
+                    self.changed.add((name, target.attr))
+
+    def _is(self, name: str, kind: str) -> None:
+        if kind in self.fields:
+            self.kinds[name] = kind if self.kinds.get(name, kind) == kind else ""
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Attribute) and last(target.value) != "self":
+            self.changed.add((last(target.value), target.attr))
+        at = 0
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
+            at = value.slice.value if isinstance(value.slice.value, int) else 0
+            value = value.value
+        if not isinstance(value, ast.Call):
+            return
+        called = last(value.func)
+        if called.startswith("parse_") and self.parsed:
+            targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+            for each, kind in zip(targets, self.parsed[at:], strict=False):
+                self._is(last(each), kind)
+        elif called in _FILLS and value.args:
+            self._is(last(target), last(value.args[0]))
+            self.filled.add(last(value.args[0]))
+        elif called in _READS:
+            first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+            self.namespaces.add(last(first))
+        else:
+            self._is(last(target), called)
+
+    def attribute(self, name: str, attribute: str) -> ast.expr | None:
+        """Return what gives an attribute of a name its value; None where nobody knows."""
+        kind = name if name in self.fields else self.kinds.get(name, "")
+        owners = [each for each, found in self.fields.items() if attribute in found] if name == "self" else ()
+        kind = owners[0] if len(owners) == 1 else kind
+        others = {each for each, other in self.kinds.items() if other == kind} | {kind, name}
+        if kind in self.filled and attribute in options():
+            return constant(options()[attribute])
+        if not kind or any((each, attribute) in self.changed for each in others):
+            return None
+        made = self.made.get(kind, [])
+        said = [each.value for call in made for each in call.keywords if each.arg == attribute]
+        if any(call.args or any(each.arg is None for each in call.keywords) for call in made) or len(said) > 1:
+            return None
+        if said:
+            return said[0] if len(made) == 1 else None
+        found = self.fields[kind].get(attribute)
+        given = {each.arg for call in made for each in call.keywords}
+        names = () if found is None else (each.id for each in ast.walk(found) if isinstance(each, ast.Name))
+        return None if given.intersection(names) else found
+
+
+def _default(value: ast.expr) -> ast.expr | None:
+    """The value that an attribute begins with: `field(default=4)` and pydantic's `Field(4)` are 4."""
+    if not (isinstance(value, ast.Call) and last(value.func) in ("field", "Field")):
+        return value
+    said = {each.arg: each.value for each in value.keywords}
+    made = said.get("default_factory")
+    inner = made.body if isinstance(made, ast.Lambda) else None
+    return said.get("default", value.args[0] if value.args else inner)
+
+
+def alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
+    """A node and what is below it, without the branches that never run."""
+    if deep > NESTING * 4:
+        raise ValueError
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.If) and child in node.body and _never(node.test):
+            continue
+        yield from alive(child, deep + 1)
+
+
+def _never(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and not test.value
+
+
+def last(node: ast.expr) -> str:
+    """The last name of what is called or read."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Call):
+        return last(node.func)
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,62 @@
+"""What a batch script asks Slurm for, as the variables that its commands find, and the processes that `srun` starts.
+
+Source: Slurm 25.05, doc/man/man1/sbatch.1 (options; output environment variables) and srun.1 (`--ntasks-per-node`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+_ASKED = re.compile(r"^#SBATCH[ \t]+(--?[a-zA-Z][a-z-]{0,30})(?:=|[ \t]+|(?=\d))([\w:,-]{1,60})", re.MULTILINE)
+_NAMES: Mapping[str, str] = {
+    "-N": "--nodes", "-n": "--ntasks", "-G": "--gpus", "--tasks-per-node": "--ntasks-per-node",
+}  # fmt: skip
+_COUNT = re.compile(r"(?:gpu:)?(?:[\w.-]+:)?(\d{1,5})")
+"""A count behind what is counted: `4`, `gpu:4`, `gpu:h100:4`."""
+_LAUNCHERS = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|nproc|num_processes|\blitgpt\b|\bray\b")
+"""What starts the processes of a node itself."""
+
+
+def variables(text: str) -> dict[str, str]:
+    r"""The variables that Slurm sets for a script by what it asks for; none for another script.
+
+    >>> variables("#SBATCH --nodes=2\n#SBATCH --gres=gpu:h100:4\n")["SLURM_GPUS_ON_NODE"]
+    '4'
+    """
+    asked = {_NAMES.get(name, name): found[1] for name, value in _ASKED.findall(text) if (found := _COUNT.match(value))}
+    if not asked:
+        return {}
+    nodes = int(asked.get("--nodes", "1"))
+    each = asked.get("--gpus-per-node", asked.get("--gres"))
+    if each is None and "--gpus" in asked and nodes and not int(asked["--gpus"]) % nodes:
+        each = str(int(asked["--gpus"]) // nodes)
+    tasks = asked.get("--ntasks-per-node")
+    every = asked.get("--ntasks") if tasks is None else str(nodes * int(tasks))
+    given: Mapping[str, str | None] = {
+        **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(nodes)),
+        **dict.fromkeys(("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), each),
+        **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), every),
+        "SLURM_NTASKS_PER_NODE": tasks,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_EVERY = re.compile(r"(?<!\S)(?:[\w./-]*/)?deepspeed (?=--|\S+\.py)")
+_COUNTED = re.compile(r"--(?:num_gpus|num_nodes|include|exclude|hostfile)\b")
+
+
+def processes(text: str, words: Sequence[str]) -> list[str]:
+    """The processes of a node that nobody counts but Slurm, as a launcher's flags that say the same.
+
+    Those that `srun` starts for a script of Python, and those of deepspeed.
+    """
+    asked = variables(text)
+    tasks = asked.get("SLURM_NTASKS_PER_NODE", "1")
+    spoken = " ".join(words)
+    each = asked.get("SLURM_GPUS_ON_NODE")
+    if each and _EVERY.search(spoken) and not _COUNTED.search(spoken):
+        return ["--num_gpus", each]  # all that it sees on this node (deepspeed, launcher/runner.py)
+    if tasks == "1" or "srun" not in words or ".py" not in spoken or _LAUNCHERS.search(spoken):
+        return []
+    return ["--nnodes", asked["SLURM_NNODES"], "--nproc_per_node", tasks]

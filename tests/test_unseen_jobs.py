@@ -1,0 +1,410 @@
+"""Files as their repositories have them, which nobody had read when the readers were written: the batch of winter."""
+
+import pytest
+
+from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.readers import flat
+from memcore.tools.sources import Source, read_sources
+
+TRL = "model_name_or_path: Qwen/Qwen3-0.6B\nper_device_train_batch_size: 4\nmax_length: 512\n"
+CLIPPED = {
+    "trl.yaml": f"{TRL}max_grad_norm: 0.2\n",
+    "factory.yaml": "stage: sft\nfinetuning_type: lora\nmodel_name_or_path: gpt2\nmax_grad_norm: 1.0\n",
+    "axolotl.yml": "base_model: gpt2\nadapter: lora\nsequence_len: 512\nmax_grad_norm: 1.0\n",
+    "swift.sh": "swift sft --model gpt2 --max_length 512 --max_grad_norm 0.5\n",
+    "megatron.sh": "torchrun pretrain_gpt.py --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64"
+    " --max-position-embeddings 16 --seq-length 16 --micro-batch-size 1 --clip-grad 1.0\n",
+}
+
+
+def read(*texts: tuple[str, str], gpus=None, given=(), **variables):
+    """The settings of several files together, and the notes on them."""
+    config, notes = read_sources([Source(name, text) for name, text in texts], gpus, given, variables)
+    return flat(config), notes
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+def test_gradients_are_clipped_at_any_norm(name):
+    """What says that they are clipped at all is one value; any other is of no account."""
+    found, notes = read((name, CLIPPED[name]))
+    assert found.get("training.gradient_clipping", True) is True
+    assert any(note.startswith("no effect on memory") for note in notes)
+
+
+def test_what_slurm_is_asked_for():
+    """swiss-ai/Megatron-LM, submit-llama3-8b.sh: `srun` starts a process for each GPU."""
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=16\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
+        'CMD="python3 pretrain_gpt.py --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64'
+        ' --max-position-embeddings 16 --seq-length 16 --micro-batch-size 1 --global-batch-size 128"\n'
+        'srun -lu bash -c "RANK=\\$SLURM_PROCID $CMD"\n'
+    )
+    found, _ = read(("submit.sh", script))
+    assert found["training.gradient_accumulation_steps"] == 2
+    launched = script.replace("python3", "torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE")
+    assert read(("submit.sh", launched))[0]["training.gradient_accumulation_steps"] == 2
+
+
+def test_older_ways_to_calculate_and_to_ask_programs():
+    """NineAbyss/S2R, scripts/train_sft.sh; Pai-Megatron-Patch, examples/qwen3/run_mcore_qwen3.sh."""
+    script = (
+        "GPUS=`python -c 'import torch; print(torch.cuda.device_count())'`\nSTEPS=$[32/1/$NODES]\n"
+        "torchrun --nproc_per_node $GPUS train.py --model_name_or_path gpt2 --per_device_train_batch_size 1"
+        " --max_length 512 --gradient_accumulation_steps $STEPS\n"
+    )
+    with pytest.raises(ConfigError, match=r"\$GPUS"):
+        read(("train.sh", script), NODES="8")
+    found, _ = read(("train.sh", script), NODES="8", GPUS="8")
+    assert (found["training.gradient_accumulation_steps"], found["hardware.num_gpus"]) == (4, 8)
+
+
+SWAP = """\
+models:
+  a:
+    cmd: >
+      bash -c "source /opt/setvars.sh > /dev/null && exec /build/bin/llama-server
+      -m /models/Qwen3-8B-Q4_K_S.gguf
+      -c 16384 -ctk q8_0 -ctv q8_0
+      --alias 'a b'"
+"""
+COMPOSE = """\
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.15.0
+    command: >
+      /models/Qwen3-8B
+      --max-model-len 32768
+      --speculative-config '{"method":"ngram","num_speculative_tokens":4}'
+"""
+
+
+def test_commands_of_containers_are_split_as_shells_do():
+    """jeffgrover/b70-setup, llama-swap.yaml; niushuai1991/qwen3.6-27b, docker-compose.k4-flashinfer.yml."""
+    found, _ = read(("llama-swap.yaml", SWAP))
+    assert (found["inference.quantization"], found["engine.cache_type_k"]) == ("q4_k_s", "q8_0")
+    found, _ = read(("compose.yml", COMPOSE))
+    assert (found["inference.max_model_len"], found["inference.num_speculative_tokens"]) == (32768, 4)
+    assert found["model"] in ("/models/Qwen3-8B", "Qwen3-8B", "Qwen/Qwen3-8B")
+
+
+def test_a_script_with_its_config_and_its_launchers():
+    """alfredyu24/amd-mi350-benchmarks, scripts/train_sft.sh; sarelWeinberger/qwen-hebrew-finetuning, train_all.sh."""
+    accelerate = "distributed_type: DEEPSPEED\ncompute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  zero_stage: 2\n"
+    script = (
+        'C=${1:-/x/trl.yaml}\naccelerate launch --config_file /x/zero2.yaml --num_processes "${2:-8}" sft.py'
+        ' --config "$C" --gradient_accumulation_steps 3\n'
+    )
+    found, _ = read(("train.sh", script), ("trl.yaml", TRL), ("zero2.yaml", accelerate))
+    assert found["engine.zero_stage"] == 2
+    assert (found["hardware.num_gpus"], found["training.micro_batch_size"]) == (8, 4)
+    assert found["training.gradient_accumulation_steps"] == 3
+    launch = "accelerate launch --config_file=zero2.yaml --num_processes 4 train.py --dataset x\n"
+    found, notes = read(("all.sh", launch), ("zero2.yaml", accelerate), given={"model"})
+    assert found["hardware.num_gpus"] == 4
+    assert any("only launches" in note for note in notes)
+
+
+def test_launchers_of_llama_factory():
+    """Its own script, as its manual has it for FSDP."""
+    script = (
+        "accelerate launch --config_file fsdp.yaml --num_cpu_threads_per_process 4 --num_processes 4 src/train.py"
+        " --stage sft --model_name_or_path gpt2 --finetuning_type lora --cutoff_len 512\n"
+    )
+    found, _ = read(("train.sh", script))
+    assert (found["engine.type"], found["hardware.num_gpus"]) == ("fsdp", 4)
+
+
+def test_scripts_that_others_source():
+    """SRO-SA/trtllm-qwen-benchmark, scripts/serve_final_baseline.sh."""
+    served = 'source "$(dirname "$0")/common.sh"\nA=(--tp_size "${TP:-4}")\nadd A --max_num_tokens 512\n'
+    served += 'trtllm-serve serve "${A[@]}" "$M"\n'
+    found, _ = read(("serve.sh", served), ("common.sh", 'export M="${M:-/models/Qwen3-8B}"\nexport TP=2\n'))
+    assert (found["parallelism.tensor_parallel_size"], found["engine.max_num_tokens"]) == (2, 512)
+
+
+def test_recipes_of_torchtune_by_name():
+    """odissei-benchmarks/torchtune-gpu-benchmark, della-scripts/pre-standardized/llama-3.2-dist.slurm."""
+    script = (
+        "tune run \\\n    --nproc_per_node 4 \\\n    lora_finetune_distributed --config llama3_2/1B_lora \\\n"
+        "    seed=14 \\\n    batch_size=1 tokenizer.max_seq_len=2048\n"
+    )
+    with pytest.raises(ConfigError, match="llama3_2/1B_lora; pass that file"):
+        read(("run.slurm", script))
+    recipe = (
+        "model:\n  _component_: torchtune.models.llama3_2.lora_llama3_2_1b\n  lora_attn_modules: [q_proj]\n"
+        "  lora_rank: 64\n  lora_alpha: 128\ntokenizer:\n  max_seq_len: null\nbatch_size: 4\ndtype: bf16\n"
+        "enable_activation_checkpointing: False\noptimizer:\n  _component_: torch.optim.AdamW\n"
+        "loss:\n  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n"
+    )
+    found, _ = read(("run.slurm", script), ("1B_lora.yaml", recipe))
+    assert (found["hardware.num_gpus"], found["training.micro_batch_size"]) == (4, 1)
+    assert found["training.sequence_length"] == 2048
+
+
+def test_older_names_of_tensorrt_llm():
+    """slikhite-1/TRTLLM-serve-guide, trt-llm-benchmarking.sh, for 0.19."""
+    text = "pytorch_backend_config:\n  use_cuda_graph: true\n  cuda_graph_max_batch_size: 512\n  kv_cache_dtype: fp8\n"
+    found, notes = read(("extra.yml", text), given={"model"})
+    assert found["inference.kv_cache_dtype"] == "fp8"
+    assert any("cuda_graph_config.max_batch_size" in note for note in notes)
+    script = "docker run -d --entrypoint trtllm-serve x/release:1 serve /models/Qwen3-8B --tp_size 2\n"
+    assert read(("serve.sh", script))[0]["parallelism.tensor_parallel_size"] == 2
+
+
+def test_tokens_of_sglangs_pool():
+    """Cloud-Linuxer/Qwen, docker-compose.qwen3-32b-awq.yml."""
+    script = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --max-total-tokens 16384\n"
+    assert read(("serve.sh", script))[0]["engine.max_total_tokens"] == 16384
+
+
+SCRIPT = """\
+import argparse, os
+from pathlib import Path
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+ROOT = Path(__file__).resolve().parent
+MODEL = ROOT / "models" / "Qwen3-0.6B"
+parser = argparse.ArgumentParser()
+parser.add_argument("--model-path", default=str(MODEL))
+parser.add_argument("--checkpoints", action="store_true")
+args = parser.parse_args()
+tokenizer = AutoTokenizer.from_pretrained(args.model_path)
+model = AutoModelForCausalLM.from_pretrained(args.model_path)
+TrainingArguments(".")
+rows = data.map(lambda row: tokenizer(row["text"], truncation=True, max_length=2048))
+Trainer(model=model, args=TrainingArguments(output_dir=os.path.join(ROOT, "o"), bf16=True,
+        per_device_train_batch_size=2, gradient_checkpointing=args.checkpoints), train_dataset=rows).train()
+"""
+
+
+def test_paths_and_switches_of_scripts():
+    """HaoranLuo/text2sql-grpo, src/train_sft.py; Cyb3rDudu/cyb3r-qlora, scripts/train_unsloth.py."""
+    found, _ = read(("train.py", SCRIPT))
+    assert found["training.sequence_length"] == 2048
+    assert found["training.activation_checkpointing.policy"] == "none"
+    assert found["model"] in ("./models/Qwen3-0.6B", "Qwen3-0.6B", "Qwen/Qwen3-0.6B")
+    named = SCRIPT.replace('ROOT / "models" / "Qwen3-0.6B"', 'f"{ROOT}/Qwen3-0.6B"')
+    assert "Qwen3-0.6B" in read(("train.py", named))[0]["model"]
+
+
+def test_folders_that_recipes_name():
+    """GeodesicResearch/geodesic-megatron, tutorials/recipes/llama/conf/llama32_1b_finetune.yaml."""
+    text = "checkpoint:\n  pretrained_checkpoint: ./checkpoints/llama32_1b\nmodel:\n  tensor_model_parallel_size: 1\ntrain:\n"
+    text += "  micro_batch_size: 2\n  global_batch_size: 8\ndataset:\n  seq_length: 512\n"
+    assert read(("finetune.yaml", text), gpus=1)[0]["model"] == "llama3.2-1b"
+
+
+def test_what_is_said_of_a_forks_flavors_and_of_templates():
+    """LambdaLabsML/torchtitan, configs/llama3_32b-8xb200-16k.toml; text-generation-inference-helm, deployment.yaml."""
+    text = '[model]\nname = "llama3"\nflavor = "32B"\n[training]\nlocal_batch_size = 2\nseq_len = 512\n'
+    _, notes = read(("llama3_32b.toml", text), given={"model"})
+    assert any("the sizes of '32B' of llama3 are unknown" in note for note in notes)
+    with pytest.raises(ConfigError, match="helm template"):
+        read(("deployment.yaml", "{{- range .Values.models }}\napiVersion: apps/v1\n{{- end }}\n"))
+
+
+STAGE_2 = """\
+{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto",
+ "stage3_prefetch_bucket_size": "auto", "stage3_max_live_parameters": 1e9, "sub_group_size": 1e9}}
+"""
+
+
+def test_keys_of_stage_3_in_files_of_others():
+    """OpenThaiGPT/openthaigpt-pretraining, src/model/scripts/hf_trainer/config/llama_deepspeed.json."""
+    found, notes = read(("trl.yaml", TRL), ("zero2.json", STAGE_2), gpus=8)
+    assert not [path for path in found if path.startswith("engine.stage3")]
+    assert any("stage3_max_live_parameters: of stage 3 alone" in note for note in notes)
+
+
+def test_deepspeed_takes_the_gpus_of_its_node():
+    """Humanity-Unleashed/pretraining, scripts/slurm_train_sft.sh."""
+    script = (
+        "#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\ndeepspeed --module openrlhf.cli.train_sft --max_len 1024 \\\n"
+        "  --train_batch_size 128 --micro_train_batch_size 8 --pretrain Qwen/Qwen2.5-7B-Instruct --zero_stage 3 --bf16\n"
+    )
+    found, _ = read(("train.sh", script))
+    assert (found["hardware.num_gpus"], found["training.gradient_accumulation_steps"]) == (4, 4)
+
+
+def test_ranks_and_switches_of_widespread_scripts():
+    """FreedomIntelligence/TRIM, scripts/finetune_lora.sh; Limbicnation/prompt-lora-trainer, configs/sft_qwen3_4b.yaml."""
+    llava = (
+        "deepspeed --num_gpus 8 llava/train/train_mem.py --lora_enable True --model_name_or_path lmsys/vicuna-7b-v1.5"
+        " --model_max_length 2048 --per_device_train_batch_size 16 --bf16 True\n"
+    )
+    assert read(("finetune.sh", llava))[0]["training.adapter.rank"] == 64
+    own = "model_id: Qwen/Qwen3-4B\nmax_seq_length: 512\nlora_r: 16\nuse_4bit: true\nbnb_4bit_quant_type: nf4\n"
+    own += "bnb_4bit_compute_dtype: bfloat16\nper_device_train_batch_size: 4\n"
+    found, _ = read(("sft.yaml", own))
+    assert (found["training.quantization"], found["training.adapter.rank"]) == ("nf4", 16)
+
+
+def test_images_for_other_devices_are_refused():
+    """xprilion/gemma3-vllm-tpu-gke-autoscaling, k8s/vllm-deployment.yaml; java-alchemist/inference-stack."""
+    compose = "services:\n  a:\n    image: {}\n    command: --model-path Qwen/Qwen3-8B --port 1\n"
+    with pytest.raises(UnsupportedError, match="vllm-tpu"):
+        read(("compose.yml", compose.format("vllm/vllm-tpu:nightly")))
+    found, _ = read(("compose.yml", compose.format("lmsysorg/sglang-rocm:v0.5.14-rocm720-mi30x")))
+    assert found["engine.version"] == "v0.5.14"
+
+
+PAIRS = "stage: {}\nfinetuning_type: lora\nmodel_name_or_path: gpt2\ncutoff_len: 512\n"
+
+
+def silent_of(text):
+    """What a file's notes say to have no effect."""
+    _, notes = read(("file.yaml", text))
+    listed = next((note for note in notes if note.startswith("no effect on memory")), "")
+    return {each.strip() for each in listed.rpartition(": ")[2].split(",")}
+
+
+def test_what_is_read_is_not_said_to_have_no_effect():
+    """A key that is read with others is of no account where its value changes nothing, and there alone."""
+    assert "stage" in silent_of(PAIRS.format("sft"))
+    assert "stage" not in silent_of(PAIRS.format("dpo"))
+
+
+FILLED = """\
+from dataclasses import dataclass, field
+from transformers import AutoModelForCausalLM, HfArgumentParser
+from trl import SFTConfig, SFTTrainer
+from peft import LoraConfig
+@dataclass
+class ScriptArguments:
+    model_name: str = field(default="Qwen/Qwen3-0.6B", metadata={"help": "The model."})
+    batch: int = field(default=4)
+    lora_r: int = 64
+    targets: list = field(default_factory=lambda: ["q_proj", "v_proj"])
+parser = HfArgumentParser(ScriptArguments)
+script_args = parser.parse_args_into_dataclasses()[0]
+model = AutoModelForCausalLM.from_pretrained(script_args.model_name)
+peft_config = LoraConfig(r=script_args.lora_r, target_modules=script_args.targets)
+args = SFTConfig(output_dir="o", per_device_train_batch_size=script_args.batch, max_length=512)
+SFTTrainer(model=model, args=args, peft_config=peft_config).train()
+"""
+"""How TRL's older examples, and what is copied from them, take their settings."""
+CLASSES = """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+class Config:
+    MODEL = "Qwen/Qwen3-0.6B"
+    def __init__(self, batch: int = 4, steps: int = 8, optim: str = None):
+        self.batch = batch
+        self.steps = steps
+        self.optim = optim or "adamw_8bit"
+def train(config: Config):
+    model = AutoModelForCausalLM.from_pretrained(config.MODEL)
+    args = TrainingArguments(output_dir="o", per_device_train_batch_size=config.batch, optim=config.optim,
+                             gradient_accumulation_steps=config.steps)
+    Trainer(model=model, args=args).train()
+train(Config(batch=2))
+"""
+"""As SanatbekMatlatipov/UzABSA-LLM, scripts/train_unsloth.py, has them."""
+
+
+def test_settings_in_classes_of_a_script():
+    """Dataclasses that a command line fills, and classes with values of their own."""
+    found, _ = read(("train.py", FILLED))
+    assert (found["model"], found["training.micro_batch_size"]) == ("Qwen/Qwen3-0.6B", 4)
+    assert found["training.adapter.rank"] == 64
+    assert found["training.adapter.target_modules"] == ["q_proj", "v_proj"]
+    found, _ = read(("train.py", CLASSES), given={"training.sequence_length"})
+    assert (found["training.micro_batch_size"], found["training.gradient_accumulation_steps"]) == (2, 8)
+    assert found["training.optimizer.name"] == "adamw-8bit"
+
+
+@pytest.mark.parametrize("line", ["config.batch = 16", "config = Config(**loaded)", "other = Config(batch=8)"])
+def test_settings_in_classes_that_nobody_knows(line):
+    """Values that are set later on, that come from a file, or of which there are two."""
+    with pytest.raises(ConfigError, match="batch|optim"):
+        read(("train.py", f"{CLASSES}{line}\n"), given={"training.sequence_length"})
+
+
+def test_processes_from_a_variable_with_a_default():
+    """MM-Speech/DualAxisRM, scripts/train_grpo.sh: a default from outside is no use of the variable."""
+    swift = "swift sft --model Qwen/Qwen2.5-7B-Instruct --train_type lora --max_length 512 --deepspeed zero2"
+    for script in (
+        f"export NPROC_PER_NODE=${{NPROC_PER_NODE:-2}}\n{swift}\n",
+        f'N="${{N:-2}}"\ncmd=(\n  {swift}\n)\nCUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE="$N" "${{cmd[@]}}"\n',
+    ):
+        assert read(("train.sh", script))[0]["hardware.num_gpus"] == 2
+
+
+EIGHT_BITS = "Qwen2.5-3B-Instruct-GPTQ-Int8"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"vllm serve /models/{EIGHT_BITS} --quantization gptq",
+        f"vllm serve Qwen/{EIGHT_BITS} --quantization gptq_marlin",
+        f"python -m sglang.launch_server --model-path Qwen/{EIGHT_BITS} --quantization gptq",
+        f"text-generation-launcher --model-id Qwen/{EIGHT_BITS} --quantize gptq",
+        f"lmdeploy serve api_server Qwen/{EIGHT_BITS} --model-format gptq",
+    ],
+)
+def test_methods_of_four_bits_with_a_name_that_says_eight(command):
+    """kyourselfer/OTUS_LLM-llm_mlflow, docker/docker-compose.yml: the checkpoint says how many bits there are."""
+    found, _ = read(("serve.sh", command))
+    assert found.get("inference.quantization") is None
+    assert EIGHT_BITS in found["model"]
+
+
+def test_paths_of_windows_and_patterns_of_layers():
+    """carteakey/lllms, llama-server-configs/qwen3-30-a3b.sh: the experts of every second of 48 layers."""
+    script = (
+        '& "C:\\llama-cpp\\llama-server.exe" `\n--model "C:\\models\\Qwen3-30B-A3B.Q8_0.gguf" `\n'
+        "--override-tensor 'blk\\.([0-9]*[02468])\\.ffn_.*_exps\\.=CPU'\n"
+    )
+    found, notes = read(("serve.ps1", script))
+    assert (found["model"], found["engine.n_cpu_moe"]) == ("Qwen/Qwen3-30B-A3B", 24)
+    assert any("as many layers as the patterns match" in note for note in notes)
+
+
+def test_lengths_of_older_releases_of_llama_factory():
+    """Zzzzz1N/TabularDB-SQL, scripts/train_sft.sh."""
+    script = (
+        "python train/sft_train.py --model_name_or_path gpt2 --do_train --finetuning_type lora --template default"
+        " --max_source_length 512 --max_target_length 256 --lora_target c_attn --per_device_train_batch_size 1\n"
+    )
+    assert read(("train.sh", script))[0]["training.sequence_length"] == 768
+
+
+def test_rollouts_that_do_not_divide_the_gpus():
+    """BaohaoLiao/self_luffy, train.sh."""
+    script = (
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-0.6B trainer.n_gpus_per_node=1"
+        " actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1"
+        " actor_rollout_ref.rollout.tensor_model_parallel_size=2\n"
+    )
+    _, notes = read(("train.sh", script))
+    assert any("the number of GPUs, 1, is no multiple" in note for note in notes)
+
+
+SERVED = """\
+import argparse
+from vllm import LLM
+parser = argparse.ArgumentParser()
+parser.add_argument("-m", "--model", required=True)
+parser.add_argument("--tp", type=int, default=1)
+parser.add_argument("--max-len", type=int, default=4096)
+opt = parser.parse_args()
+llm = LLM(model=opt.model, tensor_parallel_size=opt.tp, max_model_len=opt.max_len)
+"""
+
+
+def test_options_that_a_command_gives_a_script():
+    """Scripts with options of their own, and the command that starts them."""
+    command = (
+        "MODEL=${1:-Qwen/Qwen3-0.6B}\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+        "python src/run.py --model $MODEL --tp 2 2>&1 | tee log.txt\n"
+    )
+    found, notes = read(("run.py", SERVED), ("run.sh", command))
+    assert (found["model"], found["inference.max_model_len"]) == ("Qwen/Qwen3-0.6B", 4096)
+    assert (found["parallelism.tensor_parallel_size"], found["engine.expandable_segments"]) == (2, True)
+    assert "run.sh: gives run.py its options: --model, --tp" in notes
+    command = "accelerate launch --num_processes 2 train.py --batch 2 --lora_r 8\n"
+    found, _ = read(("train.sh", command), ("train.py", FILLED))
+    assert (found["hardware.num_gpus"], found["training.micro_batch_size"]) == (2, 2)
+    assert (found["training.adapter.rank"], found["training.sequence_length"]) == (8, 512)
+    with pytest.raises(ConfigError, match="model"):
+        read(("run.py", SERVED))
