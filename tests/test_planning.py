@@ -278,9 +278,9 @@ WRITTEN = {
     "120B of experts for 200 users on 2": (
         serve("gpt-oss-120b", 8192, gpus(2), batch_size=200), {}, {TENSOR: 2},
     ),
-    # vLLM recipes, Qwen/Qwen3-VL.md: FP8, TP8 or TP4; 50 sequences of 16,384 tokens need the caches of two replicas
+    # vLLM recipes, Qwen/Qwen3-VL.md: FP8, TP8 or TP4
     "235B with images for 50 users on 8": (
-        serve("qwen3-vl-235b-a22b-instruct", 16384, gpus(8), batch_size=50), {}, {FORMAT: "fp8", TENSOR: 4},
+        serve("qwen3-vl-235b-a22b-instruct", 16384, gpus(8), batch_size=50), {}, {FORMAT: "fp8", TENSOR: 8},
     ),
     # Qwen3.5-35B-A3B in two bits, 10.6 GB, on a Mac with 16 GB (walter-grace/mac-code, README.md), of which Metal
     # recommends to use two thirds; the file is unsloth's IQ2_M, and llama-quantize's has 2 GB more
@@ -392,7 +392,7 @@ def test_without_a_plan_the_limit_and_the_least_are_said():
         (serve("llama-3.1-70b", 8192, gpus(1), batch_size=20), 2, {"quantized", "hardware"}),
         (serve("qwen3-32b", 32768, gpus(2, "rtx-4090"), "sglang", batch_size=16), 2, {"work", "hardware"}),
         (serve("llama-3.1-405b", 8192, gpus(1, "t4")), 1, {"hardware"}),
-        (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 2, {"work", "hardware"}),
+        (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 1, {"work"}),
         (train("llama-3.1-405b", 4096, gpus(1, "t4")), 2, {"hardware"}),
         (train("deepseek-v3", 4096, gpus(8)), 1, {"transfer", "hardware"}),
     ],

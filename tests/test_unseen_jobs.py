@@ -198,7 +198,7 @@ def test_what_is_said_of_a_forks_flavors_and_of_templates():
     """LambdaLabsML/torchtitan, configs/llama3_32b-8xb200-16k.toml; text-generation-inference-helm, deployment.yaml."""
     text = '[model]\nname = "llama3"\nflavor = "32B"\n[training]\nlocal_batch_size = 2\nseq_len = 512\n'
     _, notes = read(("llama3_32b.toml", text), given={"model"})
-    assert any("the sizes of '32B' of llama3 are unknown" in note for note in notes)
+    assert any("model.flavor 32B is not one of" in note for note in notes)
     with pytest.raises(ConfigError, match="helm template"):
         read(("deployment.yaml", "{{- range .Values.models }}\napiVersion: apps/v1\n{{- end }}\n"))
 

@@ -108,7 +108,7 @@ def cache_specs(layer: Layer, caching: Caching) -> tuple[CacheSpec, ...]:
 
 
 def _index_keys(layer: Layer, caching: Caching) -> Iterator[CacheSpec]:
-    """Yield what an indexer beside heads keeps: one key for each token, whole on every rank.
+    """Yield what an indexer next to heads keeps: one key for each token, whole on every rank.
 
     Source: vllm, models/minimax_m3/common/indexer.py (MiniMaxM3IndexerCache): the model's dtype.
     """

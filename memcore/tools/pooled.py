@@ -1,4 +1,4 @@
-"""Files of sentence-transformers beside a model: they pool what it computes, so it is loaded without a head for words.
+"""Files of sentence-transformers next to a model: they pool what it computes, so it is loaded without a head for words.
 
 Sources: sentence_transformers 5, models/Transformer.py (`AutoModel.from_pretrained`) and models/Pooling.py
 (`config_keys`); vllm 0.33, config/model.py (`_get_default_runner_type`) and transformers_utils/config.py

@@ -534,7 +534,7 @@ def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
 
 
 def _needed(frame: Frame) -> Iterator[tuple[Knob, ...]]:
-    """Yield what a method may need beside its own rows, what frees most first."""
+    """Yield what a method may need besides its own rows, what frees most first."""
     experts, quantizes = frame.way.experts, any(Training.quantization in knob.to for knob in frame.rows)
     if experts is not None and frame.asked.experts > 1 and quantizes:
         yield (experts,)
