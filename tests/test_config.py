@@ -75,6 +75,7 @@ def test_all_problems_come_at_once():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
+        (with_section(model={"model_type": {}, "hidden_size": 64}), "model.model_type: expected a string, found {}"),
         (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', which is not one of the {len(catalog())} models in the catalog; give a config.json "
          "instead (did you mean 'llama-3.1-8b'?)"),
         (with_section(engine={"type": "none"}), "engine.type: 'none' runs on one GPU, found hardware.num_gpus 8; allowed: ddp, fsdp"),

@@ -95,6 +95,8 @@ def _without_head(name: str) -> str:
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
     """A file without a type has that of the class that it names, which is said; marks in a type may be others."""
     name, kind = _class_name(config), config.get("model_type")
+    if not isinstance(kind, str | None):
+        raise ConfigError.at("model.model_type", "expected a string, found {}", shown(kind))
     if isinstance(kind, str) and kind in _BY_HAND:  # the derived types need not be read
         return config, ()
     if isinstance(kind, str) and _MARKS.search(kind) and renamed(config) is config:

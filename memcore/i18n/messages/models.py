@@ -216,6 +216,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "expected a number or a list of {count} zeros and ones, found {value}": (
         "应为数，或 {count} 个 0 与 1 的列表，实为 {value}"
     ),
+    "expected a string, found {found}": "应为字符串，实为 {found}",
     "expected a string of {letters} | and /, found {value}": "应为由 {letters} | 和 / 组成的字符串，实为 {value}",
     "every multi-token-prediction depth must have the same layers": "每个多 token 预测深度须有相同的层",
     "found {count}, but {key} has {depths} depths": "值为 {count}，但 {key} 有 {depths} 个深度",
