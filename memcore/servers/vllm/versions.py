@@ -28,7 +28,7 @@ class Facts:
     masks_with_triton: bool = False
     """A buffer of one row of logits for each multiprocessor."""
     graphs_inside: bool = False
-    """CUDA graphs are estimated and taken from the cache."""
+    """What is estimated for CUDA graphs is taken from the cache."""
     buffers_inside: bool = False
     """Whatever the process has taken since its start is subtracted, the runner's own buffers too."""
     tokens_by_concurrency: bool = False
