@@ -73,7 +73,7 @@ _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
 _LATER = (0, 10)
-"""The first release with which no log shows a driver before CUDA 12.4's."""
+"""The first release with which no log but one of an A100 (0.19.1, 535.247) shows a driver before CUDA 12.4's."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
