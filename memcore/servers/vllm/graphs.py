@@ -160,7 +160,8 @@ def _captured_once(
 
     It multiplies what that one adds by their number (vllm 0.30, v1/worker/gpu/cudagraph_utils.py,
     _extrapolate_full_graph_memory). In starts of 0.29 and 0.30 that is gate and up of its step: 2.2 GiB for 51 graphs
-    of Qwen3-32B on an H100, 0.6 GiB for 35 of Qwen3.6-27B on an RTX PRO 6000, 0.1 GiB for 35 of Qwen3-0.6B.
+    of Qwen3-32B on an H100, 0.6 GiB for 35 of Qwen3.6-27B on an RTX PRO 6000, 0.1 GiB for 35 of Qwen3-0.6B. Starts of
+    releases since 0.31 show none of that (Runner.grows).
     """
     if chosen.runner is None or not chosen.runner.graphs:
         return None
@@ -168,7 +169,7 @@ def _captured_once(
     added = 0
     if len(whole) > 1:
         added = (len(whole) - 1) * gates(replace(step, sizes={**step.sizes, TOKENS: whole[-2]}), stage)
-    return Range(once.low, once.expected + added, once.high + added)
+    return Range(once.low, once.expected + (added if chosen.runner.grows else 0), once.high + added)
 
 
 def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> list[Entry]:
