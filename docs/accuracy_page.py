@@ -473,7 +473,11 @@ NOTES = {
         "The source names only the weight format; the weights that it states do not follow the family's usual recipe.",
     ),
     **dict.fromkeys(
-        ("log-0.24.0-qwen25-7b-5090-graphs", "log-0.28-qwen38-27b-nvfp4-gb10-45-graphs"),
+        (
+            "log-0.24.0-qwen25-7b-5090-graphs",
+            "log-0.28-qwen38-27b-nvfp4-gb10-45-graphs",
+            "log-0.28-qwen38-27b-nvfp4-gb10-45-graphs-estimated",
+        ),
         "Unexplained: on GPUs of compute capability 12, logs differ by a factor of three for the same number of graphs of "
         "the same model.",
     ),
@@ -792,7 +796,8 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("log-0.15.1-qwen25-14b-awq-z490-fits",),
-        "The source names no GPU: 16 GB are assumed, of which 2.8 GiB would be neither weights nor cache.",
+        "The source names no GPU: 16 GB are assumed, of which 2.8 GiB would be neither weights nor cache. The same command "
+        "started four seconds later, while the computer booted.",
     ),
     **dict.fromkeys(
         (
@@ -831,6 +836,9 @@ NOTES = {
             "log-0.22.1-qwen36-35b-nvfp4-mtp2-gb10-85-graphs",
             "log-0.19-gemma4-26b-nvfp4-5090-long-graphs",
             "log-b200-qwen25-7b-85-graphs",
+            "log-0.19-gemma4-26b-nvfp4-5090-long-graphs-estimated",
+            "log-0.20.2-gemma4-26b-nvfp4-5090-256k-graphs-estimated",
+            "start-third-0.20.0-qwen36-35b-nvfp4-5090-4k-graphs",
             "log-0.23-gemma4-31b-pro6000-graphs",
             "log-0.20.0-qwen36-35b-nvfp4-gb10-graphs",
             "log-0.27.1-qwen38-27b-fp8-mtp3-tp2-5090-graphs",
@@ -1040,6 +1048,61 @@ NOTES = {
     ),
     "log-0.16.0-qwen25-0.5b-7900gre-weights": "The GPU, a Radeon RX 7900 GRE, is not in the catalog; 0.07 GiB.",
     "log-0.21.0-qwen36-27b-fp8-4090-48gb-261k-fits": "How much of the card the driver reports is assumed.",
+    **dict.fromkeys(
+        (
+            "vllm-0.19.0-granite-3.1-2b-instruct-tp1-pp1-len8192-graphs-estimated",
+            "vllm-0.19.0-llama-3.1-8b-instruct-tp2-pp1-len8192-graphs-estimated",
+            "vllm-0.19.0-mistral-small-3.1-24b-instruct-2503-quantized.w8a8-tp2-pp1-len8192-graphs-estimated",
+        ),
+        "The pool of graphs grew by a segment of 20 MiB with the second one, and vLLM counts that for each of the 50 that "
+        "follow, as its debug lines say; in which starts that happens is not known.",
+    ),
+    "start-0.19.1-qwen3-8b-a100-40-graphs": "The driver is of branch 535, which keeps 3.5 times as much; how much was measured on an A10G and an L4.",
+    **dict.fromkeys(
+        (
+            "start-second-0.27.1-qwen25-7b-fp16-l4-kv",
+            "start-second-0.27.1-qwen25-7b-fp16-l4-tokens",
+            "log-0.28.0-qwen25-1.5b-4090d-85-kv",
+            "log-0.28.0-qwen25-1.5b-4090d-85-tokens",
+            "log-0.27.1-qwen25-0.5b-wsl-85-kv",
+            "log-0.27.1-qwen25-0.5b-wsl-85-tokens",
+        ),
+        "Unexplained: 0.96, 0.43 and 0.27 GiB less for Qwen2.5 of 7B, 1.5B and 0.5B in 16 bits, which is the embedding table "
+        "once more (1.02, 0.43, 0.25); Llama and Qwen3 of 8B, and Qwen2.5 in 4 bits, have it once in such first starts.",
+    ),
+    **dict.fromkeys(
+        ("start-third-trtllm-1.1-gpt-oss-120b-gb10-kv", "start-third-trtllm-1.1-gpt-oss-120b-gb10-tokens"),
+        "49.8 GiB are taken outside PyTorch, most of it by cached files of the host, whose memory the GPU shares.",
+    ),
+    **dict.fromkeys(
+        (
+            "start-third-ollama-qwen3-coder-next-20-of-49-weights",
+            "start-third-ollama-qwen3-coder-next-20-of-49-kv",
+            "start-third-ollama-qwen3-coder-next-20-of-49-activations",
+        ),
+        "Ollama placed the last 20 layers and not what follows them; llama.cpp's count of layers includes that, so that 19 are "
+        "predicted.",
+    ),
+    "start-third-ollama-gemma3-1b-6gb-activations": "Unexplained: 28 MiB more than llama.cpp's graph in Ollama's own engine.",
+    **dict.fromkeys(
+        ("start-third-sglang-qwen38-27b-awq-4090d-92-weights", "start-third-sglang-qwen38-27b-awq-4090d-92-tokens"),
+        "Which of the checkpoints in AWQ it is is not stated.",
+    ),
+    **dict.fromkeys(
+        (
+            "start-third-0.20.1-nemotron-cascade-30b-nvfp4-5090-graphs",
+            "start-third-0.19-gemma4-26b-nvfp4-5090-98k-graphs",
+            "start-third-0.19-qwen3-0.6b-5090l-graphs",
+        ),
+        "Unexplained: on GPUs of compute capability 12, logs differ by a factor of three for the same number of graphs.",
+    ),
+    "start-sglang-gemma3-27b-awq-4090-fits": "Unexplained: 3.3 GiB more than the usual checkpoint in AWQ has; groups of 32 are "
+    "1.0 to 1.3, a head besides the embedding would be 2.6.",
+    **dict.fromkeys(
+        ("start-0.20.1-qwen36-27b-nvfp4-mtp2-5090-92-kv", "start-0.20.1-qwen36-27b-nvfp4-mtp2-5090-92-fits"),
+        "Unexplained: 2.9 GiB more before the cache; the next start, with 0.95, serves.",
+    ),
+    "start-third-0.24.0-qwen36-27b-fp8-mtp5-l40s-tokens": "The longest sequence and the format of the cache are not stated.",
 }
 """What is known about measured cases that are off by more than five percent."""
 ENGINE_NOTES = {
@@ -1051,6 +1114,11 @@ ENGINE_NOTES = {
     "shares that the published throughput suggests."
 }
 """What is known about all cases of an engine."""
+QUANTITY_NOTES = {
+    "cuda_graphs_estimated": "What the second graph takes is seen in a driver's granules of 2 MiB, and counts for all that "
+    "follow: one granule more or less in each of two modes is 0.1 GiB for 51 sizes.",
+}
+"""The same of a quantity."""
 UNKNOWN = "Unexplained: the tensor responsible has not been identified."
 
 
@@ -1331,7 +1399,7 @@ def far_row(each: Result) -> Sequence[str]:
         spelled(int(each.measured or 0)),
         spelled(int(each.predicted or 0)),
         f"{100 * (each.error or 0):+.1f}%",
-        NOTES.get(each.id, ENGINE_NOTES.get(each.engine, UNKNOWN)),
+        NOTES.get(each.id, ENGINE_NOTES.get(each.engine, QUANTITY_NOTES.get(each.quantity, UNKNOWN))),
     )
 
 

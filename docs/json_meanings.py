@@ -161,6 +161,8 @@ MEANINGS: Mapping[str, str] = {
     "needed": "units that the requested sequences need",
     "maximum_concurrency": "sequences of the maximum length that fit",
     "kv_cache_bytes": "bytes of the KV cache",
+    "cuda_graphs_estimated_bytes": "bytes that vLLM estimates for CUDA graphs before it captures them; null if it "
+    "estimates none",
     "answers": "what people ask of a server",
     "longest_context": "longest sequence that fits, in tokens",
     "users_at_longest": "users at the maximum length",

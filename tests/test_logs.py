@@ -99,6 +99,10 @@ LINES = {
     "INFO kv_cache_utils.py:1286] GPU KV cache size: 11,686,320 tokens": [
         ("vLLM", "kv_cache_tokens", "steady", 11686320)],
     "Graph capturing finished in 12 secs, took 0.75 GiB": [("vLLM", "cuda_graphs", None, 0.75 * GiB)],
+    "gpu_model_runner.py:5955] Estimated CUDA graph memory: 0.84 GiB total": [
+        ("vLLM", "cuda_graphs_estimated", None, 0.84 * GiB)],
+    "CUDA graph pool memory: 0.96 GiB (actual), 0.84 GiB (estimated), difference: 0.12 GiB (12.4%).": [
+        ("vLLM", "cuda_graphs", None, 0.96 * GiB), ("vLLM", "cuda_graphs_estimated", None, 0.84 * GiB)],
     "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=7.37 GB, mem usage=15.25 GB.": [
         ("SGLang", "weights", "after_init", 15.25 * GiB)],
     "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 38141, K size: 2.25 GB, V size: 2.25 GB": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 
-from memcore.memory.ledger import Ledger
+from memcore.memory.ledger import Ledger, Range
 from memcore.messages import joined
 from memcore.records import dataclass
 from memcore.serving.stages import Stage
@@ -26,6 +26,8 @@ class RankBudget:
     """How much less and how much more the driver may show; what the cache makes up for is not in it."""
     printed: int | None = None
     """Bytes that the server's log calls peak activation, where that is not the ledger's activations and workspaces."""
+    graphs_estimated: Range | None = None
+    """What the server estimates graphs to take before it captures them, where it says so."""
 
 
 def of_stages(

@@ -100,6 +100,7 @@ _PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None
     ("kv_cache_blocks", False): _blocks,
     ("activations", False): _activations,
     ("cuda_graphs", False): _of_first("CUDA graphs"),
+    ("cuda_graphs_estimated", False): lambda found: found.ranks[0].graphs_estimated,
     ("non_torch", False): _of_first("outside the allocator"),
     ("max_allocated", False): lambda found: _read(found.allocated),
     ("max_reserved", False): lambda found: _read(found.allocated),

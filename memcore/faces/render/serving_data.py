@@ -40,6 +40,7 @@ def serving_summary_data(found: ServingEstimate) -> dict[str, Any]:
                 "count": rank.count,
                 "bytes": rank.ledger.total,
                 "kv_cache_bytes": rank.available,
+                "cuda_graphs_estimated_bytes": rank.graphs_estimated.expected if rank.graphs_estimated else None,
                 "breakdown": dict(rank.ledger.by_category),
             }
             for rank in found.ranks

@@ -56,6 +56,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
+    "vLLM estimates CUDA graphs at {size} before it captures them": "vLLM 在捕获前估算 CUDA Graph 占 {size}",
+    "the KV cache gets none of that": "这部分不分给 KV 缓存",
     "this release counts what other processes hold on the GPU against gpu_memory_utilization": (
         "该版本把 GPU 上其他进程占用的显存也计入 gpu_memory_utilization"
     ),

@@ -272,7 +272,7 @@ _FURTHER: Mapping[str, Callable[[Estimate | ServingEstimate], Prediction]] = {
     "non_torch": _outside,
 }
 """What is predicted for quantities that no truth case has."""
-OF_SERVERS = frozenset({"cuda_graphs", "kv_cache_blocks"})
+OF_SERVERS = frozenset({"cuda_graphs", "cuda_graphs_estimated", "kv_cache_blocks"})
 """The same, of servers only."""
 
 

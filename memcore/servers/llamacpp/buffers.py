@@ -99,7 +99,8 @@ class Plan(Layout):
         """Yield what a layer keeps: kind, name and bytes."""
         for part in layer.mixers:
             if isinstance(part, SpecialMixer):
-                size = sum(state_rows(self.model, part)) * 4 * max(1, self.flags.sequences)
+                slots = max(1, self.flags.sequences) * (1 + self.flags.checkpoints)
+                size = sum(state_rows(self.model, part)) * 4 * slots
                 yield "state", "recurrent states", size
             elif isinstance(part, LatentAttention):
                 yield from self._latent_cache(part, layer)

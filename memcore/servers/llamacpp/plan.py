@@ -62,6 +62,8 @@ class Flags:
     """`--swa-full`"""
     outputs: int | None = None
     """Tokens of a batch whose logits can be asked for; None: all of them. llama-server asks for one of each slot."""
+    checkpoints: int = 0
+    """Copies of each sequence's recurrent states besides the states themselves."""
     release: str = "2026"
     """A row of `RELEASES`."""
     latent_values: bool = False

@@ -22,7 +22,7 @@ from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
-from memcore.servers.llamacpp import supported
+from memcore.servers.llamacpp import ollama_engine, supported
 from memcore.servers.llamacpp.buffers import Buffer, Plan
 from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
@@ -103,6 +103,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     unified = read.take(LlamaCppSettings.kv_unified, False)
     build = _build(read.given(EngineSettings.version))
     row = "ik" if "ik" in fork else row_of(build)
+    own = fork == OLLAMA and ollama_engine.runs(read.given(EngineSettings.version), basics.model.network.family)
+    slots = own or (RELEASES[row].outputs_by_slots and fork != OLLAMA)
     flags = Flags(
         # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
         context=basics.max_model_len * (1 if unified else sequences),
@@ -119,7 +121,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, False),
         # Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
-        outputs=sequences * (1 + _proposed(basics)) if RELEASES[row].outputs_by_slots and fork != OLLAMA else None,
+        outputs=sequences * (1 + _proposed(basics)) if slots else None,
+        checkpoints=ollama_engine.CHECKPOINTS if own else 0,
         release=row,
         latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
     )

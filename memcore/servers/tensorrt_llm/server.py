@@ -15,6 +15,7 @@ from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
+from memcore.serving.devices import integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import METHODS, Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -26,6 +27,8 @@ from memcore.serving.stages import Stage, alike
 from memcore.units import GiB
 
 _SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
+_OF_HOST = 50 * GiB
+"""What the host's programs and cached files may hold where a GPU shares its memory: 49.8 GiB in a log of a GB10."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +110,17 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     room = None
     if job.capacity is not None:
         room = int(chosen.fraction * (job.capacity - sum(entry.bytes for entry in entries)))
-    pages = Pages(block_size=chosen.block_size, max_model_len=job.basics.max_model_len, in_flight=chosen.tokens)
+    # Without max_attention_window every layer has room for all tokens (_torch/pyexecutor/resource_manager.py): 72 KiB
+    # for each one of gpt-oss-120b in a log of 1.1, though every other layer has a window.
+    pages = Pages(
+        block_size=chosen.block_size, max_model_len=job.basics.max_model_len, in_flight=chosen.tokens, hybrid=False
+    )
     less, more = spread(entries)
     return _Rank(
         entries=tuple(entries),
         paging=page(cached_layers(job, stage), pages),
         available=room,
-        uncertain=(more, less),
+        uncertain=(more + (_OF_HOST if integrated(job.accelerator) else 0), less),
     )
 
 

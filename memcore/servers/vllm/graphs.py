@@ -7,7 +7,9 @@ model_executor/models/config.py (MambaModelConfig, GptOssForCausalLMConfig).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
@@ -19,6 +21,7 @@ from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.stacks import stack_of
 from memcore.serving.captures import (
     FORMER,
+    LOADED,
     PRESENT,
     Count,
     Driver,
@@ -32,13 +35,15 @@ from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
-from memcore.serving.profile import TOKENS, WORKSPACES, Step
+from memcore.serving.profile import TOKENS, WORKSPACES, Step, gates
 from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage
 from memcore.symbols import Quotient, Shape, product
 from memcore.units import GiB, MiB
 
 _TITLE, _CATEGORY = "captured graphs", "CUDA graphs"
+_GRANULE = 2 * MiB
+"""In which drivers take a GPU's memory."""
 _NETWORK = 0.76
 """MiB of each layer whose result NCCL sums over a network: 5.07 GiB are estimated for 102 graphs of 62 layers on two
 GB10 (eugr/spark-vllm-docker, issue 396: 0.8 counts as 0.758)."""
@@ -68,7 +73,7 @@ _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
 _LATER = (0, 10)
-"""The first release with which no log shows a driver before CUDA 12.4's."""
+"""The first release with which no log but one of an A100 (0.19.1, 535.247) shows a driver before CUDA 12.4's."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
@@ -77,11 +82,11 @@ _SINGLE_TOKENS = frozenset({8, 12})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graphs:
-    """What graphs take, and what of it the estimate leaves out."""
+    """What graphs take when they are captured, and what vLLM estimates before."""
 
     entries: tuple[Entry, ...] = ()
-    shared: int = 0
-    """Bytes that the estimate counts once, though both modes have them: the smaller of two first captures."""
+    estimated: Range | None = None
+    """What the log calls the estimated memory of graphs; None where nothing is estimated."""
 
 
 def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs:
@@ -97,15 +102,74 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
                 observed(_TITLE, _CATEGORY, told, source, "few measured starts on this kind of accelerator are known"),
             )
         )
-    found = [*_driver(job, chosen, stage, (len(pieces), len(whole))), _pool(job, step, stage, max(pieces + whole))]
-    pooled = found[-1].bytes
-    split = _split(job, chosen, stage, max(whole, default=0))
-    if split is not None:
-        found.append(split)
+    pooled = _pool(job, step, stage, max(pieces + whole))
+    inside = [each for each in (_split(job, chosen, stage, max(whole, default=0)),) if each is not None]
     attends = job.basics.sizes.keys() >= {"a", "d"}
     if whole and attends and _flashinfer(job) and chosen.facts.server_batches:
-        found.append(_workspace(job, chosen))
-    return Graphs(entries=tuple(found), shared=min(pooled, split.bytes if split else 0))
+        inside.append(_workspace(job, chosen))
+    entries = (*_driver(job, chosen, stage, (len(pieces), len(whole))), pooled, *inside)
+    if not chosen.facts.profiles_graphs:
+        return Graphs(entries=entries)
+    if chosen.runner is not None:
+        return Graphs(entries=entries, estimated=_captured_once(job, chosen, stage, step, entries))
+    first = [_sum([pooled]), _sum(each for each in inside if each.category == _CATEGORY)]
+    return Graphs(entries=entries, estimated=_sampled(job, chosen, stage, first))
+
+
+def _sum(entries: Iterable[Entry]) -> Range:
+    found = list(entries)
+    return Range(sum(each.low for each in found), sum(each.bytes for each in found), sum(each.high for each in found))
+
+
+def _sampled(job: ServingJob, chosen: Options, stage: Stage, first: Sequence[Range]) -> Range:
+    """What the first runner estimates: the larger first capture, and what the second takes for each further graph.
+
+    Source: vllm, v1/worker/gpu_model_runner.py, profile_cudagraph_memory. The first capture also loads kernels. Drivers
+    take memory in granules, so that what the second graph is seen to take is a multiple of them, and 1 MiB at least: 4,
+    6 or 8 MiB where graphs take 5 to 7.6 each, in debug lines of 56 starts of 0.19. In three further ones the pool grew
+    by a segment of 20 MiB with the second graph, which then counts for 50 graphs.
+    """
+    pieces, whole = (len(each) for each in captured(job, chosen))
+    low, expected, high = (max(getattr(each, side) for each in first) for side in ("low", "expected", "high"))
+    for counts in ((pieces, 0), (0, whole)):
+        if not sum(counts):
+            continue
+        every = _of_driver(job, chosen, stage, counts)
+        number = sum(counts) * _variants(chosen)
+        further = _estimated(job, chosen) * counts[1]
+        low += (number - 1) * _granules(int((every.low / number) // _GRANULE))
+        expected += (number - 1) * _granules(round(every.bytes / number / _GRANULE)) + further
+        high += (number - 1) * _granules(ceil((every.high - LOADED) / number / _GRANULE)) + further
+    return Range(low, expected, high + LOADED)
+
+
+def _granules(number: int) -> int:
+    """Bytes that vLLM takes a graph for that is seen to take so many granules."""
+    return max(number * _GRANULE, MiB)
+
+
+def _variants(chosen: Options) -> int:
+    """Graphs of each size: those with adapters and those without."""
+    return 2 if chosen.loras and chosen.facts.since >= _SPECIALIZED else 1
+
+
+def _captured_once(
+    job: ServingJob, chosen: Options, stage: Stage, step: Step, entries: Sequence[Entry]
+) -> Range | None:
+    """What the second model runner estimates: what it captures once, whole graphs by the second largest one.
+
+    It multiplies what that one adds by their number (vllm 0.30, v1/worker/gpu/cudagraph_utils.py,
+    _extrapolate_full_graph_memory). In starts of 0.29 and 0.30 that is gate and up of its step: 2.2 GiB for 51 graphs
+    of Qwen3-32B on an H100, 0.6 GiB for 35 of Qwen3.6-27B on an RTX PRO 6000, 0.1 GiB for 35 of Qwen3-0.6B. Starts of
+    releases since 0.31 show none of that (Runner.grows).
+    """
+    if chosen.runner is None or not chosen.runner.graphs:
+        return None
+    whole, once = captured(job, chosen)[1], _sum(entries)
+    added = 0
+    if len(whole) > 1:
+        added = (len(whole) - 1) * gates(replace(step, sizes={**step.sizes, TOKENS: whole[-2]}), stage)
+    return Range(once.low, once.expected + (added if chosen.runner.grows else 0), once.high + added)
 
 
 def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> list[Entry]:
@@ -149,7 +213,7 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
 def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> tuple[Count, int]:
     """Graphs with their kernels, and bytes beyond these."""
     pieces, whole = counts
-    ranks, plain = job.basics.layout.tensor, chosen.loras and chosen.facts.since >= _SPECIALIZED
+    ranks, plain = job.basics.layout.tensor, _variants(chosen) > 1
     networked = _networked(job)
     sums = summed_by_nccl(job) and not networked
     found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras), sums=sums)
@@ -157,7 +221,7 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
         other = count(stage, ranks, pieces=pieces, whole=whole)
         found = replace(found, graphs=found.graphs + other.graphs, kernels=found.kernels + other.kernels)
     summed = _NETWORK * (pieces + whole) * len(stage.layers) if networked else 0
-    return found, int(summed * MiB) + _estimated(job, chosen, whole)
+    return found, int(summed * MiB)
 
 
 def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
@@ -222,11 +286,11 @@ def _whole(job: ServingJob) -> bool:
     return str(job.basics.raw.get("model_type")) in _PREFIXES
 
 
-def _estimated(job: ServingJob, chosen: Options, whole: int) -> int:
+def _estimated(job: ServingJob, chosen: Options) -> int:
     """What the estimate of 0.26 and later has for each whole graph of recurrent layers and many sequences."""
-    if chosen.facts.since < (0, 26) or chosen.runner is not None or not _recurrent(job):
+    if chosen.facts.since < (0, 26) or not _recurrent(job):
         return 0
-    return _ESTIMATED * whole if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
+    return _ESTIMATED if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
 
 
 def _workspace(job: ServingJob, chosen: Options) -> Entry:

@@ -53,7 +53,6 @@ from memcore.serving.profile import (
     WORKSPACES,
     Step,
     expert_workspace,
-    gates,
     passing,
     pooling,
     sampling,
@@ -98,6 +97,8 @@ class _Rank:
     count: int
     printed: int
     """What the server prints as its peak activation memory."""
+    estimated: Range | None
+    """What it estimates graphs to take."""
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
@@ -119,16 +120,17 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     else:
         outside += counts
     outside += connecting(job, chosen, stage)
-    within = [*weights, *profiled, libraries, *sent, *(recorded if chosen.graphs_inside else [])]
+    estimated = []
+    if capture.estimated is not None and chosen.graphs_inside:
+        estimated.append(observed("captured graphs", "CUDA graphs", capture.estimated, "", ""))
+    within = [*weights, *profiled, libraries, *sent, *estimated]
     if chosen.facts.whole_device:
         within += outside
-    available, beyond = None, _overestimated(job, chosen, stage)
+    available = None
     if chosen.cache_bytes is not None:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
-        available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within) - beyond
-        if chosen.graphs_inside and chosen.runner is None:
-            available += capture.shared
+        available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
     beside = [entry for entry in (*recorded, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
@@ -143,10 +145,11 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         entries=(*weights, *profiled, libraries, *sent, *recorded, *outside),
         paging=_paging(job, chosen, stage, pages),
         available=available,
-        uncertain=_uncertain(job, chosen, stage, profiled, within, beyond),
+        uncertain=_uncertain(job, chosen, stage, profiled, within),
         spread=spread(beside),
         count=basics.layout.tensor * basics.layout.data,
-        printed=_printed(chosen, profiled, recorded) + beyond,
+        printed=_printed(chosen, profiled, estimated),
+        estimated=capture.estimated,
     )
 
 
@@ -192,7 +195,7 @@ _SHARED = 0.5
 
 
 def _uncertain(
-    job: ServingJob, chosen: Options, stage: Stage, profiled: Sequence[Entry], within: Sequence[Entry], beyond: int
+    job: ServingJob, chosen: Options, stage: Stage, profiled: Sequence[Entry], within: Sequence[Entry]
 ) -> tuple[int, int]:
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
@@ -209,10 +212,10 @@ def _uncertain(
         lower += _FEWER
     if chosen.facts.whole_device and chosen.utilization < _SHARED:
         higher += int((job.capacity or 0) * (1 - chosen.utilization))
-    return higher + (UNSEEN if unseen_tower(job, chosen) else 0), lower + beyond
+    return higher + (UNSEEN if unseen_tower(job, chosen) else 0), lower
 
 
-def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entry]) -> int:
+def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> int:
     """Bytes that the log calls peak activation.
 
     Until 0.26 the most that PyTorch's allocator handed out beyond the weights; since 0.27 what of it is free again once
@@ -220,24 +223,7 @@ def _printed(chosen: Options, profiled: Sequence[Entry], recorded: Sequence[Entr
     """
     if not chosen.facts.buffers_inside:
         return _bytes([*profiled])
-    freed = [entry for entry in profiled if entry.category == ACTIVATIONS]
-    return _bytes([*freed, *(recorded if chosen.graphs_inside else [])])
-
-
-def _overestimated(job: ServingJob, chosen: Options, stage: Stage) -> int:
-    """What the second model runner's estimate of whole graphs has beyond what they take.
-
-    It multiplies what the second largest one adds by their number (vllm 0.30, v1/worker/gpu/cudagraph_utils.py,
-    _extrapolate_full_graph_memory). In starts of 0.29 and 0.30 that is gate and up of its step: 2.2 GiB for 51 graphs
-    of Qwen3-32B on an H100, 0.6 GiB for 35 of Qwen3.6-27B on an RTX PRO 6000, 0.1 GiB for 35 of Qwen3-0.6B.
-    """
-    if chosen.runner is None or not chosen.graphs_inside or chosen.eager:
-        return 0
-    whole = captured(job, chosen)[1]
-    if len(whole) < 2:
-        return 0
-    step = _step(job, chosen)
-    return (len(whole) - 1) * gates(replace(step, sizes={**step.sizes, "T": whole[-2]}), stage)
+    return _bytes([*(entry for entry in profiled if entry.category == ACTIVATIONS), *estimated])
 
 
 def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -527,6 +513,7 @@ def _with_cache(rank: _Rank, blocks: int | None) -> RankBudget:
         uncertain=rank.uncertain,
         spread=rank.spread,
         printed=rank.printed,
+        graphs_estimated=rank.estimated,
     )
 
 
@@ -632,6 +619,10 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
         second = "before vLLM 0.29, its second model runner does not count CUDA graphs in the budget"
         first = "before vLLM 0.20, CUDA graphs are not counted in the budget"
         notes.append(second if chosen.facts.graphs_inside else first)
+    estimates = [rank.estimated.expected for rank in found if rank.estimated is not None and chosen.graphs_inside]
+    if estimates:
+        said = "vLLM estimates CUDA graphs at {} before it captures them; the KV cache gets none of that"
+        notes.append(Message(said, format_bytes(max(estimates))))
     if job.num_gpus > 1 and switched(job.accelerator) and chosen.facts.opens_more and not chosen.eager:
         notes.append("with several ranks, 2 GiB of communicators (observed, not derived)")
     if chosen.facts.whole_device:
