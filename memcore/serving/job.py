@@ -122,6 +122,8 @@ class Server:
     """What of a model it loads where a setting says that parts stay out; None: all of it."""
     stacks: frozenset[str] = USUAL_STACKS
     """What it runs on: `Accelerator.stack`."""
+    oldest: tuple[int, int] = (0, 0)
+    """The least compute capability of NVIDIA's GPUs that it has kernels for."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -389,7 +391,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read, server.stacks)
+    accelerator, capacity = device_of(read, server.stacks, server.oldest)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")

@@ -121,6 +121,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         # Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
         outputs=sequences * (1 + _proposed(basics)) if RELEASES[row].outputs_by_slots and fork != OLLAMA else None,
         release=row,
+        mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
         latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
     )
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
@@ -260,6 +261,8 @@ def budget(job: ServingJob) -> Budget:
     if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
         notes.append("since June 2026 llama-server uses a draft model only if --spec-type is draft-simple")
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
+    if job.accelerator is not None and job.accelerator.stack != "cuda":
+        notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
@@ -425,6 +428,7 @@ _FEWEST = tuple(
 )
 SERVER = Server(
     name="llama.cpp",
+    stacks=frozenset({"cuda", "rocm", "xpu", "cann", "metal"}),  # llama.cpp, docs/build.md: its backends
     title="llama.cpp",
     options=options,
     budget=budget,

@@ -1,0 +1,128 @@
+"""The catalog of accelerators: capacities as logs print them, and names as people and drivers write them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memcore import ConfigError
+from memcore.hardware import ACCELERATORS, BY_ID, alike, find_accelerator
+from memcore.questions.planning.bench import larger
+from memcore.serving.devices import desktop, device_of, direct, integrated
+from memcore.units import GiB, MiB
+
+READINGS = json.loads((Path(__file__).parent / "truth" / "capacities.json").read_text(encoding="utf-8"))
+GIGABYTES = {f"apple-{each.nominal_gb}gb": each.id for each in ACCELERATORS if each.vendor == "Apple"}
+
+
+@pytest.mark.parametrize("accelerator", dict.fromkeys(each["accelerator"] for each in READINGS))
+def test_capacities_as_logs_print_them(accelerator):
+    """A job is held against no more than the least that any log shows; an Apple's against its memory's."""
+    row = BY_ID[GIGABYTES.get(accelerator, accelerator)]
+    seen = [each["bytes"] for each in READINGS if each["accelerator"] == accelerator]
+    assert row.usable <= min(seen) + MiB
+    inside = [each["bytes"] for each in READINGS if each["accelerator"] == accelerator and "smi" not in each["reading"]]
+    assert min(inside, default=0) <= row.observed_gib[1] * GiB + 2 * MiB  # nvidia-smi counts what the driver keeps
+    assert row.usable > 0.4 * row.nominal_gb * GiB
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("3060", "rtx-3060-12gb"),
+        ("rtx 4060 ti 16gb", "rtx-4060-ti-16gb"),
+        ("RTX3060-12GB", "rtx-3060-12gb"),
+        ("GeForce RTX 3060", "rtx-3060-12gb"),
+        ("NVIDIA GeForce RTX 3060 Ti", "rtx-3060-ti"),
+        ("NVIDIA GeForce RTX 4070 Ti SUPER", "rtx-4070-ti-super"),
+        ("4070 Ti", "rtx-4070-ti"),
+        ("4070", "rtx-4070"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-laptop"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA RTX 4000 Ada Generation", "rtx-4000-ada"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
+        ("Quadro RTX 6000", "quadro-6000"),
+        ("NVIDIA RTX A4000", "rtx-a4000"),
+        ("RTX A2000", "rtx-a2000-12gb"),
+        ("Tesla P40", "p40"),
+        ("Tesla P100-PCIE-16GB", "p100-16gb"),
+        ("GTX 1080 Ti", "gtx-1080-ti"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "pro-6000-server"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "pro-6000-max-q"),
+        ("NVIDIA RTX PRO 4000 Blackwell", "rtx-pro-4000"),
+        ("NVIDIA H20-3e", "h20-141gb"),
+        ("7900 XTX", "rx-7900-xtx"),
+        ("AMD Radeon RX 7900 XT", "rx-7900-xt"),
+        ("AMD Radeon RX 9070 XT", "rx-9070-xt"),
+        ("AMD Radeon AI PRO R9700", "radeon-r9700"),
+        ("Radeon 8060S Graphics", "strix-halo-128gb"),
+        ("Ryzen AI Max+ 395", "strix-halo-128gb"),
+        ("Intel Arc B580", "arc-b580"),
+        ("Intel(R) Arc(TM) A770 Graphics", "arc-a770-16gb"),
+        ("M3 Max 64GB", "m3-max-64gb"),
+        ("Apple M2 Pro 32 GB", "m2-pro-32gb"),
+        ("NVIDIA Thor", "jetson-agx-thor"),
+        ("NVIDIA GB10", "gb10"),
+        ("DGX Spark", "gb10"),
+    ],
+)
+def test_names_as_people_and_drivers_write_them(written, known):
+    assert find_accelerator(written).id == known
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("4060 Ti", ["rtx-4060-ti-8gb", "rtx-4060-ti-16gb"]),
+        ("NVIDIA GeForce RTX 5060 Ti", ["rtx-5060-ti-8gb", "rtx-5060-ti-16gb"]),
+        ("3080", ["rtx-3080-10gb", "rtx-3080-12gb"]),
+        ("Apple M2 Pro", ["m2-pro-16gb", "m2-pro-32gb"]),
+        ("M3", ["m3-8gb", "m3-16gb", "m3-24gb"]),
+    ],
+)
+def test_a_name_of_several_names_them_all(written, meant):
+    with pytest.raises(ConfigError) as caught:
+        find_accelerator(written)
+    assert f"it may be {', '.join(meant)}" in str(caught.value)
+
+
+def test_nobody_replaces_a_server_with_a_laptop():
+    """Nor with a small card, a whole computer or one that PyTorch's binaries do not know; who has one sees its like."""
+    for now in (None, BY_ID["h100-sxm-80gb"], BY_ID["rtx-a6000"]):
+        assert {each.place for each in alike(now)} == {"datacentre", "workstation", "home"}
+        assert min(each.nominal_gb for each in alike(now) if each.place == "home") == 24
+        assert {"p40", "gtx-1080-ti"}.isdisjoint(each.id for each in alike(now))
+    home = alike(BY_ID["rtx-3060-12gb"])
+    assert {"rtx-3060-ti", "rtx-5060-ti-16gb", "rtx-5090"} <= {each.id for each in home}
+    assert "laptop" not in {each.place for each in home}
+    assert "laptop" in {each.place for each in alike(BY_ID["rtx-4060-laptop"])}
+    assert BY_ID["p40"] in alike(BY_ID["p40"])
+    assert {each.vendor for each in alike(BY_ID["m2-pro-32gb"])} == {"Apple"}
+
+
+def test_larger_cards_come_from_where_the_present_one_is():
+    """A player sees cards of players first, then those of workstations and servers."""
+    now = BY_ID["rtx-3060-12gb"]
+    places = [BY_ID[each.to["hardware.accelerator"]].place for each in larger(now.usable, now)]
+    first = places.index("workstation")
+    assert first >= 8
+    assert set(places[: min(first, places.index("datacentre"))]) == {"home"}
+    assert "home" not in places[first:]
+
+
+def test_devices_by_where_they_are():
+    """Screens and GeForce's missing peer access; 5000-series names of workstations are none of GeForce."""
+    names = ("rtx-3060-12gb", "rtx-5000-ada", "rx-7900-xtx", "m4-16gb", "jetson-agx-thor", "h100-sxm-80gb")
+    found = [(desktop(row), direct(row), integrated(row)) for row in map(BY_ID.__getitem__, names)]
+    assert found == [
+        (True, False, False),
+        (False, True, False),
+        (True, True, False),
+        (False, True, True),
+        (False, True, True),
+        (False, True, False),
+    ]
+    assert device_of(BY_ID["rtx-3060-12gb"]).multiprocessors == 28
+    assert device_of(BY_ID["rtx-3060-ti"]).multiprocessors == 38
+    assert device_of(BY_ID["rtx-4060-ti-8gb"]).multiprocessors == 34
