@@ -74,6 +74,8 @@ def device_of(
     if found is not None and found.version is not None and found.version < oldest:
         said = "found {!r}, whose compute capability is {}; this engine has kernels from {} on"
         read.refuse(Hardware.accelerator, said, given, found.capability, ".".join(map(str, oldest)))
+    if found is not None and found.alone and (read.given(Hardware.num_gpus) or 1) > 1:
+        read.refuse(Hardware.num_gpus, "found {}; a computer with this GPU has one", read.given(Hardware.num_gpus))
     if profile is not None:
         found = _sliced(read, found, profile)
     if memory is not None:

@@ -94,6 +94,11 @@ class Accelerator:
         return (int(head), int(tail)) if head.isdigit() else None
 
     @property
+    def alone(self) -> bool:
+        """Whether its computer has no second one."""
+        return self.place == "laptop" or self.stack == "metal"
+
+    @property
     def has_bf16(self) -> bool:
         """Whether it multiplies in bf16: NVIDIA's do from Ampere on, as do all others of the table."""
         return self.major is None or self.major >= AMPERE

@@ -6,7 +6,7 @@ Nothing is planned below a budget: the context is allocated as a whole, and what
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -47,6 +47,16 @@ _CATEGORIES = {
 }
 
 
+Overrides = tuple[tuple[str, str], ...]
+_OLLAMAS: Mapping[str, Overrides] = {"MXFP4_MOE": (("attn", "BF16"), ("output", "BF16"), ("token_embd", "BF16"))}
+"""What Ollama's library keeps as it was published: 61,223 MiB of gpt-oss 120B (ollama/ollama#16416)."""
+
+
+def _overrides(name: str, fork: str) -> Overrides:
+    """The types beside those of a file type; all are of a type that is none of llama-quantize's."""
+    return (("", name),) if name not in FILE_TYPES else _OLLAMAS.get(name, ()) if fork == OLLAMA else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What llama.cpp is told."""
@@ -54,8 +64,8 @@ class Options:
     flags: Flags
     file_type: str
     """A file type, or the type of every quantized tensor."""
-    mixed: bool
-    """It is a file type of llama-quantize, whose mix is known."""
+    overrides: Overrides
+    """Parts of names of tensors, and their types beside those of the file type."""
     expanded: bool
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     draft: Draft | None = None
@@ -127,7 +137,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
     draft = None if basics.draft is None else _draft(read, basics.draft, flags)
-    return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded, draft=draft)
+    return Options(flags=flags, file_type=name, overrides=_overrides(name, fork), expanded=expanded, draft=draft)
 
 
 _ABSORBING, _WITHOUT_VALUES = 5140, 7825
@@ -182,7 +192,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
         outputs=flags.sequences if RELEASES[flags.release].outputs_by_slots else None,
     )
     _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
-    chosen = Options(flags=own, file_type=name, mixed=name in FILE_TYPES, expanded=False)
+    chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False)
     return Draft(model=model, options=chosen, contexts=1 if together else slots)
 
 
@@ -255,7 +265,7 @@ def budget(job: ServingJob) -> Budget:
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
-        if chosen.mixed
+        if chosen.file_type in FILE_TYPES
         else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
     if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
@@ -285,36 +295,35 @@ def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:
     plan = _plan(model, chosen)
     # The graph has whole cells of the caches: contexts of as many cells have the same.
     flags = replace(chosen.flags, context=plan.context)
-    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.mixed, flags), plan.output_entry())
+    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.overrides, flags), plan.output_entry())
 
 
 def _plan(model: Model, chosen: Options) -> Plan:
-    return Plan(model, _file(model, chosen.file_type, chosen.mixed), chosen.flags)
+    return Plan(model, _file(model, chosen.file_type, chosen.overrides), chosen.flags)
 
 
 @lru_cache(maxsize=32)
-def _file(model: Model, file_type: str, mixed: bool) -> tuple[FileTensor, ...]:
-    whole = {} if mixed else {"": file_type}
-    file_type = file_type if mixed else "Q8_0"
+def _file(model: Model, file_type: str, overrides: Overrides) -> tuple[FileTensor, ...]:
+    file_type = file_type if file_type in FILE_TYPES else "Q8_0"
     # Published files of these types are made with an importance matrix; most of them cannot be made without one.
-    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=whole)
+    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=dict(overrides))
 
 
 def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
     # Weights lie where they do whatever is cached.
-    yield from _weights(plan.model, chosen.file_type, chosen.mixed, replace(chosen.flags, context=1, sequences=1))
+    yield from _weights(plan.model, chosen.file_type, chosen.overrides, replace(chosen.flags, context=1, sequences=1))
     yield from _expanded(plan) if chosen.expanded else plan.cache_entries()
 
 
 @lru_cache(maxsize=64)
-def _weights(model: Model, file_type: str, mixed: bool, flags: Flags) -> tuple[Buffer, ...]:
-    return tuple(Plan(model, _file(model, file_type, mixed), flags).model_entries())
+def _weights(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
+    return tuple(Plan(model, _file(model, file_type, overrides), flags).model_entries())
 
 
 @lru_cache(maxsize=256)
-def _computed(model: Model, file_type: str, mixed: bool, flags: Flags) -> tuple[Buffer, ...]:
+def _computed(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
     """Placing the graph is most of the work, and questions about lengths ask for the same one again."""
-    return tuple(Plan(model, _file(model, file_type, mixed), flags).compute_entries())
+    return tuple(Plan(model, _file(model, file_type, overrides), flags).compute_entries())
 
 
 def _expanded(plan: Plan) -> Iterator[Buffer]:
