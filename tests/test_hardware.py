@@ -104,11 +104,12 @@ def test_nobody_replaces_a_server_with_a_laptop():
 def test_larger_cards_come_from_where_the_present_one_is():
     """A player sees cards of players first, then those of workstations and servers."""
     now = BY_ID["rtx-3060-12gb"]
-    places = [BY_ID[each.to["hardware.accelerator"]].place for each in larger(now.usable, now)]
-    first = places.index("workstation")
-    assert first >= 8
-    assert set(places[: min(first, places.index("datacentre"))]) == {"home"}
+    found = [BY_ID[each.to["hardware.accelerator"]] for each in larger(now.usable, now)]
+    places = [each.place for each in found]
+    first = next(number for number, place in enumerate(places) if place != "home")
+    assert [each.nominal_gb for each in found[:first]] == [16, 24, 32]
     assert "home" not in places[first:]
+    assert [each.usable for each in found] == sorted(each.usable for each in found)
 
 
 def test_devices_by_where_they_are():

@@ -83,6 +83,8 @@ class Server:
     """None: no published rates say it."""
     on_gpu: Knob | None = None
     """How many layers are on GPUs, if it keeps the others on the host; the knob sets the number."""
+    experts_on_host: Knob | None = None
+    """Of how many layers the experts are on the host, whatever else is on GPUs; the knob sets the number."""
     least: Callable[[ServingJob], int] | None = None
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()

@@ -128,8 +128,8 @@ def at_last(bench: Bench, found: list[T], more: Iterator[T | None], most: int) -
 def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
     """Accelerators with clearly more than these bytes, of the same vendor, each as a change.
 
-    Those come first that are found where the present one is, the smallest first. One that has bf16 is not replaced by
-    an earlier one without: attention there has no fused kernels for it.
+    Those come first that are found where the present one is, the smallest first; then only what has more than they do.
+    One that has bf16 is not replaced by an earlier one without: attention there has no fused kernels for it.
     """
     kinds = [
         each
@@ -138,6 +138,7 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
     ]
     for each in sorted(kinds, key=lambda each: (now is not None and each.place != now.place, each.usable)):
         if each.usable > 1.05 * capacity:
+            capacity = each.usable
             yield Knob(title=each.name, to=whole(each.id), why="more memory for each GPU", source=each.source)
 
 

@@ -456,6 +456,12 @@ SERVER = Server(
         why="the CPU computes the layers that do not fit on the GPU; each token waits for host memory",
         source="llama.cpp, common/arg.cpp, -ngl",
     ),
+    experts_on_host=Knob(
+        title="Some experts on the host",
+        to={LlamaCppSettings.n_cpu_moe: 0},
+        why="the CPU computes the experts that do not fit on the GPU; a token reads few of them from host memory",
+        source="llama.cpp, common/arg.cpp, --n-cpu-moe",
+    ),
     speed=_SPEED,
     changes=(
         ServerChange(
