@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -54,6 +54,8 @@ class Pace:
     """The same before them."""
     unpacking: float = 0.0
     """Further seconds of a layer before 8.9 whose weights have four bits."""
+    others: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of a layer's kernels where the stack is none of NVIDIA's, by `Accelerator.stack`."""
     rows: bool = False
     """Products of few tokens take what a tile of 64 rows takes, where a GPU's products are slow for its memory."""
     prompts: bool = False

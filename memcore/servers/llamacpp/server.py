@@ -409,10 +409,11 @@ def _alone(job: ServingJob) -> bool:
     return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False
 
 
-_SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone)
+_SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, others={"metal": 150e-6}, covers=_alone)
 """As published rates have it.
 
-ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference. Prompts go
+ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference; of Metal
+ggml-org/llama.cpp, discussion 4167: 90 to 210 µs a layer of Llama 2 7B, from an M5 Max to an M1 Ultra. Prompts go
 at 22 to 95 % of a GPU's peak, which no rule explains: nothing is said of them.
 """
 _FEW = (
