@@ -89,8 +89,13 @@ def problems_of(error: MemcoreError) -> tuple[Problem, ...]:
     return (error.problem,) if isinstance(error, UnsupportedError) else (Problem("", str(error)),)
 
 
-_BRANDS = frozenset({"nvidia", "amd", "geforce", "tesla", "quadro", "radeon", "instinct", "gpu", "card"})
+_BRANDS = frozenset({
+    *("nvidia", "amd", "intel", "apple", "geforce", "tesla", "radeon", "instinct"),
+    *("gpu", "card", "generation", "graphics"),
+})  # fmt: skip
 """Words around a GPU's name that tell no GPU from another."""
+_MARKS = re.compile(r"\((?:r|tm|c)\)")
+"""Of names that are registered."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -144,4 +149,4 @@ def _is_within(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+|[0-9]+", name.lower())
+    return re.findall(r"[a-z]+|[0-9]+", _MARKS.sub("", name.lower()))

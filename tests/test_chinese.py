@@ -44,7 +44,7 @@ SILENT = (
         "registry",
     ),
     *("faces/render/accuracy",),
-    *("config/json_schema", "tensors", "symbols"),
+    *("config/json_schema", "tensors", "symbols", "hardware/accelerators"),
     *(
         "trainers/pytorch/spelling",
         "formats/containers",

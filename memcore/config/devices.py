@@ -57,10 +57,12 @@ _UNLISTED = 0.91
 """Of its part of the memory what a slice has where no list is known: the least of those that are (H200, 1g.18gb)."""
 
 
-def device_of(read: Defaults, stacks: frozenset[str] = USUAL_STACKS) -> tuple[Accelerator | None, int | None]:
+def device_of(
+    read: Defaults, stacks: frozenset[str] = USUAL_STACKS, oldest: tuple[int, int] = (0, 0)
+) -> tuple[Accelerator | None, int | None]:
     """Return the accelerator, and the bytes of it that a rank can use; what is given about it but wrong is refused.
 
-    `stacks`: those that the engine is supported on.
+    `stacks`: those that the engine is supported on; `oldest`: the least compute capability that it has kernels for.
     """
     given, memory = read.given(Hardware.accelerator), read.given(Hardware.gpu_memory_gb)
     profile = read.given(Hardware.mig)
@@ -68,6 +70,12 @@ def device_of(read: Defaults, stacks: frozenset[str] = USUAL_STACKS) -> tuple[Ac
     if found is not None and found.stack not in stacks:
         said = "found {!r}, on which this engine is not supported; supported: accelerators of {}"
         read.refuse(Hardware.accelerator, said, given, joined(", ", vendors(stacks)))
+        found = None
+    if found is not None and found.version is not None and found.version < oldest:
+        said = "found {!r}, whose compute capability is {}; this engine has kernels from {} on"
+        read.refuse(Hardware.accelerator, said, given, found.capability, ".".join(map(str, oldest)))
+    if found is not None and found.alone and (read.given(Hardware.num_gpus) or 1) > 1:
+        read.refuse(Hardware.num_gpus, "found {}; a computer with this GPU has one", read.given(Hardware.num_gpus))
     if profile is not None:
         found = _sliced(read, found, profile)
     if memory is not None:

@@ -109,7 +109,7 @@ def _known(found: ServingEstimate, pace: Pace) -> bool:
     """Return whether published rates cover the GPU, the layout and the network."""
     job, basics = found.job, found.job.basics
     row, layout = job.accelerator, basics.layout
-    if row is None or row.vendor != "NVIDIA" or (row.major or 0) < _OLDEST or not row.speed.memory:
+    if row is None or not row.speed.memory or not ((row.major or 0) >= _OLDEST or row.stack in pace.others):
         return False
     if basics.speculation or basics.draft or layout.pipeline > 1 or layout.context > 1:
         return False
@@ -133,7 +133,7 @@ def _narrow(found: ServingEstimate) -> int:
 
 def _is_late(row: Accelerator) -> bool:
     """Return whether a GPU multiplies in fp8, which Ada was the first to do."""
-    return float(row.capability) >= 8.9
+    return row.version is not None and row.version >= (8, 9)
 
 
 def _read(found: ServingEstimate, users: int) -> float:
@@ -161,7 +161,8 @@ def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> float:
     products = work.products * users / job.basics.layout.tensor / rate / (2 if bits == 8 and late else 1)
     tiles = read * (120 if bits == 4 else 64) / rate if pace.rows and (row.major or 0) > _OLDEST else 0.0
     cached = users * _cached(found, length) / bandwidth
-    layer = pace.layer if late else pace.former + (pace.unpacking if bits == 4 else 0)
+    former = pace.former + (pace.unpacking if bits == 4 else 0)
+    layer = pace.others.get(row.stack, pace.layer if late else former)
     layers = job.model.num_layers * (layer + 2 * _sum(found, rates, users))
     return max(read / bandwidth, products, tiles) + cached + layers
 

@@ -5,7 +5,6 @@ Sources: NVIDIA's architecture whitepapers (Volta to Blackwell), `torch.cuda.get
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from memcore.hardware import Accelerator
@@ -22,7 +21,7 @@ class Device:
     """Bytes of the second-level cache."""
 
 
-_ROWS: Mapping[str, tuple[int, int]] = {
+_ROWS: Mapping[str, tuple[int, float]] = {
     "v100": (80, 6),
     "t4": (40, 4),
     "a10": (72, 6),
@@ -36,6 +35,53 @@ _ROWS: Mapping[str, tuple[int, int]] = {
     "rtx-5090": (170, 96),
     "rtx-6000-ada": (142, 96),
     "rtx-pro-6000": (188, 128),
+    "rtx-2080-ti": (68, 5.5),
+    "quadro-6000": (72, 6),
+    "quadro-8000": (72, 6),
+    "rtx-3060": (28, 3),
+    "rtx-3060-ti": (38, 4),
+    "rtx-3070": (46, 4),
+    "rtx-3070-ti": (48, 4),
+    "rtx-3080-10gb": (68, 5),
+    "rtx-3080-12gb": (70, 6),
+    "rtx-3080-ti": (80, 6),
+    "rtx-3090-ti": (84, 6),
+    "rtx-a2000": (26, 3),
+    "rtx-a4000": (48, 4),
+    "rtx-a4500": (56, 6),
+    "rtx-a5000": (64, 6),
+    "rtx-4060": (24, 24),
+    "rtx-4060-ti": (34, 32),
+    "rtx-4070": (46, 36),
+    "rtx-4070-super": (56, 48),
+    "rtx-4070-ti": (60, 48),
+    "rtx-4070-ti-super": (66, 48),
+    "rtx-4080": (76, 64),
+    "rtx-4080-super": (80, 64),
+    "rtx-4070-laptop": (36, 32),
+    "rtx-4090-laptop": (76, 64),
+    "rtx-2000-ada": (22, 12),
+    "rtx-4000-ada": (48, 48),
+    "rtx-4500-ada": (60, 48),
+    "rtx-5000-ada": (100, 72),
+    "rtx-5060": (30, 32),
+    "rtx-5060-ti": (36, 32),
+    "rtx-5070": (48, 48),
+    "rtx-5070-ti": (70, 48),
+    "rtx-5080": (84, 64),
+    "rtx-5080-laptop": (60, 64),
+    "rtx-5090-laptop": (82, 64),
+    "rtx-pro-4000": (70, 48),
+    "rtx-pro-4500": (82, 64),
+    "rtx-pro-5000": (110, 96),
+    "rtx-6000d": (156, 112),
+    "a16": (10, 2),
+    "p40": (30, 3),
+    "p100": (56, 4),
+    "gtx-1080-ti": (28, 2.75),
+    "jetson-orin-nano": (8, 2),
+    "jetson-agx-orin": (16, 4),
+    "jetson-agx-thor": (20, 32),
     "l4": (58, 48),
     "l20": (92, 96),
     "l40": (142, 96),
@@ -53,11 +99,6 @@ _ROWS: Mapping[str, tuple[int, int]] = {
 """Multiprocessors and MiB of cache, by how an accelerator's id begins."""
 _SWITCHED = ("h100-sxm", "h200-sxm", "h800", "h20-", "gh200", "b200", "b300", "gb200", "gb300")
 """GPUs that an NVLink switch connects, by how their id begins."""
-_INTEGRATED = ("gb10", "jetson", "thor")
-"""GPUs that have the host's memory."""
-
-
-_GEFORCE = re.compile(r"rtx-[2-5]0\d0")
 
 
 def switched(accelerator: Accelerator | None) -> bool:
@@ -67,17 +108,17 @@ def switched(accelerator: Accelerator | None) -> bool:
 
 def direct(accelerator: Accelerator | None) -> bool:
     """Return whether GPUs read each other's memory; the driver denies it to GeForce."""
-    return accelerator is None or not _GEFORCE.match(accelerator.id)
+    return accelerator is None or not (desktop(accelerator) and accelerator.vendor == "NVIDIA")
 
 
 def desktop(accelerator: Accelerator | None) -> bool:
     """Return whether a screen may be connected, whose windows take memory, too."""
-    return accelerator is not None and _GEFORCE.match(accelerator.id) is not None
+    return accelerator is not None and accelerator.place in ("home", "laptop")
 
 
 def integrated(accelerator: Accelerator | None) -> bool:
     """Return whether the GPU shares the host's memory with everything else that runs there."""
-    return accelerator is not None and accelerator.id.startswith(_INTEGRATED)
+    return accelerator is not None and accelerator.place == "computer"
 
 
 _USUAL = Device(132, 50 * MiB)
@@ -90,4 +131,4 @@ def device_of(accelerator: Accelerator | None) -> Device:
     if found is None:
         return _USUAL
     multiprocessors, cache = _ROWS[found]
-    return Device(multiprocessors, cache * MiB)
+    return Device(multiprocessors, int(cache * MiB))

@@ -22,7 +22,10 @@ FILE_TYPES: Mapping[str, str] = {
 }  # fmt: skip
 """The base type of each file type (`llama_ftype_get_default_type`)."""
 
-ALIASES: Mapping[str, str] = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "FP16": "F16", "FP32": "F32"}
+ALIASES: Mapping[str, str] = {
+    "Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "FP16": "F16", "FP32": "F32",
+    "MXFP4": "MXFP4_MOE",
+}  # fmt: skip
 """Other names of file types."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -54,6 +54,8 @@ class Pace:
     """The same before them."""
     unpacking: float = 0.0
     """Further seconds of a layer before 8.9 whose weights have four bits."""
+    others: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of a layer's kernels where the stack is none of NVIDIA's, by `Accelerator.stack`."""
     rows: bool = False
     """Products of few tokens take what a tile of 64 rows takes, where a GPU's products are slow for its memory."""
     prompts: bool = False
@@ -83,6 +85,8 @@ class Server:
     """None: no published rates say it."""
     on_gpu: Knob | None = None
     """How many layers are on GPUs, if it keeps the others on the host; the knob sets the number."""
+    experts_on_host: Knob | None = None
+    """Of how many layers the experts are on the host, whatever else is on GPUs; the knob sets the number."""
     least: Callable[[ServingJob], int] | None = None
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
@@ -122,6 +126,8 @@ class Server:
     """What of a model it loads where a setting says that parts stay out; None: all of it."""
     stacks: frozenset[str] = USUAL_STACKS
     """What it runs on: `Accelerator.stack`."""
+    oldest: tuple[int, int] = (0, 0)
+    """The least compute capability of NVIDIA's GPUs that it has kernels for."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -389,7 +395,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read, server.stacks)
+    accelerator, capacity = device_of(read, server.stacks, server.oldest)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")

@@ -24,8 +24,9 @@ _LENGTH = re.compile(
 )
 _GPU = re.compile(
     r"(?:(?<!\d)(\d{1,6})\s{0,9}(?:[x×*]|张|块|片|个)?\s{0,9})?(?<![\w.-])("
-    r"(?:(?:nvidia|amd|geforce|tesla|instinct|rtx)[\s-]*)*"
-    r"(?:pro\s+\d{4}|a\d{4}|\d{4}(?:\s+ada\b)?|[a-z]{1,3}\d{2,3}[a-z]?|t4|l4)"
+    r"(?:(?:nvidia|amd|intel|apple|geforce|tesla|instinct|quadro|radeon|rtx|gtx|rx|arc)[\s-]*)*"
+    r"(?:pro\s+\d{4}|a\d{4}|\d{4}(?:\s*(?:ada|ti|super|xtx?|laptop)\b)*|[a-z]{1,3}\d{2,3}[a-z]?|t4|l4"
+    r"|m[1-9](?:\s+(?:pro|max|ultra)\b|(?=\s*\d{1,3}\s*gb?\b))|jetson\s+[a-z]+(?:\s+[a-z]+)?|strix\s+halo)"
     r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b))*)(?![\w.])s?"
 )
 _TASKS: Mapping[str, str] = {

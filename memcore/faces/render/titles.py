@@ -93,6 +93,6 @@ def _accelerators() -> Mapping[str, str]:
 
 def accelerator_title(each: Accelerator) -> str:
     """The name of a GPU with its memory."""
-    name = re.sub(r"^(?:NVIDIA|AMD|Intel|Huawei|Google) |-?\d{1,6}GB$", "", each.name)
+    name = re.sub(r"^(?:NVIDIA|AMD|Intel|Huawei|Google) |[- ]?\d{1,6}GB$", "", each.name)
     name = re.sub(r"SXM\d", "SXM", name).replace("-", " ")
     return f"{name} · {each.nominal_gb} GB"

@@ -71,6 +71,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Optimizer and parameters on the host": "优化器和参数放在主机上",
     "FSDP's CPU offload": "FSDP 的 CPU 卸载",
     "Some layers on the host": "部分层放在主机上",
+    "Some experts on the host": "部分专家放在主机上",
     "{number} GPUs": "{number} 块 GPU",
     "Sequences of {length} tokens": "序列长度为 {length} token",
     "{count} sequences of {length} tokens": "{count} 个长度为 {length} token 的序列",
@@ -136,6 +137,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "the GPU holds only the layers in use": "GPU 只保留正在计算的层",
     "the rest comes over PCIe": "其余经 PCIe 传输",
     "the CPU computes the layers that do not fit on the GPU": "GPU 放不下的层由 CPU 计算",
+    "the CPU computes the experts that do not fit on the GPU": "GPU 放不下的专家由 CPU 计算",
+    "a token reads few of them from host memory": "每个 token 只从主机内存读取其中少数",
     "each token waits for host memory": "每个 token 都要等待主机内存",
     # What it may cost in quality
     "published runs match 32-bit Adam": "已发表的训练结果与 32 位 Adam 一致",

@@ -221,6 +221,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "九次启动实测 0.2 至 20.6 GiB，中位 7.1：编译和服务进程占用的内存也计入"
     ),
     "observed 0.02 to 0.75 GiB without an NVLink switch": "没有 NVLink 交换机时实测 0.02 至 0.75 GiB",
+    "graphs are placed as CUDA's kernels need them": "计算图按 CUDA 算子的需要分配",
+    "{vendor}'s may differ": "{vendor} 的可能不同",
     "few measured starts on this kind of accelerator are known": "这类加速器的实测启动记录很少",
     "few measured starts on accelerators of {vendor} are known": "{vendor} 加速器的实测启动记录很少",
     "kernels are assumed to take as much memory as on NVIDIA GPUs": "假设 kernel 占用的显存与 NVIDIA GPU 上相同",

@@ -19,7 +19,7 @@ from memcore.trace.changes import Changes
 def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
     """Yield what a row makes of a server's settings: nothing where it does not apply."""
     gpu = found.job.accelerator
-    if gpu is not None and gpu.major is not None and tuple(map(int, gpu.capability.split("."))) < row.capability:
+    if gpu is not None and gpu.version is not None and gpu.version < row.capability:
         return
     match row.how:
         case Becomes(to, unless):

@@ -12,7 +12,7 @@ from memcore.config.knobs import Knob
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.hardware import ACCELERATORS, Accelerator
+from memcore.hardware import Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, cost_of
 from memcore.questions.roofline import Roofline, roofline_for
@@ -126,13 +126,19 @@ def at_last(bench: Bench, found: list[T], more: Iterator[T | None], most: int) -
 
 
 def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
-    """Accelerators with clearly more than these bytes, of the same vendor, the smallest first, each as a change.
+    """Accelerators with clearly more than these bytes, of the same vendor, each as a change.
 
+    Those come first that are found where the present one is, the smallest first; then only what has more than they do.
     One that has bf16 is not replaced by an earlier one without: attention there has no fused kernels for it.
     """
-    for each in sorted(ACCELERATORS, key=lambda each: each.usable):
-        alike = now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16))
-        if each.usable > 1.05 * capacity and alike:
+    kinds = [
+        each
+        for each in alike(now)
+        if now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16))
+    ]
+    for each in sorted(kinds, key=lambda each: (now is not None and each.place != now.place, each.usable)):
+        if each.usable > 1.05 * capacity:
+            capacity = each.usable
             yield Knob(title=each.name, to=whole(each.id), why="more memory for each GPU", source=each.source)
 
 

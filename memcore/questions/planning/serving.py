@@ -267,7 +267,9 @@ class Servings:
                 if chosen and "quantized" not in self.tiers:
                     continue
                 found = yield from self._climbed(base, chosen)
-                best = (yield from self._most_layers(*found, knob)) if found else None
+                best = (yield from self._fewest_experts(*found, server_of(server).experts_on_host)) if found else None
+                if best is None and found:
+                    best = yield from self._most_layers(*found, knob)
                 if best is not None:
                     yield Served("transfer", (*best[1], best[2]), best[0], -number)
 
@@ -296,6 +298,23 @@ class Servings:
         if best is None or best.job.config.get(path) == 0:
             return None
         return best, knobs, replace(knob, to={path: best.job.config.get(path)})
+
+    def _fewest_experts(
+        self, found: ServingEstimate, knobs: tuple[Knob, ...], knob: Knob | None
+    ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...], Knob] | None]:
+        """The experts of the fewest layers on the host with which the rest fits; None without experts."""
+        if knob is None or not found.job.model.has_experts:
+            return None
+        (path,) = knob.to
+        low, high, best = 1, found.job.model.num_layers, None
+        while low <= high:
+            middle = (low + high) // 2
+            then = yield from self.bench.with_(found.job.config, {path: middle})
+            if isinstance(then, ServingEstimate) and self.bench.safe(then):
+                best, high = then, middle - 1
+            else:
+                low = middle + 1
+        return None if best is None else (best, knobs, replace(knob, to={path: best.job.config.get(path)}))
 
     def _more_hardware(self) -> Iterator[Served | None]:
         """The fewest GPUs of the same kind, and the smallest larger GPU; that first where a node is not enough."""

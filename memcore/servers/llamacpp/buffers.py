@@ -83,6 +83,8 @@ class Plan(Layout):
             else:
                 totals[device] += buffer_bytes(tensor, device)
         formula = "Σ tensors, each padded to 128 B on a GPU, to 32 B on the host"
+        if self.flags.mapped and (output := self.layer_device(len(self.layers))) != HOST:
+            totals[output] = sum(buffer_bytes(tensor, HOST) for tensor in self.tensors)
         for device, size in totals.items():
             yield Buffer(device, "model", "weights", size, formula, "llama_model::load_tensors")
 

@@ -68,6 +68,9 @@ class Flags:
     """A row of `RELEASES`."""
     latent_values: bool = False
     """Latent vectors are kept as values, too."""
+    mapped: bool = False
+    """GPU and host share one memory, and the file is mapped once for both: a GPU's buffer is what lies between its
+    first tensor and its last, and `output.weight` is the first of a file that llama-quantize wrote."""
     offload: bool = True
     """Large products with weights of the host run on the GPU (`--no-op-offload` turns it off)."""
 

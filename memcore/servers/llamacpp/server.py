@@ -6,7 +6,7 @@ Nothing is planned below a budget: the context is allocated as a whole, and what
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -47,6 +47,16 @@ _CATEGORIES = {
 }
 
 
+Overrides = tuple[tuple[str, str], ...]
+_OLLAMAS: Mapping[str, Overrides] = {"MXFP4_MOE": (("attn", "BF16"), ("output", "BF16"), ("token_embd", "BF16"))}
+"""What Ollama's library keeps as it was published: 61,223 MiB of gpt-oss 120B (ollama/ollama#16416)."""
+
+
+def _overrides(name: str, fork: str) -> Overrides:
+    """The types beside those of a file type; all are of a type that is none of llama-quantize's."""
+    return (("", name),) if name not in FILE_TYPES else _OLLAMAS.get(name, ()) if fork == OLLAMA else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What llama.cpp is told."""
@@ -54,8 +64,8 @@ class Options:
     flags: Flags
     file_type: str
     """A file type, or the type of every quantized tensor."""
-    mixed: bool
-    """It is a file type of llama-quantize, whose mix is known."""
+    overrides: Overrides
+    """Parts of names of tensors, and their types beside those of the file type."""
     expanded: bool
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     draft: Draft | None = None
@@ -124,12 +134,13 @@ def options(read: Defaults, basics: Basics) -> Options:
         outputs=sequences * (1 + _proposed(basics)) if slots else None,
         checkpoints=ollama_engine.CHECKPOINTS if own else 0,
         release=row,
+        mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
         latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
     )
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
     draft = None if basics.draft is None else _draft(read, basics.draft, flags)
-    return Options(flags=flags, file_type=name, mixed=name in FILE_TYPES, expanded=expanded, draft=draft)
+    return Options(flags=flags, file_type=name, overrides=_overrides(name, fork), expanded=expanded, draft=draft)
 
 
 _ABSORBING, _WITHOUT_VALUES = 5140, 7825
@@ -184,7 +195,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
         outputs=flags.sequences if RELEASES[flags.release].outputs_by_slots else None,
     )
     _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
-    chosen = Options(flags=own, file_type=name, mixed=name in FILE_TYPES, expanded=False)
+    chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False)
     return Draft(model=model, options=chosen, contexts=1 if together else slots)
 
 
@@ -257,12 +268,14 @@ def budget(job: ServingJob) -> Budget:
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
-        if chosen.mixed
+        if chosen.file_type in FILE_TYPES
         else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
     if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
         notes.append("since June 2026 llama-server uses a draft model only if --spec-type is draft-simple")
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
+    if job.accelerator is not None and job.accelerator.stack != "cuda":
+        notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
@@ -285,36 +298,35 @@ def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:
     plan = _plan(model, chosen)
     # The graph has whole cells of the caches: contexts of as many cells have the same.
     flags = replace(chosen.flags, context=plan.context)
-    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.mixed, flags), plan.output_entry())
+    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.overrides, flags), plan.output_entry())
 
 
 def _plan(model: Model, chosen: Options) -> Plan:
-    return Plan(model, _file(model, chosen.file_type, chosen.mixed), chosen.flags)
+    return Plan(model, _file(model, chosen.file_type, chosen.overrides), chosen.flags)
 
 
 @lru_cache(maxsize=32)
-def _file(model: Model, file_type: str, mixed: bool) -> tuple[FileTensor, ...]:
-    whole = {} if mixed else {"": file_type}
-    file_type = file_type if mixed else "Q8_0"
+def _file(model: Model, file_type: str, overrides: Overrides) -> tuple[FileTensor, ...]:
+    file_type = file_type if file_type in FILE_TYPES else "Q8_0"
     # Published files of these types are made with an importance matrix; most of them cannot be made without one.
-    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=whole)
+    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=dict(overrides))
 
 
 def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
     # Weights lie where they do whatever is cached.
-    yield from _weights(plan.model, chosen.file_type, chosen.mixed, replace(chosen.flags, context=1, sequences=1))
+    yield from _weights(plan.model, chosen.file_type, chosen.overrides, replace(chosen.flags, context=1, sequences=1))
     yield from _expanded(plan) if chosen.expanded else plan.cache_entries()
 
 
 @lru_cache(maxsize=64)
-def _weights(model: Model, file_type: str, mixed: bool, flags: Flags) -> tuple[Buffer, ...]:
-    return tuple(Plan(model, _file(model, file_type, mixed), flags).model_entries())
+def _weights(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
+    return tuple(Plan(model, _file(model, file_type, overrides), flags).model_entries())
 
 
 @lru_cache(maxsize=256)
-def _computed(model: Model, file_type: str, mixed: bool, flags: Flags) -> tuple[Buffer, ...]:
+def _computed(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
     """Placing the graph is most of the work, and questions about lengths ask for the same one again."""
-    return tuple(Plan(model, _file(model, file_type, mixed), flags).compute_entries())
+    return tuple(Plan(model, _file(model, file_type, overrides), flags).compute_entries())
 
 
 def _expanded(plan: Plan) -> Iterator[Buffer]:
@@ -400,10 +412,11 @@ def _alone(job: ServingJob) -> bool:
     return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False
 
 
-_SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, covers=_alone)
+_SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, others={"metal": 150e-6}, covers=_alone)
 """As published rates have it.
 
-ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference. Prompts go
+ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference; of Metal
+ggml-org/llama.cpp, discussion 4167: 90 to 210 µs a layer of Llama 2 7B, from an M5 Max to an M1 Ultra. Prompts go
 at 22 to 95 % of a GPU's peak, which no rule explains: nothing is said of them.
 """
 _FEW = (
@@ -428,6 +441,7 @@ _FEWEST = tuple(
 )
 SERVER = Server(
     name="llama.cpp",
+    stacks=frozenset({"cuda", "rocm", "xpu", "cann", "metal"}),  # llama.cpp, docs/build.md: its backends
     title="llama.cpp",
     options=options,
     budget=budget,
@@ -445,6 +459,12 @@ SERVER = Server(
         to={LlamaCppSettings.n_gpu_layers: 0},
         why="the CPU computes the layers that do not fit on the GPU; each token waits for host memory",
         source="llama.cpp, common/arg.cpp, -ngl",
+    ),
+    experts_on_host=Knob(
+        title="Some experts on the host",
+        to={LlamaCppSettings.n_cpu_moe: 0},
+        why="the CPU computes the experts that do not fit on the GPU; a token reads few of them from host memory",
+        source="llama.cpp, common/arg.cpp, --n-cpu-moe",
     ),
     speed=_SPEED,
     changes=(

@@ -161,6 +161,7 @@ def _pool(job: ServingJob, found: list[_Rank], blocks: int | None) -> Pool | Non
 SERVER = Server(
     name="tensorrt-llm",
     title="TensorRT-LLM",
+    stacks=frozenset({"cuda"}),
     options=options,
     budget=budget,
     parallel=frozenset({"tensor", "pipeline"}),

@@ -664,6 +664,7 @@ SERVER = Server(
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     asks_for_a_share=True,
     stacks=frozenset(STACKS),
+    oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"
     speed=_SPEED,
     changes=(
         larger_share(Utilization(VllmSettings.gpu_memory_utilization)),

@@ -1,0 +1,113 @@
+"""Cards of workstations, of computers at home and of laptops.
+
+A card whose 16-bit products count sums in fp32 at half the rate, as GeForce does, is listed with that rate.
+Laptops differ in what they let a card draw: their rates are those of its usual limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memcore.hardware.accelerators import (
+    ALIKE,
+    BANNER,
+    LLAMA_CPP,
+    OUT_OF_MEMORY,
+    TITAN,
+    TOTAL,
+    UNCONFIRMED,
+    Accelerator,
+    Speed,
+    card,
+    placed,
+)
+
+WORKSTATION: Sequence[Accelerator] = placed(
+    "workstation",
+    card("rtx-a2000-12gb", "NVIDIA RTX A2000 12GB", 12, (11.62, 11.99), "8.6", ALIKE, (31.9, 288)),
+    card("rtx-a4000", "NVIDIA RTX A4000", 16, (15.593, 15.99), "8.6", BANNER, (76.7, 448)),
+    card("rtx-a4500", "NVIDIA RTX A4500", 20, (19.5, 19.99), "8.6", ALIKE, (94.6, 640)),
+    card("rtx-a5000", "NVIDIA RTX A5000", 24, (23.54, 23.99), "8.6", ALIKE, (111.1, 768)),
+    Accelerator(
+        "rtx-a6000",
+        "NVIDIA RTX A6000",
+        48,
+        (47.431, 47.54),
+        "8.6",
+        BANNER,
+        Speed(154.85, 768, 2, 112.5, TITAN, UNCONFIRMED),
+    ),
+    card("rtx-2000-ada", "NVIDIA RTX 2000 Ada", 16, (15.57, 16.0), "8.9", ALIKE, (48, 224)),
+    card("rtx-4000-ada", "NVIDIA RTX 4000 Ada", 20, (19.5, 19.995), "8.9", BANNER, (106.8, 360)),
+    card("rtx-4500-ada", "NVIDIA RTX 4500 Ada", 24, (23.51, 23.99), "8.9", ALIKE, (158.4, 432)),
+    card("rtx-5000-ada", "NVIDIA RTX 5000 Ada", 32, (31.49, 31.99), "8.9", ALIKE, (261.1, 576)),
+    card("rtx-6000-ada", "NVIDIA RTX 6000 Ada", 48, (47.37, 47.53), "8.9", OUT_OF_MEMORY, (364.2, 960)),
+    card("quadro-6000", "NVIDIA Quadro RTX 6000", 24, (23.457, 24.0), "7.5", BANNER, (130.5, 672)),
+    card("quadro-8000", "NVIDIA Quadro RTX 8000", 48, (44.56, 48.0), "7.5", ALIKE, (130.5, 672)),
+    card("rtx-pro-4000", "NVIDIA RTX PRO 4000 Blackwell", 24, (23.42, 23.89), "12.0", TOTAL, (147.2, 672)),
+    card("rtx-pro-4500", "NVIDIA RTX PRO 4500 Blackwell", 32, (31.34, 31.86), "12.0", ALIKE, (210.9, 896)),
+    card("rtx-pro-5000", "NVIDIA RTX PRO 5000 Blackwell", 48, (47.2, 47.79), "12.0", ALIKE, (258, 1344)),
+    card("rtx-6000d", "NVIDIA RTX 6000D", 84, (83.05, 83.64), "12.0", TOTAL, (148, 1398)),
+    card("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell", 96, (94.971, 95.59), "12.0", BANNER, (503.8, 1792)),
+    card("pro-6000-server", "NVIDIA RTX PRO 6000 Blackwell Server", 96, (94.971, 95.59), "12.0", BANNER, (480, 1597)),
+    card("pro-6000-max-q", "NVIDIA RTX PRO 6000 Blackwell Max-Q", 96, (94.971, 95.59), "12.0", ALIKE, (438.9, 1792)),
+    card("radeon-w7900", "AMD Radeon PRO W7900", 48, (47.98, 47.98), "gfx1100", TOTAL, (122.6, 864)),
+    card("radeon-r9700", "AMD Radeon AI PRO R9700", 32, (31.859, 31.86), "gfx1201", LLAMA_CPP, (191, 640)),
+    card("arc-pro-b70", "Intel Arc Pro B70", 32, (30.3, 31.89), "xe2", OUT_OF_MEMORY, (183, 608)),
+)
+HOME: Sequence[Accelerator] = placed(
+    "home",
+    card("gtx-1080-ti", "NVIDIA GTX 1080 Ti", 11, (10.9, 10.92), "6.1", LLAMA_CPP, (11.3, 484)),
+    card("rtx-2080-ti", "NVIDIA RTX 2080 Ti", 11, (10.57, 10.76), "7.5", LLAMA_CPP, (53.8, 616)),
+    card("rtx-3060-12gb", "NVIDIA RTX 3060 12GB", 12, (11.6, 12.0), "8.6", LLAMA_CPP, (25.5, 360)),
+    card("rtx-3060-ti", "NVIDIA RTX 3060 Ti", 8, (7.635, 8.0), "8.6", ALIKE, (32.4, 448)),
+    card("rtx-3070", "NVIDIA RTX 3070", 8, (7.635, 8.0), "8.6", LLAMA_CPP, (40.6, 448)),
+    card("rtx-3070-ti", "NVIDIA RTX 3070 Ti", 8, (7.656, 8.0), "8.6", LLAMA_CPP, (43.5, 608)),
+    card("rtx-3080-10gb", "NVIDIA RTX 3080 10GB", 10, (9.78, 10.0), "8.6", OUT_OF_MEMORY, (59.5, 760)),
+    card("rtx-3080-12gb", "NVIDIA RTX 3080 12GB", 12, (11.6, 12.0), "8.6", LLAMA_CPP, (61.3, 912)),
+    card("rtx-3080-ti", "NVIDIA RTX 3080 Ti", 12, (11.6, 12.0), "8.6", ALIKE, (68.2, 912)),
+    Accelerator(
+        "rtx-3090",
+        "NVIDIA RTX 3090",
+        24,
+        (23.59, 23.69),
+        "8.6",
+        OUT_OF_MEMORY,
+        Speed(71, 936, 2, 112.5, UNCONFIRMED, UNCONFIRMED),
+    ),
+    card("rtx-3090-ti", "NVIDIA RTX 3090 Ti", 24, (23.546, 23.99), "8.6", LLAMA_CPP, (80, 1008)),
+    card("rtx-4060", "NVIDIA RTX 4060", 8, (7.63, 8.0), "8.9", ALIKE, (30.2, 272)),
+    card("rtx-4060-ti-8gb", "NVIDIA RTX 4060 Ti 8GB", 8, (7.63, 8.0), "8.9", ALIKE, (44.1, 288)),
+    card("rtx-4060-ti-16gb", "NVIDIA RTX 4060 Ti 16GB", 16, (15.57, 16.0), "8.9", LLAMA_CPP, (44.1, 288)),
+    card("rtx-4070", "NVIDIA RTX 4070", 12, (11.587, 11.625), "8.9", LLAMA_CPP, (58.3, 504)),
+    card("rtx-4070-super", "NVIDIA RTX 4070 SUPER", 12, (11.587, 12.0), "8.9", ALIKE, (71, 504)),
+    card("rtx-4070-ti", "NVIDIA RTX 4070 Ti", 12, (11.587, 12.0), "8.9", ALIKE, (80.2, 504)),
+    card("rtx-4070-ti-super", "NVIDIA RTX 4070 Ti SUPER", 16, (15.563, 15.992), "8.9", ALIKE, (88.2, 672)),
+    card("rtx-4080", "NVIDIA RTX 4080", 16, (15.563, 15.992), "8.9", ALIKE, (97.5, 717)),
+    card("rtx-4080-super", "NVIDIA RTX 4080 SUPER", 16, (15.563, 15.992), "8.9", LLAMA_CPP, (104.4, 736)),
+    card("rtx-4090", "NVIDIA RTX 4090", 24, (23.51, 23.647), "8.9", BANNER, (165.2, 1008)),
+    card("rtx-5060", "NVIDIA RTX 5060", 8, (7.596, 7.96), "12.0", ALIKE, (38.4, 448)),
+    card("rtx-5060-ti-8gb", "NVIDIA RTX 5060 Ti 8GB", 8, (7.596, 7.96), "12.0", ALIKE, (47.4, 448)),
+    card("rtx-5060-ti-16gb", "NVIDIA RTX 5060 Ti 16GB", 16, (15.454, 15.929), "12.0", LLAMA_CPP, (47.4, 448)),
+    card("rtx-5070", "NVIDIA RTX 5070", 12, (11.48, 11.94), "12.0", ALIKE, (61.7, 672)),
+    card("rtx-5070-ti", "NVIDIA RTX 5070 Ti", 16, (15.437, 15.921), "12.0", LLAMA_CPP, (87.9, 896)),
+    card("rtx-5080", "NVIDIA RTX 5080", 16, (15.468, 15.921), "12.0", LLAMA_CPP, (112.6, 960)),
+    card("rtx-5090", "NVIDIA RTX 5090", 32, (31.342, 31.37), "12.0", BANNER, (209.5, 1792)),
+    card("rx-6700-xt", "AMD Radeon RX 6700 XT", 12, (11.984, 11.985), "gfx1031", LLAMA_CPP, (26.4, 384)),
+    card("rx-6800", "AMD Radeon RX 6800", 16, (15.984, 15.985), "gfx1030", LLAMA_CPP, (32.3, 512)),
+    card("rx-7800-xt", "AMD Radeon RX 7800 XT", 16, (15.984, 15.985), "gfx1101", LLAMA_CPP, (74.6, 624)),
+    card("rx-7900-xt", "AMD Radeon RX 7900 XT", 20, (19.984, 19.985), "gfx1100", LLAMA_CPP, (103, 800)),
+    card("rx-7900-xtx", "AMD Radeon RX 7900 XTX", 24, (23.984, 24.0), "gfx1100", LLAMA_CPP, (122.8, 960)),
+    card("rx-9060-xt-16gb", "AMD Radeon RX 9060 XT 16GB", 16, (15.921, 15.922), "gfx1200", LLAMA_CPP, (103, 320)),
+    card("rx-9070-xt", "AMD Radeon RX 9070 XT", 16, (15.921, 15.922), "gfx1201", LLAMA_CPP, (195, 640)),
+    card("arc-a770-16gb", "Intel Arc A770 16GB", 16, (15.11, 15.91), "xe1", LLAMA_CPP, (137.6, 560)),
+    card("arc-b580", "Intel Arc B580", 12, (11.882, 11.883), "xe2", LLAMA_CPP, (116.5, 456)),
+)
+LAPTOP: Sequence[Accelerator] = placed(
+    "laptop",
+    card("rtx-4060-laptop", "NVIDIA RTX 4060 Laptop", 8, (7.63, 8.0), "8.9", LLAMA_CPP, (28, 256)),
+    card("rtx-4070-laptop", "NVIDIA RTX 4070 Laptop", 8, (7.63, 8.0), "8.9", ALIKE, (35, 256)),
+    card("rtx-4090-laptop", "NVIDIA RTX 4090 Laptop", 16, (15.563, 15.992), "8.9", ALIKE, (66, 576)),
+    card("rtx-5080-laptop", "NVIDIA RTX 5080 Laptop", 16, (15.471, 15.921), "12.0", BANNER, (49, 896)),
+    card("rtx-5090-laptop", "NVIDIA RTX 5090 Laptop", 24, (23.42, 23.89), "12.0", ALIKE, (63.5, 896)),
+)
