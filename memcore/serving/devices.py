@@ -1,7 +1,7 @@
 """What kernels' buffers depend on: multiprocessors and second-level cache of a GPU.
 
-Sources: NVIDIA's architecture whitepapers (Volta to Blackwell), `torch.cuda.get_device_properties`; of the cards of homes,
-workstations and laptops the vendor's figures, unconfirmed.
+Sources: NVIDIA's architecture whitepapers (Volta to Blackwell), `torch.cuda.get_device_properties`; of cards for
+homes, workstations and laptops the vendor's figures, unconfirmed.
 """
 
 from __future__ import annotations
