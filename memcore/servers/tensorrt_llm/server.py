@@ -88,8 +88,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    # Of three starts of dense models two had the memory that activations are derived to take in the cache, one had 0.3 GiB
-    # less than is derived; one of experts over eight GPUs had 3.9 GiB less.
+    # Of three starts of dense models two had the memory that activations are derived to take in the cache, one had 0.3
+    # GiB less than is derived; one of experts over eight GPUs had 3.9 GiB less.
     routed = expert_workspace(step, stage)
     bounds = Range(-sum(each.bytes for each in peak), GiB // 2, (4 if routed else 2) * GiB)
     kernels = observed(
