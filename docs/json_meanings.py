@@ -123,7 +123,7 @@ MEANINGS: Mapping[str, str] = {
     "moment": "the moment",
     "phase": "forward, loss, backward, gradient_clipping or optimizer_step",
     "phase_title": "the phase in words",
-    "place": "place in the step, as memcore names it",
+    "place": "place in the step, as memcore names it; of a GPU where it is: `datacentre`, `workstation`, `home`, `laptop` or `computer`",
     "title": "in words",
     "micro_batch": "micro-batch: its number at a moment, its size in a layout",
     "repeats": "how often this stretch of the step repeats",

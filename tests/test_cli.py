@@ -219,12 +219,13 @@ def test_validate(job):
 
 @pytest.mark.parametrize("listing", ["models", "hardware"])
 def test_catalogs(listing):
-    """Both catalogs print as a table and as JSON; what a line has no room for stands below it, indented."""
+    """Both catalogs print as a table and as JSON, GPUs by place; what a line has no room for stands below it, indented."""
     rows = json.loads(memcore(listing, "--json")[1])
-    listed, _, _ = memcore(listing)[1].partition("\n\n")
-    assert sum(not line.startswith(" ") for line in listed.splitlines()) == len(rows) + 1
-    assert max(map(len, listed.splitlines())) <= 80
-    assert all(row["id"] in listed.lower() for row in rows)
+    listed = memcore(listing)[1].partition("\nSources")[0].splitlines()
+    assert max(map(len, listed)) <= 80
+    headings = {"hardware": 5}.get(listing, 0)
+    assert sum(line[:1] not in ("", " ") for line in listed) == len(rows) + 1 + headings
+    assert all(row["id"] in "\n".join(listed).lower() for row in rows)
 
 
 def test_accelerators_that_match_every_word():

@@ -428,6 +428,11 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     # Columns
     "name": "名称",
     "usable GiB": "可用 GiB",
+    "Servers": "服务器",
+    "Workstations": "工作站",
+    "Desktop cards": "台式机显卡",
+    "Laptops": "笔记本电脑",
+    "Computers with unified memory": "统一内存的计算机",
     "source": "来源",
     "Sources of the capacity": "容量的来源",
     # Arguments

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from memcore.columns import table
 from memcore.faces.cli.command import FITS, Command, nothing_matches, print_json, spell
 from memcore.hardware import ACCELERATORS
+from memcore.hardware.accelerators import Place
 from memcore.units import GiB
+
+_PLACES: Mapping[Place, str] = {
+    "datacentre": "Servers",
+    "workstation": "Workstations",
+    "home": "Desktop cards",
+    "laptop": "Laptops",
+    "computer": "Computers with unified memory",
+}
+"""Headings of the list, in its order."""
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
@@ -25,6 +35,7 @@ def _hardware(options: argparse.Namespace) -> int:
             "nominal_gb": each.nominal_gb,
             "usable_bytes": each.usable,
             "source": each.source,
+            "place": each.place,
         }
         for each in shown
     ]
@@ -37,7 +48,13 @@ def _hardware(options: argparse.Namespace) -> int:
         cells = [
             (each.id, each.name, f"{each.usable / GiB:.2f}", str(sources.index(each.source) + 1)) for each in shown
         ]
-        print("\n".join(table([("id", spell("name"), spell("usable GiB"), spell("source")), *cells], right=(2, 3))))
+        heads, *lines = table([("id", spell("name"), spell("usable GiB"), spell("source")), *cells], right=(2, 3))
+        print(heads)
+        places = {each.place for each in shown}
+        for place, title in _PLACES.items():
+            found = [line for line, each in zip(lines, shown, strict=True) if each.place == place]
+            if found:
+                print(*([f"\n{spell(title)}"] if len(places) > 1 else []), *found, sep="\n")
         print(
             f"\n{spell('Sources of the capacity')}", *(f"  {n}  {each}" for n, each in enumerate(sources, 1)), sep="\n"
         )
