@@ -60,6 +60,14 @@ _INTEGRATED = ("gb10", "jetson", "thor")
 _GEFORCE = re.compile(r"rtx-[2-5]0\d0")
 
 
+def has(accelerator: Accelerator | None, least: tuple[int, int]) -> bool:
+    """Return whether a GPU has a compute capability, which NVIDIA's have alone: others are taken to."""
+    if accelerator is None or accelerator.major is None:
+        return True
+    major, _, minor = accelerator.capability.partition(".")
+    return (int(major), int(minor)) >= least
+
+
 def switched(accelerator: Accelerator | None) -> bool:
     """Return whether GPUs reach each other through an NVLink switch; assumed where none is named."""
     return accelerator is None or accelerator.id.startswith(_SWITCHED)

@@ -93,6 +93,8 @@ class Server:
     """It shares layers out over GPUs by itself."""
     formats: tuple[str, ...] = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")
     """Formats of weights that it loads, most bits first."""
+    unpacks: bool = True
+    """It loads formats in which a GPU cannot multiply, too, and multiplies in 16 bits."""
     sleeps: bool = False
     """It can hand its memory to another job for a while (`sleep_level`)."""
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
