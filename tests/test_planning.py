@@ -293,6 +293,15 @@ def test_experts_are_quantized_too():
     assert first.config.get("engine.quantize_moe_experts") is True
     assert list(first.config.get("training.adapter.target_modules")) == ["q_proj", "k_proj", "v_proj", "o_proj"]
     assert 60 < first.found.device.expected / 2**30 < 70
+    assert "quantize_moe_experts: true" in first.exports["axolotl"]
+    assert first.left_out == ()
+
+
+def test_a_named_framework_loses_no_plans():
+    """Axolotl's plan is the same as that of a script whose framework nobody names."""
+    job = train("glm-4.5-air", 2048, gpus(1))
+    titles = [plan(each).plans[0].title for each in (job, {**job, "engine": {"framework": "axolotl"}})]
+    assert titles[0] == titles[1]
 
 
 def test_gradients_in_bf16_spare_recomputation():

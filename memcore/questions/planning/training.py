@@ -583,7 +583,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     ways: Sequence[Way] = registry.own(engine, "knobs", "WAYS")
     first = ways[0]
     title = next((each.title for each in ways if _agrees(asked.config, each.settings)), engine)
-    return [Way(title=title, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+    return [replace(first, title=title, settings={})]
 
 
 def _agrees(config: Config, settings: Settings) -> bool:
