@@ -245,6 +245,18 @@ def test_a_step_has_as_many_pairs_as_before(method, engine):
         assert each.allocated == alone.allocated.expected
 
 
+def test_without_a_capacity_nothing_is_said_to_fit():
+    """Layouts are listed by cost alone, and the heading says so."""
+    config = Config.from_dict(
+        {"model": "qwen3-0.6b", "training": {"sequence_length": 1024}, "hardware": {"num_gpus": 2}}
+    )
+    *_, last = search(config, keep=1, micro_batches=(1,))
+    assert last.best[0].fits is None
+    text = search_text(last, config)
+    assert "What fits" not in text
+    assert "name an accelerator" in text
+
+
 def test_nothing_cheaper_fits():
     """Of all layouts that fit, the first is the cheapest: the search passes over nothing that it should not."""
     config, where = space(TRANSFORMERS)

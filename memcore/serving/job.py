@@ -310,6 +310,9 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
     )
 
 
+_ADAPTERS = "a server does not train adapters; set inference.max_loras (--max-loras) to how many it holds"
+
+
 def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
     served = config.below("inference") if config[EngineSettings.type] is None else ()
     for path in config.below("training"):
@@ -318,7 +321,10 @@ def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
                 path, "a config describes training or inference, not both; leave it out, or {}", joined(", ", served)
             )
         else:
-            read.refuse(path, "a config describes training or inference, not both; leave it out")
+            adapts = path.startswith("training.adapter.")
+            read.refuse(
+                path, _ADAPTERS if adapts else "a config describes training or inference, not both; leave it out"
+            )
     read.refuse_foreign(server.name)
 
 
