@@ -23,8 +23,12 @@ TOOLS: Mapping[str, Tool] = {
 """By name, in the order in which a file is compared with them."""
 
 
-LOOPS: Mapping[str, Tool] = {"axolotl": AXOLOTL, "llama-factory": LLAMA_FACTORY, "ms-swift": MS_SWIFT}
-"""Tools whose files say how a training loop of their name runs (`engine.framework`)."""
+LOOPS: Mapping[str, tuple[Tool, ...]] = {
+    "axolotl": (AXOLOTL,),
+    "llama-factory": (LLAMA_FACTORY,),
+    "ms-swift": (MS_SWIFT, TOOLS["megatron-swift"]),
+}
+"""Tools whose files say how a training loop runs, by its name (`engine.framework`)."""
 
 
 def runs(tool: Tool, config: Config) -> bool:
@@ -48,12 +52,17 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
     implementation = config[Training.implementation] or "transformers"
     if brought is not None and runs(brought, config):
         return brought
-    loop = LOOPS.get(config[EngineSettings.framework] or "")
-    if loop is not None and runs(loop, config):
+    loop = next((each for each in LOOPS.get(config[EngineSettings.framework] or "", ()) if runs(each, config)), None)
+    if loop is not None:
         return loop
     for tool in (*TOOLS.values(), TRAINER):
         fits = _is_loop(tool, config) and (tool.implementations is None or implementation in tool.implementations)
-        if engine in tool.engines and fits and not tool.read_only and tool not in (*LOOPS.values(), LLAMA_FACTORY_V1):
+        if (
+            engine in tool.engines
+            and fits
+            and not tool.read_only
+            and tool not in (AXOLOTL, MS_SWIFT, LLAMA_FACTORY_V1, LLAMA_FACTORY)
+        ):
             return tool
     return TRAINER
 
@@ -63,4 +72,4 @@ def tools_of(config: Config, brought: Tool | None = None) -> Iterator[Tool]:
     first = tool_of(config, brought)
     yield first
     if brought is None and config[EngineSettings.framework] is None and first is TRAINER:
-        yield from (each for each in LOOPS.values() if runs(each, config))
+        yield from (each for loop in LOOPS.values() for each in loop if runs(each, config))
