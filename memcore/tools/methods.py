@@ -19,8 +19,8 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import Message
 from memcore.records import dataclass
-from memcore.tools import towers
 from memcore.tools.launchers import is_set
+from memcore.tools.towers import keys_of_towers
 
 METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
 TEACHER = "teacher_model_name_or_path"
@@ -325,7 +325,7 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """Return what writes the keys of a config's method, beside those of its towers."""
-    of_towers = towers.written(tool)
+    of_towers = keys_of_towers(tool)
     return lambda config: {**of_towers(config), **_method_keys(tool, config)}
 
 
