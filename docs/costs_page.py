@@ -63,28 +63,29 @@ the predicted range (tests/test_speed.py states the error for each source). If t
 of each other, the model cannot tell them apart: measure both. Memory is exact in comparison: every recommended layout has been
 through `estimate`.
 
-**What is off, and where**: torchtitan's float8 scaled by rows is expected to be as fast as by tensors and takes 18 to 26 % longer:
-its products run in CUTLASS at 90 to 100 % of cuBLAS's rate, at some shapes at half (pytorch issue 147971), and torchao's README
-has it 10 % faster than bf16 where tensors are 25 %; the casts along columns have no published rate. DeepSeek-V3 on 512 GPUs
-takes 23 to 26 % longer than expected, on one GPU with fake communication 7 % (torchtitan 00cffaeb3): what is missing lies
-between nodes.
+**What is off, and where**: torchtitan's float8 scaled by rows is expected to be as fast as by tensors and takes 18 to 26 %
+longer: its products run in CUTLASS at 90 to 100 % of cuBLAS's rate, at some shapes at half (pytorch issue 147971), and
+torchao's README has it 10 % faster than bf16 where tensors are 25 %; the casts along columns have no published rate.
+DeepSeek-V3 on 512 GPUs takes 23 to 26 % longer than expected, on one GPU with fake communication 7 % (torchtitan 00cffaeb3).
+The rest is probably communication, ranks that wait for each other, or both: these runs do not tell them apart, nor links in a
+node from the network.
 
-**How well it ranks**: of vTrain's 109 runs of four models on 64 to 512 A100s (VIA-Research/vTrain, ground_truth_multi.csv) times
-are 7 % off on average, and the layout that is expected to be fastest takes 1.3 % longer than the one that was. Of
+**How well it ranks**: of vTrain's 109 runs of four models on 64 to 512 A100s (VIA-Research/vTrain, ground_truth_multi.csv)
+times are 7 % off on average, and the layout that is expected to be fastest takes 1.3 % longer than the one that was. Of
 nanotron's sweep (its Ultra-Scale Playbook; 1,671 runs of four models on 8 to 512 H100s that ended and leave a tenth of the GPU
 free) the rank correlation is 0.85 in the median of 26 groups of a model and a number of nodes. On up to 8 nodes the layout
-expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest. On 16 and 32 nodes it takes 30 %
-longer (20 % with `--assume hop_latency=52e-6`), because sums of gradients are slower there than expected. The playbook's own
-measurements say why (assets/data/benchmarks/pp_comm_bandwidth.html): all-reduces of 256 MB reach 436, 362, 160, 100, 85, 65 and
-33 GB/s on 1 to 64 nodes, and all-gathers 250, 185, 119, 69, 55, 28 and 11, as a ring whose every step over 16 to 512 GPUs takes
-26 to 43 µs longer than its bytes. They say too that the network is uneven: one all-reduce in twenty on 64 nodes is below 12 GB/s
-and one in twenty above 177. Runs of the same layout under ZeRO-0 and ZeRO-1, which send nearly the same, differ by more than half
-in a quarter of pairs on 16 and 32 nodes and in four of ten on 64 (3.0 and 0.5 s in one of them), where the layout expected first
-takes four times as long as the fastest. No model of a layout can tell these apart: even a choice by the mean of both runs is 23 %
-slower than the fastest beyond 8 nodes. Of 624 runs with pipelines, 65 of 232 on 16 nodes, 105 of 216 on 32 and all but one on 64
-wait in every micro-batch, whatever the model: 0.7 s with two stages and 1.2 s with four to 32, which is 0.3 s for each of the
-two or four transfers of a stage. nanotron sends shapes, strides and data one after the other, and the host waits for the first
-two (parallel/pipeline_parallel/p2p.py); nothing published says why that takes so long there, and not in other runs.
+expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest; on 16 nodes it takes 13 % longer,
+on 32 33 %, on 64 174 %. The likely cause, inferred and not measured in these runs, is that sums of gradients are slower there
+than expected. The playbook's own measurements fit that (assets/data/benchmarks/pp_comm_bandwidth.html): all-reduces of 256 MB
+reach 436, 362, 160, 100, 85, 65 and 33 GB/s on 1 to 64 nodes, and all-gathers 250, 185, 119, 69, 55, 28 and 11, as a ring whose
+every step over 16 to 512 GPUs takes 26 to 43 µs longer than its bytes. They say too that the network is uneven: one all-reduce
+in twenty on 64 nodes is below 12 GB/s and one in twenty above 177. Runs of the same layout under ZeRO-0 and ZeRO-1, which send
+nearly the same, differ by more than half in a quarter of pairs on 16 and 32 nodes and in four of ten on 64 (3.0 and 0.5 s in
+one of them). No model of a layout can tell these apart: even a choice by the mean of both runs is 23 % slower than the fastest
+beyond 8 nodes. Of 624 runs with pipelines, 65 of 232 on 16 nodes, 105 of 216 on 32 and all but one on 64 wait in every
+micro-batch, whatever the model: 0.7 s with two stages and 1.2 s with four to 32, which is 0.3 s for each of the two or four
+transfers of a stage. nanotron sends shapes, strides and data one after the other, and the host waits for the first two
+(parallel/pipeline_parallel/p2p.py); nothing published says why that takes so long there, and not in other runs.
 
 ## Formulas
 

@@ -366,3 +366,16 @@ def test_memory_may_have_a_unit(text, gib):
     assert Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": text}})[Hardware.gpu_memory_gb] == gib
     with pytest.raises(ConfigError, match="expected a number, or a size such as 80GiB, found '80 apples'"):
         Config.from_dict({"model": "gpt2", "hardware": {"gpu_memory_gb": "80 apples"}})
+
+
+def test_an_engine_is_named_by_a_word():
+    """As an adapter is; what is written has its settings side by side, as files have them."""
+    config = Config.from_dict({"model": "gpt2", "engine": "megatron"})
+    assert config == Config.from_dict({"model": "gpt2", "engine": {"type": "megatron"}})
+    assert config.to_dict()["engine"] == {"type": "megatron"}
+
+
+def test_an_adapter_that_is_served():
+    """The error names the setting that counts adapters."""
+    with pytest.raises(ConfigError, match="--max-loras"):
+        estimate({"model": "qwen3-8b", "engine": "vllm", "training": {"adapter": "lora"}})

@@ -10,7 +10,7 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate
 from memcore.networks.catalog import find_model
 from memcore.questions.accuracy import accuracy
-from memcore.tools.convert import imported
+from memcore.tools.convert import exported, imported
 
 pytestmark = pytest.mark.machine
 MODEL = "llama-3.2-1b"
@@ -321,3 +321,61 @@ def test_settings_of_other_methods_are_errors():
             answer(method)
     with pytest.raises(ConfigError, match="completion_length"):
         answer({"name": "dpo", "completion_length": 5})
+
+
+_FACTORY = """model_name_or_path: Qwen/Qwen3-0.6B
+finetuning_type: lora
+lora_target: all
+cutoff_len: 1024
+per_device_train_batch_size: 2
+bf16: true
+"""
+_AXOLOTL = """base_model: Qwen/Qwen3-0.6B
+sequence_len: 1024
+micro_batch_size: 2
+bf16: true
+adapter: lora
+"""
+WRITTEN = {
+    "LLaMA-Factory's PPO": (f"{_FACTORY}stage: ppo\nreward_model: saves/reward\n", 1, 'stage: "ppo"'),
+    "its whole reward model": (f"{_FACTORY}stage: ppo\nreward_model_type: full\n", 1, 'reward_model_type: "full"'),
+    "LLaMA-Factory's ORPO": (f"{_FACTORY}stage: dpo\npref_loss: orpo\n", 1, 'pref_loss: "orpo"'),
+    "LLaMA-Factory's DPO": (f"{_FACTORY}stage: dpo\nref_model: Qwen/Qwen3-0.6B\n", 1, "ref_model: "),
+    "its reward models": (f"{_FACTORY}stage: rm\n", 1, 'stage: "rm"'),
+    "axolotl's SimPO": (f"{_AXOLOTL}rl: simpo\n", 1, 'rl: "simpo"'),
+    "axolotl's reward models": (f"{_AXOLOTL}reward_model: true\n", 1, "reward_model: true"),
+    "axolotl's experts": (
+        "base_model: Qwen/Qwen3-30B-A3B\nsequence_len: 1024\nmicro_batch_size: 1\nbf16: true\n"
+        "optimizer: adamw_torch_8bit\nexpert_parallel_size: 4\nfsdp_version: 2\n",
+        8,
+        "expert_parallel.ExpertParallelPlugin",
+    ),
+    "ms-swift's classifiers": (
+        "swift sft --model Qwen/Qwen3-0.6B --task_type seq_cls --max_length 1024 --torch_dtype bfloat16", 1, "seq_cls"
+    ),
+    "Megatron-SWIFT's classifiers": (
+        "NPROC_PER_NODE=4 megatron sft --model Qwen/Qwen3-0.6B --task_type seq_cls --tensor_model_parallel_size 2 "
+        "--micro_batch_size 2 --global_batch_size 8 --max_length 1024",
+        4,
+        "seq_cls",
+    ),
+    "TRL's GKD": (
+        "python trl/scripts/gkd.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --max_length 512 --bf16 "
+        "--teacher_model_name_or_path Qwen/Qwen2-1.5B-Instruct",
+        1,
+        "teacher_model_name_or_path: ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "gpus", "words"), WRITTEN.values(), ids=WRITTEN)
+def test_methods_are_written_as_they_are_read(text, gpus, words):
+    """A file is written for its own tool again, with the method's keys, and needs the same memory when it is read."""
+    read = imported(text)
+    config = Config.from_dict(read.config).replaced("hardware.num_gpus", gpus)
+    found = estimate(config)
+    again = exported(config, read.tool.name, {each.path: each.value for each in found.assumptions})
+    assert again.left_out == ()
+    assert words in again.text
+    back = imported("\n".join(filter(None, (again.command and f"# run: {again.command}", again.text))))
+    assert estimate(Config.from_dict(back.config).replaced("hardware.num_gpus", gpus)).device == found.device

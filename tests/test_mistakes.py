@@ -278,9 +278,9 @@ HUGE, LONG = 10**400, 10**250
 LINEAR = ["linear_attention", "linear_attention"]
 REFUSED = [
     # What stands in a config where something else is expected
-    ({"engine": "pytorch_ddp"}, "engine: expected an object, found a string"),
-    ({"engine": "ddp", "training": {"dtype": "bf16"}}, "engine: expected an object, found a string"),
-    ({"engine": 5, "training": {"dtype": "bf16"}}, "engine: expected an object, found a number"),
+    ({"engine": "pytorch_ddp"}, "engine.type: found 'pytorch_ddp'; allowed: none, ddp"),
+    ({"engine": "pytorch_ddp", "training": {"dtype": "bf16"}}, "engine.type: found 'pytorch_ddp'; allowed: none, ddp"),
+    ({"engine": 5, "training": {"dtype": "bf16"}}, "engine: expected a string or an object with 'type', found a number"),
     ({"hardware": "h100-sxm-80gb", "training": {"dtype": "bf16"}}, "hardware: expected an object, found a string"),
     ({"hardware": [8], "engine": {"type": "pytorch"}}, "hardware: expected an object, found a list"),
     ({"parallelism": 1.5, "engine": {"type": "pytorch"}}, "parallelism: expected an object, found a number"),

@@ -29,7 +29,7 @@ from memcore.questions.searching.peaks import Fixed, Peaks
 from memcore.questions.searching.questions import questions_of
 from memcore.questions.searching.records import csv_line, json_line, recorded
 from memcore.questions.searching.search import HEADROOM
-from memcore.questions.searching.spaces import Tried, space_of
+from memcore.questions.searching.spaces import Tried, sequences_of, space_of
 from memcore.questions.searching.tasks import Task, growths_of, perform
 from memcore.questions.searching.totals import Totals
 from memcore.trace.record import program_of
@@ -221,6 +221,40 @@ def test_what_is_recommended_passes_estimate(job):
         assert (found.allocated.expected, found.device.expected) == (each.allocated, each.device)
     places = [order(each, HEADROOM) for each in last.best]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("method", "engine"), [("dpo", {"type": "fsdp"}), ("orpo", {"type": "deepspeed", "zero_stage": 3})]
+)
+def test_a_step_has_as_many_pairs_as_before(method, engine):
+    """Each layout's step compares what the job's does: 4 GPUs with 2 x 2 pairs, and tokens of both of each."""
+    training = {"method": method, "sequence_length": 1024, "micro_batch_size": 2, "gradient_accumulation_steps": 2}
+    job = {
+        "model": "qwen3-0.6b",
+        "training": training,
+        "engine": engine,
+        "hardware": {"num_gpus": 4, "accelerator": "h100-sxm-80gb"},
+    }
+    config = Config.from_dict(job)
+    *_, last = search(config, every=True, micro_batches=(1, 2, 4))
+    assert len(last.best) > 10
+    for each in last.best:
+        alone = estimate(each.config(config))
+        assert sequences_of(alone.job) == 16
+        assert each.cost.tokens == 16 * alone.job.compared * 1024
+        assert each.allocated == alone.allocated.expected
+
+
+def test_without_a_capacity_nothing_is_said_to_fit():
+    """Layouts are listed by cost alone, and the heading says so."""
+    config = Config.from_dict(
+        {"model": "qwen3-0.6b", "training": {"sequence_length": 1024}, "hardware": {"num_gpus": 2}}
+    )
+    *_, last = search(config, keep=1, micro_batches=(1,))
+    assert last.best[0].fits is None
+    text = search_text(last, config)
+    assert "What fits" not in text
+    assert "name an accelerator" in text
 
 
 def test_nothing_cheaper_fits():

@@ -80,6 +80,31 @@ def test_gpus_of_every_kind():
     assert rows["h100-sxm-80gb"] >= rows["h200-sxm-141gb"]
 
 
+def test_two_nodes_have_stages():
+    """A cache of 100 GiB for 50 users of 8 heads is not on each node again: 16 GPUs of 24 GB, 8 of each stage."""
+    found = serve("qwen3-32b", inference={"max_model_len": 8192, "batch_size": 50}, hardware={"accelerator": "a30"})
+    assert answers.fewest_gpus(found) == 16
+    rows = {each.id: each.gpus for each in answers.gpus_needed(found)}
+    assert rows["rtx-3090"] == rows["rtx-4090"] == 16
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "accelerator", "chosen", "multiplies"),
+    [
+        ("vllm", "qwen3-14b", "rtx-4090", "fp8", True),
+        ("vllm", "qwen3-14b", "a30", "fp8", False),  # Marlin's kernels unpack it
+        ("tensorrt-llm", "qwen3-14b", "a30", "int8", True),  # which has none
+        ("vllm", "qwen3-32b", "rtx-5090", "nvfp4", True),
+        ("vllm", "qwen3-30b-a3b", "rtx-4090", "nvfp4", False),
+    ],
+)
+def test_the_gpu_has_kernels_for_the_format(engine, model, accelerator, chosen, multiplies):
+    """What is only stored in a format is said to be; TensorRT-LLM does not load what the GPU does not multiply in."""
+    found = serve(model, engine, {"max_model_len": 4096}, {"accelerator": accelerator})
+    name = answers.largest_format(found)
+    assert (name, answers.multiplies(found, name)) == (chosen, multiplies)
+
+
 def test_which_utilization_to_set():
     """With the least that works the sequences asked for fit exactly; with a little less they do not."""
     found = serve(version="0.19.0", inference={"max_model_len": 8192, "batch_size": 16})

@@ -107,6 +107,7 @@ def test_the_command_line():
     assert json.loads(memcore("explain", *arguments, "--json")[1])["task"] == "inference"
     assert "h100-sxm-80gb" in memcore("gpus", *arguments)[1]
     assert json.loads(memcore("gpus", *arguments, "--json")[1])[0]["gpus"] is not None
+    assert memcore("gpus", "--model", "gpt2")[0] == 0  # of training jobs too
     assert "phi-2" in memcore("estimate", "single-gpu-inference")[1]
 
 

@@ -5,7 +5,7 @@ import pytest
 from memcore import ConfigError, MemcoreError, estimate, solve
 from memcore.config.settings import Config
 from memcore.faces.cli import main
-from memcore.faces.render.solution import solution_text
+from memcore.faces.render.solution import solution_data, solution_text
 from memcore.networks.catalog import content_of
 from memcore.questions.weighing import gpus_to_train
 
@@ -234,3 +234,13 @@ def test_gpus_of_every_kind_for_a_training_job(capsys):
     )
     line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("h100-sxm-80gb"))
     assert f"{rows['h100-sxm-80gb'].gpu_hours[1]:.3g}" in line
+
+
+def test_what_a_server_may_refuse_is_in_every_face():
+    """A length beyond the model's positions is warned of in the text and as JSON."""
+    found = solve(
+        {"model": "qwen3-8b", "engine": "vllm", "hardware": {"accelerator": "h100-sxm-80gb"}}, "inference.max_model_len"
+    )
+    (warning,) = solution_data(found)["estimate"]["warnings"]
+    assert "exceed the 40,960 positions" in warning
+    assert warning in solution_text(found)

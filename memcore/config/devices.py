@@ -103,6 +103,11 @@ def whole(accelerator: str) -> dict[str, object]:
     return {Hardware.accelerator: accelerator, Hardware.gpu_memory_gb: None, Hardware.mig: None}
 
 
+def node_of(config: Config) -> int:
+    """Return how many GPUs a node has: eight unless a config says otherwise."""
+    return config[Hardware.gpus_per_node] or 8
+
+
 def share_of(config: Config) -> Slice:
     """Return how much of its GPU a config's rank has; all of it without a profile."""
     return SLICES.get(str(config[Hardware.accelerator]), {}).get(str(config[Hardware.mig]), Slice(8, 7))

@@ -10,7 +10,7 @@ from memcore.messages import Message
 from memcore.registry import ENGINES, MEANT, TRAINERS
 
 
-class EngineSettings(Section, path="engine"):
+class EngineSettings(Section, path="engine", shorthand="type"):
     """Who runs the step, or serves."""
 
     type = setting(

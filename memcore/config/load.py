@@ -102,7 +102,7 @@ def _kind(value: object) -> str:
 
 
 def to_plain(values: Mapping[str, Any], sections: Sections) -> dict[str, Any]:
-    """Values as the nested objects of a file; a section with nothing but its short form is that."""
+    """Values as the nested objects of a file; a section within another with nothing but its short form is that."""
     found: dict[str, Any] = {}
     for path, value in _in_order(values, sections):
         place = found
@@ -115,7 +115,7 @@ def to_plain(values: Mapping[str, Any], sections: Sections) -> dict[str, Any]:
         place = found
         for each in above:
             place = place.get(each, {})
-        if section.shorthand and list(place.get(name, ())) == [section.shorthand]:
+        if above and section.shorthand and list(place.get(name, ())) == [section.shorthand]:
             place[name] = place[name][section.shorthand]
     return found
 

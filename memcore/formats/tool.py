@@ -139,13 +139,15 @@ class Tool:
     closed: bool = False
     """It takes no other keys than those."""
     alongside: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
-    """For keys that mean nothing alone, the key that they need as well, and its value."""
+    """For keys that mean nothing alone, the key that they need as well, and its value; a list is added to another."""
     world: tuple[str, ...] = ()
     """Keys whose product is the number of GPUs."""
     batch: str = ""
     """The key of the sequences of a step on all GPUs."""
     shares_batch: bool = False
     """The sequences of a step are shared by ranks and micro-batches where those of a micro-batch are not said."""
+    experts_apart: bool = False
+    """Ranks that share experts are neither shards nor copies: the groups' sizes multiply to all GPUs."""
     copies: str = ""
     """The key of the groups that each hold all shards."""
     per_chunk: str = ""

@@ -50,6 +50,10 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-fewest": ("Fewest GPUs of this kind", "该型号 GPU 的最少数量"),
     "serves-no-count": ("more than 64, or no number fits", "多于 64 个，或没有放得下的数量"),
     "serves-format": ("Highest weight precision that fits", "放得下的最高权重精度"),
+    "serves-unpacked": (
+        "{format} (weights only: this GPU multiplies in 16 bits)",
+        "{format}（只有权重：这种 GPU 按 16 位计算）",
+    ),
     "serves-utilization": ("Workable gpu_memory_utilization", "可用的 gpu_memory_utilization"),
     "serves-from-to": ("{least} to {most}", "{least} 至 {most}"),
     "serves-pace": (

@@ -360,6 +360,9 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "What fits, cheapest first (*: none is better in headroom, cost and GPUs)": (
         "放得下的策略，代价从低到高（*：余量、代价与 GPU 数上没有更优者）"
     ),
+    "Cheapest first; name an accelerator to see what fits (*: none is better in memory, cost and GPUs)": (
+        "代价从低到高；指定加速器后才知道哪些放得下（*：显存、代价与 GPU 数上没有更优者）"
+    ),
     "How, in the same order": "做法（顺序相同）",
     "Not tried": "未尝试",
     "Refused": "被拒绝",

@@ -10,7 +10,7 @@ from memcore.questions.costs import Range
 from memcore.questions.describe import Verdict
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
-from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, utilization
+from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, multiplies, utilization
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
@@ -120,7 +120,10 @@ def _answers(found: ServingEstimate) -> Iterator[Answered]:
     gpus = fewest_gpus(found)
     yield Answered("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
     name = largest_format(found)
-    yield Answered("largest_format", say("serves-format"), name or say("serves-none"), name)
+    text = say("serves-none") if name is None else name
+    if name is not None and not multiplies(found, name):
+        text = say("serves-unpacked", format=name)
+    yield Answered("largest_format", say("serves-format"), text, name)
     share = utilization(found)
     if share is not None:
         works = share.least <= share.most

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import dropwhile
 
-from memcore.config.devices import whole
+from memcore.config.devices import node_of, whole
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
@@ -13,7 +13,6 @@ from memcore.estimation import estimate
 from memcore.hardware import Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Range, cost_of, seconds_of
-from memcore.questions.planning.bench import node_of
 from memcore.questions.planning.budget import HOUR
 from memcore.questions.roofline import roofline_for
 from memcore.records import dataclass

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from math import ceil
 
 from memcore import registry
-from memcore.config.devices import whole
+from memcore.config.devices import node_of, whole
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
@@ -17,7 +17,9 @@ from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.hardware import alike
 from memcore.records import dataclass
+from memcore.serving.devices import has
 from memcore.serving.estimate import ServingEstimate, estimate
+from memcore.serving.formats import ANY, FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.job import resolve, server_of
 
@@ -107,7 +109,7 @@ def most_users(found: ServingEstimate, length: int) -> int | None:
 
 
 def fewest_gpus(found: ServingEstimate) -> int | None:
-    """The fewest GPUs that serve what is asked, sharing every matrix; None if no power of two up to 64 does."""
+    """The fewest GPUs that serve what is asked with one copy of the model; None if no power of two up to 64 does."""
     return _fewest(found.job.config) if found.capacity is not None else None
 
 
@@ -119,11 +121,20 @@ def _fewest(config: Config) -> int | None:
 
 
 def _on(config: Config, gpus: int) -> Config:
-    config = config.replaced(Hardware.num_gpus, gpus)
-    if server_of(config[EngineSettings.type] or registry.USUAL_SERVER).splits:
-        return config
-    others = (Parallelism.pipeline_parallel_size, Parallelism.data_parallel_size, Parallelism.context_parallel_size)
-    return config.changed({**dict.fromkeys(others), Parallelism.tensor_parallel_size: gpus})
+    """Every matrix shared in a node, stages across nodes (vllm, docs/serving/parallelism_scaling.md)."""
+    server = server_of(config[EngineSettings.type] or registry.USUAL_SERVER)
+    if server.splits:
+        return config.replaced(Hardware.num_gpus, gpus)
+    tensor = min(gpus, node_of(config)) if "pipeline" in server.parallel else gpus
+    others = (Parallelism.data_parallel_size, Parallelism.context_parallel_size)
+    return config.changed(
+        {
+            **dict.fromkeys(others),
+            Hardware.num_gpus: gpus,
+            Parallelism.tensor_parallel_size: tensor,
+            Parallelism.pipeline_parallel_size: gpus // tensor if gpus > tensor else None,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +159,21 @@ def largest_format(found: ServingEstimate) -> str | None:
     """The format with most bits that fits; None if none does."""
     if found.capacity is None:
         return None
-    for name in formats_of(found):
+    for name in found.job.server.formats:
+        form = FORMATS.get(name)
+        least = ANY if form is None else form.loaded if found.job.server.unpacks else form.multiplied
+        if not has(found.job.accelerator, least):
+            continue
         config = found.job.config.replaced(Inference.quantization, name)
         if _fits(config):
             return name
     return None
 
 
-def formats_of(found: ServingEstimate) -> tuple[str, ...]:
-    """The formats that a server loads, most bits first."""
-    return found.job.server.formats
+def multiplies(found: ServingEstimate, name: str) -> bool:
+    """Return whether the GPU multiplies in a format; otherwise weights are unpacked, and products are in 16 bits."""
+    form = FORMATS.get(name)
+    return form is None or has(found.job.accelerator, form.multiplied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from memcore.records import dataclass
+from memcore.serving.formats import ANY, FORMATS, Capability
 from memcore.serving.inference import Inference
 
 Changes: TypeAlias = Mapping[str, object]
@@ -64,7 +65,7 @@ class ServerChange:
     """It is a rung of the standard ladder."""
     spare: bool = False
     """Weights of so few bits that a plan has them only where more bits do not fit."""
-    capability: tuple[int, int] = (0, 0)
+    capability: Capability = ANY
     """The least compute capability of an NVIDIA GPU that has kernels for it."""
 
 
@@ -117,14 +118,14 @@ PAGED: tuple[ServerChange, ...] = (
         kind="precision",
         note="weights are rounded to 8 bits, with a scale for each matrix",
         how=Becomes({_FORMAT: "fp8"}, {_FORMAT: FEW_BITS}),
-        capability=(8, 0),  # Marlin's: vllm, quantization/fp8.py, get_min_capability; tgi, layers/fp8.py
+        capability=FORMATS["fp8"].loaded,
     ),
     ServerChange(
         title="Weights in int4 (AWQ)",
         kind="precision",
         note="weights are rounded to 4 bits in groups of 128: measure the effect on your task",
         how=Becomes({_FORMAT: "awq"}, {_FORMAT: ("int4", "awq", "gptq", "nf4", "nf4-double", "mxfp4")}),
-        capability=(7, 5),  # vllm, quantization/awq.py, get_min_capability
+        capability=FORMATS["awq"].loaded,
     ),
     ServerChange(
         title="Twice the GPUs, each matrix split over them",

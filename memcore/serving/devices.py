@@ -102,6 +102,11 @@ _SWITCHED = ("h100-sxm", "h200-sxm", "h800", "h20-", "gh200", "b200", "b300", "g
 """GPUs that an NVLink switch connects, by how their id begins."""
 
 
+def has(accelerator: Accelerator | None, least: tuple[int, int]) -> bool:
+    """Return whether a GPU has a compute capability, which NVIDIA's have alone: others are taken to."""
+    return accelerator is None or accelerator.version is None or accelerator.version >= least
+
+
 def switched(accelerator: Accelerator | None) -> bool:
     """Return whether GPUs reach each other through an NVLink switch; assumed where none is named."""
     return accelerator is None or accelerator.id.startswith(_SWITCHED)

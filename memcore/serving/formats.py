@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from memcore.records import dataclass
 
@@ -49,6 +50,11 @@ class QuantizationParameter:
         return down * (1 if self.columns is None else -(-columns // self.columns))
 
 
+Capability: TypeAlias = tuple[int, int]
+"""A compute capability: 8.9 is (8, 9)."""
+ANY: Capability = (0, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """How matrices are stored."""
@@ -62,6 +68,15 @@ class Format:
     """Kinds of parameters."""
     activations: Fraction | None = None
     """Bytes of an element of the inputs that are quantized as well."""
+    multiplied: Capability = ANY
+    """The least compute capability of an NVIDIA GPU that multiplies in it."""
+    unpacked: Capability | None = None
+    """The least with which servers have kernels that unpack it and multiply in 16 bits; None: what multiplies in it."""
+
+    @property
+    def loaded(self) -> Capability:
+        """Return the least compute capability of an NVIDIA GPU on which servers load it."""
+        return self.multiplied if self.unpacked is None else self.unpacked
 
     def with_groups(self, size: int) -> Format:
         """Return the format with another group size; one that is not positive means a whole row."""
@@ -78,6 +93,12 @@ class Format:
 
 _FP32, _FP16, _E8M0 = Fraction(4), Fraction(2), Fraction(1)
 _COMPRESSED = "vllm, model_executor/layers/quantization/compressed_tensors"
+_AMPERE: Capability = (8, 0)
+"""From which Marlin's kernels unpack fp8 and fp4: vllm, quantization/fp8.py, get_min_capability, and
+utils/marlin_utils_fp4.py, is_fp4_marlin_supported (later releases, and sglang: 7.5); tgi, layers/fp8.py. Such a server
+says "Your GPU does not have native support for FP4 computation" when it starts."""
+_ADA: Capability = (8, 9)
+_BLACKWELL: Capability = (10, 0)
 _BNB = "bitsandbytes, functional.py, quantize_4bit (block 64, nested block 256)"
 
 
@@ -108,6 +129,8 @@ FORMATS: Mapping[str, Format] = {
             itemsize=Fraction(1),
             qparams=(QuantizationParameter(title="scale", itemsize=_FP32, rows=None),),
             activations=Fraction(1),
+            multiplied=_ADA,
+            unpacked=_AMPERE,
             source="vllm, model_executor/layers/quantization/fp8.py",
         ),
         Format(
@@ -116,6 +139,8 @@ FORMATS: Mapping[str, Format] = {
             itemsize=Fraction(1),
             qparams=(QuantizationParameter(title="scales", itemsize=_FP32),),
             activations=Fraction(1),
+            multiplied=_ADA,
+            unpacked=_AMPERE,
             source=f"{_COMPRESSED}/schemes/compressed_tensors_w8a8_fp8.py",
         ),
         Format(
@@ -124,6 +149,8 @@ FORMATS: Mapping[str, Format] = {
             itemsize=Fraction(1),
             qparams=(QuantizationParameter(title="scales", itemsize=_FP32, rows=128, columns=128),),
             activations=Fraction(1),
+            multiplied=_ADA,
+            unpacked=_AMPERE,
             source="the checkpoints of DeepSeek-V3 (weight_scale_inv); vllm, quantization/fp8.py",
         ),
         Format(
@@ -153,6 +180,7 @@ FORMATS: Mapping[str, Format] = {
             title="AWQ: int4 in groups of 128 with zero points",
             itemsize=Fraction(1, 2),
             qparams=(_group("scales", _FP16, 128), _group("zero points", Fraction(1, 2), 128)),
+            unpacked=(7, 5),  # vllm, quantization/awq.py, get_min_capability
             source="vllm, model_executor/layers/quantization/awq_marlin.py: qweight, qzeros, scales",
         ),
         Format(
@@ -204,6 +232,8 @@ FORMATS: Mapping[str, Format] = {
                 QuantizationParameter(title="global scales", itemsize=_FP32, rows=None),
             ),
             activations=Fraction(1, 2),
+            multiplied=_BLACKWELL,
+            unpacked=_AMPERE,
             source="vllm, model_executor/layers/quantization/modelopt.py (NVFP4)",
         ),
     )

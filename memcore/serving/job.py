@@ -97,6 +97,8 @@ class Server:
     """It shares layers out over GPUs by itself."""
     formats: tuple[str, ...] = ("bf16", "fp8", "int8", "nvfp4", "awq", "int4")
     """Formats of weights that it loads, most bits first."""
+    unpacks: bool = True
+    """It loads formats in which a GPU cannot multiply, too, and multiplies in 16 bits."""
     sleeps: bool = False
     """It can hand its memory to another job for a while (`sleep_level`)."""
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
@@ -314,6 +316,9 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
     )
 
 
+_ADAPTERS = "a server does not train adapters; set inference.max_loras (--max-loras) to how many it holds"
+
+
 def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
     served = config.below("inference") if config[EngineSettings.type] is None else ()
     for path in config.below("training"):
@@ -322,7 +327,10 @@ def _refuse_foreign(config: Config, read: Defaults, server: Server) -> None:
                 path, "a config describes training or inference, not both; leave it out, or {}", joined(", ", served)
             )
         else:
-            read.refuse(path, "a config describes training or inference, not both; leave it out")
+            adapts = path.startswith("training.adapter.")
+            read.refuse(
+                path, _ADAPTERS if adapts else "a config describes training or inference, not both; leave it out"
+            )
     read.refuse_foreign(server.name)
 
 

@@ -2,6 +2,17 @@
 
 from memcore.tools.convert import Exported, Imported, exported, flag, imported
 from memcore.tools.names import shown_names
-from memcore.tools.table import TOOLS, runs, tool_of
+from memcore.tools.table import TOOLS, runs, tool_of, tools_of
 
-__all__ = ["TOOLS", "Exported", "Imported", "exported", "flag", "imported", "runs", "shown_names", "tool_of"]
+__all__ = [
+    "TOOLS",
+    "Exported",
+    "Imported",
+    "exported",
+    "flag",
+    "imported",
+    "runs",
+    "shown_names",
+    "tool_of",
+    "tools_of",
+]

@@ -39,11 +39,12 @@ from memcore.tools.methods import (
     SHARE,
     TEACHER,
     TRL_KEYS,
+    written,
 )
 from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
-from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, written
+from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE
 
 
 def _shared(name: str) -> Share:
@@ -77,7 +78,6 @@ LOOP = (
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
     Key(path=Training.method.reward_model, name=REWARDS),
-    Key(path=Training.method.teacher, name=TEACHER),
     Key(path=EngineSettings.framework, name="*framework"),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""
@@ -186,6 +186,7 @@ TRAINER = Tool(
         Key(path=EngineSettings.torch_empty_cache_steps, name="torch_empty_cache_steps"),
         Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.packed_sequences, name="padding_free"),
+        Key(path=Training.method.teacher, name=TEACHER),
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
@@ -361,6 +362,8 @@ AXOLOTL = Tool(
     model="base_model",
     launch="accelerate launch --num_machines {nodes} --num_processes {all} -m axolotl.cli.train {file}",
     copies="dp_replicate_size",
+    experts_apart=True,
+    alongside={"expert_parallel_size": ("plugins", ["axolotl.integrations.expert_parallel.ExpertParallelPlugin"])},
     keys=(
         Key(path=Training.sequence_length, name="sequence_len"),
         Key(path=Training.micro_batch_size, name="micro_batch_size"),

@@ -11,16 +11,19 @@ ms-swift 4.5, arguments/rlhf_args.py (`rlhf_type`, `beta`, `sleep_level`); axolo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
+from memcore.tools.towers import keys_of_towers
 
 METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
-TEACHER = "*teacher"
+TEACHER = "teacher_model_name_or_path"
 Told = tuple[dict[str, Any], tuple[str, ...]]
 """Plain keys, and notes on what was taken."""
 
@@ -55,7 +58,7 @@ _REFUSED: Mapping[tuple[str, str], tuple[str, ...]] = {
 _SCRIPT = re.compile(
     r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
 )
-_OF_TEACHERS = ("teacher_model_name_or_path", "lmbda", "seq_kd")
+_OF_TEACHERS = (TEACHER, "lmbda", "seq_kd")
 _SCRIPTS: Mapping[str, str] = {
     "gkd": "distill", "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
     "reward_modeling": "reward",
@@ -134,7 +137,7 @@ def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, .
     if is_set(found.get("use_liger_kernel")):
         message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
         raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
-    told = {**plain, "*framework": "trl", TEACHER: found.get("teacher_model_name_or_path")}
+    told = {**plain, "*framework": "trl", TEACHER: found.get(TEACHER)}
     said = ("the loss is counted over all tokens, of which the trainer leaves prompts out",
             "only the update is counted, not generation")  # fmt: skip
     return {name: value for name, value in told.items() if value is not None}, (*notes, *said)
@@ -304,3 +307,35 @@ def of_axolotl_method(found: Mapping[str, Any]) -> Told:
     more, notes = _AXOLOTL.told(engine, adapted=bool(found.get("adapter")), sleeps=sleeps)
     whole = int(_number(found.get("sequence_len"), 512))
     return {**plain, **more, "sequence_len": max(whole, more[COMPLETION] + 1)}, notes
+
+
+_ANSWER = 1024
+"""LLaMA-Factory's `max_new_tokens`."""
+_WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "llama-factory": {
+        **{name: {"stage": name} for name in ("dpo", "kto", "ppo")},
+        **{name: {"stage": "dpo", "pref_loss": name} for name in ("orpo", "simpo")},
+        "reward": {"stage": "rm"},
+    },
+    "axolotl": {**{name: {"rl": name} for name in ("dpo", "kto", "orpo", "simpo")}, "reward": {"reward_model": True}},
+    "ms-swift": {"classify": {"task_type": "seq_cls"}},
+}
+"""Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""
+
+
+def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
+    """Return what writes the keys of a config's method, beside those of its towers."""
+    of_towers = keys_of_towers(tool)
+    return lambda config: {**of_towers(config), **_method_keys(tool, config)}
+
+
+def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
+    name, length = config[Training.method.name], config[Training.sequence_length]
+    keys = dict(_WRITTEN[tool].get(name or "", {}))
+    if name == "ppo" and keys and length is not None:
+        answer = min(_ANSWER, length // 2)
+        keys |= {"cutoff_len": length - answer, "max_new_tokens": answer}
+        keys |= {"reward_model_type": "full"} if config[Training.method.reward_model] else {}
+    if tool == "llama-factory" and keys and config[Training.method.reference] == "copy":
+        keys["ref_model"] = config.model
+    return keys

@@ -11,8 +11,8 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
 from memcore.tools.loops import of_factory_v1, of_swift
-from memcore.tools.methods import SWIFT_KEYS
-from memcore.tools.towers import FREEZES, TRAINABLE, written
+from memcore.tools.methods import SWIFT_KEYS, written
+from memcore.tools.towers import FREEZES, TRAINABLE
 
 MS_SWIFT = Tool(
     name="ms-swift",

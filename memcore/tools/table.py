@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
@@ -23,6 +23,14 @@ TOOLS: Mapping[str, Tool] = {
 """By name, in the order in which a file is compared with them."""
 
 
+LOOPS: Mapping[str, tuple[Tool, ...]] = {
+    "axolotl": (AXOLOTL,),
+    "llama-factory": (LLAMA_FACTORY,),
+    "ms-swift": (MS_SWIFT, TOOLS["megatron-swift"]),
+}
+"""Tools whose files say how a training loop runs, by its name (`engine.framework`)."""
+
+
 def runs(tool: Tool, config: Config) -> bool:
     """Return whether a tool runs the engine of a config."""
     fits = (config[EngineSettings.type] or "none") in tool.engines
@@ -37,12 +45,16 @@ def _is_loop(tool: Tool, config: Config) -> bool:
 def tool_of(config: Config, brought: Tool | None = None) -> Tool:
     """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script.
 
-    `brought` is the tool whose file the job came in; where it runs the config too, it goes before them.
+    `brought` is the tool whose file the job came in; where it runs the config too, it goes before them, as does the
+    training loop that the config names.
     """
     engine = config[EngineSettings.type] or "none"
     implementation = config[Training.implementation] or "transformers"
     if brought is not None and runs(brought, config):
         return brought
+    loop = next((each for each in LOOPS.get(config[EngineSettings.framework] or "", ()) if runs(each, config)), None)
+    if loop is not None:
+        return loop
     for tool in (*TOOLS.values(), TRAINER):
         fits = _is_loop(tool, config) and (tool.implementations is None or implementation in tool.implementations)
         if (
@@ -53,3 +65,11 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
         ):
             return tool
     return TRAINER
+
+
+def tools_of(config: Config, brought: Tool | None = None) -> Iterator[Tool]:
+    """Yield the tool that runs a config, then other training loops that run it, where nobody has named one."""
+    first = tool_of(config, brought)
+    yield first
+    if brought is None and config[EngineSettings.framework] is None and first is TRAINER:
+        yield from (each for loop in LOOPS.values() for each in loop if runs(each, config))

@@ -67,7 +67,8 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
             keys |= dict(keys_of(tool, config, path, known))
     for path, absent in tool.without.items():
         keys |= absent if config.get(path) is None or (path.startswith(_ADAPTER) and not adapts) else {}
-    keys |= dict(needed for name, needed in tool.alongside.items() if name in keys)
+    for needed, value in (needed for name, needed in tool.alongside.items() if name in keys):
+        keys[needed] = [*keys.get(needed, ()), *value] if isinstance(value, list) else value
     keys |= _in_all(tool, config, keys)
     keys |= tool.written(config) if tool.written is not None else {}
     command, started = _command(tool, config, keys)
@@ -183,8 +184,10 @@ def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tup
     if tool.batch and whole is not None and carried:
         yield tool.batch, whole
     ranks, shards = data_ranks(config), config.get(Parallelism.data_parallel_shard_size)
-    if tool.copies and ranks and shards and ranks > shards and ranks % shards == 0:
-        yield tool.copies, ranks // shards
+    if tool.copies and ranks and shards:
+        whole_copies = shards * ((config.get(Parallelism.expert_parallel_size) or 1) if tool.experts_apart else 1)
+        if ranks > whole_copies and ranks % whole_copies == 0:
+            yield tool.copies, ranks // whole_copies
 
 
 def _command(tool: Tool, config: Config, keys: Mapping[str, Any]) -> tuple[str, dict[str, int]]:

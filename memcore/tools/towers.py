@@ -130,7 +130,7 @@ def _stands_within(model: object, names: str) -> bool:
     return any(re.search(names, weight.name) for weight in weights if weight.kind in PROJECTOR)
 
 
-def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
+def keys_of_towers(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """The keys that say which of a model's towers and projectors a full fine-tune trains."""
     row = FREEZES[tool]
 

@@ -30,7 +30,7 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     if not progress.best:
         lines.append(say("cli-no-layout"))
     else:
-        lines += section("What fits, cheapest first (*: none is better in headroom, cost and GPUs)", _table(progress))
+        lines += section(_HEADS[all(each.fits is None for each in progress.best)], _table(progress))
         lines += section("How, in the same order", _how(progress.best, base, width - 2))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
     left_out = [
@@ -39,6 +39,13 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     lines += section("Not tried", table(left_out)) if left_out else []
     lines += section("Refused", table([(str(count), translated(why)) for why, count in reasons])) if reasons else []
     return "\n".join([*lines, say("cli-cost")]) + "\n"
+
+
+_HEADS = {
+    False: "What fits, cheapest first (*: none is better in headroom, cost and GPUs)",
+    True: "Cheapest first; name an accelerator to see what fits (*: none is better in memory, cost and GPUs)",
+}
+"""By whether nobody says how much memory there is."""
 
 
 def _how(found: Sequence[Found], base: Config, width: int) -> list[str]:

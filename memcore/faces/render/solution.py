@@ -53,9 +53,12 @@ def _sentences(found: Found | MemcoreError | None) -> tuple[str, ...]:
 
 
 def _notes(found: Found | MemcoreError | None) -> tuple[str, ...]:
+    return tuple(say("cli-warning", said=translated(each)) for each in _warnings(found))
+
+
+def _warnings(found: Found | MemcoreError | None) -> tuple[str, ...]:
     """Return what a server's tool may have against a value that fits."""
-    said = found.beyond_positions if isinstance(found, ServingEstimate) else ()
-    return tuple(say("cli-warning", said=translated(each)) for each in said)
+    return found.beyond_positions if isinstance(found, ServingEstimate) else ()
 
 
 def _data(found: Found | MemcoreError | None) -> dict[str, Any] | None:
@@ -64,4 +67,10 @@ def _data(found: Found | MemcoreError | None) -> dict[str, Any] | None:
     if isinstance(found, MemcoreError):
         return {"refused": str(found)}
     device = {"low": found.device.low, "expected": found.device.expected, "high": found.device.high}
-    return {"fits": found.fits, "device": device, "capacity": found.capacity, "because": _sentences(found)[-1]}
+    return {
+        "fits": found.fits,
+        "device": device,
+        "capacity": found.capacity,
+        "because": _sentences(found)[-1],
+        "warnings": list(_warnings(found)),
+    }

@@ -50,6 +50,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "given twice: also as {name}": "重复给出：另有 {name}",
     "they must agree": "二者必须一致",
     "a config describes training or inference, not both": "配置只能描述训练或推理之一，不能兼有",
+    "a server does not train adapters": "推理服务不训练适配器",
+    "set inference.max_loras (--max-loras) to how many it holds": "请用 inference.max_loras（--max-loras）给出个数",
     "leave one out, or name a server as engine.type": "请去掉一个，或将 engine.type 设为推理服务",
     "leave it out, or {}": "请去掉此项，或去掉 {}",
     # Numbers, words and texts

@@ -11,6 +11,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.estimation import changed
 from memcore.serving.answers import utilization
 from memcore.serving.changes import Becomes, Halved, ServerChange, Share, Utilization
+from memcore.serving.devices import has
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.trace.changes import Changes
@@ -18,8 +19,7 @@ from memcore.trace.changes import Changes
 
 def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
     """Yield what a row makes of a server's settings: nothing where it does not apply."""
-    gpu = found.job.accelerator
-    if gpu is not None and gpu.version is not None and gpu.version < row.capability:
+    if not has(found.job.accelerator, row.capability):
         return
     match row.how:
         case Becomes(to, unless):

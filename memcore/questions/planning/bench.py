@@ -12,7 +12,7 @@ from memcore.config.knobs import Knob
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.hardware import Accelerator, alike
+from memcore.hardware import BY_ID, Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Cost, cost_of
 from memcore.questions.roofline import Roofline, roofline_for
@@ -142,6 +142,6 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
             yield Knob(title=each.name, to=whole(each.id), why="more memory for each GPU", source=each.source)
 
 
-def node_of(config: Config) -> int:
-    """GPUs of a node."""
-    return config[Hardware.gpus_per_node] or 8
+def usable_of(knob: Knob) -> int:
+    """Bytes of the accelerator that a change sets."""
+    return BY_ID[str(knob.to[Hardware.accelerator])].usable

@@ -8,12 +8,12 @@ from itertools import groupby
 from math import inf, prod
 from typing import NamedTuple
 
+from memcore.config.devices import node_of
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Settings, Way
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.questions.planning.bench import node_of
 from memcore.questions.searching.spaces import sequences_of
 from memcore.records import dataclass
 from memcore.trace.job import Job

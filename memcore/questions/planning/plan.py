@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -30,7 +31,7 @@ from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import Exported, exported, tool_of
+from memcore.tools import Exported, exported, tools_of
 from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
@@ -183,16 +184,22 @@ class Proposal:
     def export(self, brought: Tool | None = None) -> Exported | None:
         """Return the plan as its tool's text, and what it changes that is not in the text; None if no format covers it.
 
-        `brought` is the tool whose file the job came in, which is written again where it runs the plan.
+        `brought` is the tool whose file the job came in, which is written again where it runs the plan. Where nobody
+        named a tool, it is the first of those whose text says most of what the plan changes.
         """
         taken = {each.path: each.value for each in self.found.assumptions}
-        try:
-            found = exported(self.config, tool_of(self.config, brought).name, taken)
-        except MemcoreError:
-            return None
         changed = {each.path for each in self.changes}
-        lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in changed]
-        return replace(found, left_out=tuple(path for path, _ in lost), reasons=tuple(why for _, why in lost))
+        best: Exported | None = None
+        for tool in tools_of(self.config, brought):
+            with suppress(MemcoreError):
+                found = exported(self.config, tool.name, taken)
+                lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in changed]
+                if best is None or len(lost) < len(best.left_out):
+                    left, reasons = tuple(path for path, _ in lost), tuple(why for _, why in lost)
+                    best = replace(found, left_out=left, reasons=reasons)
+            if best is not None and not best.left_out:
+                break
+        return best
 
 
 _NOTHING = object()

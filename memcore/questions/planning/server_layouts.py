@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memcore.config.devices import node_of
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
-from memcore.questions.planning.bench import node_of
 from memcore.questions.searching.spaces import powers
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.settings import ServerSettings

@@ -15,7 +15,7 @@ from memcore.config.settings import Config
 from memcore.dtypes import FLOATING
 from memcore.messages import Message
 from memcore.questions.advising.server_changes import made
-from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger
+from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger, usable_of
 from memcore.questions.planning.server_layouts import division_of, layouts, replicas
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
@@ -71,6 +71,8 @@ class Servings:
     """What has most room of what was tried on the GPUs that there are, and does not fit."""
     least_weights: int = 0
     """Bytes of all weights in the format that takes least, of what does not fit."""
+    least_cache: int = 0
+    """Bytes of the cache that holds what is asked, of all ranks, in the format and layout that takes least of it."""
 
     def candidates(self) -> Iterator[list[Served] | None]:
         """Everything found, best first, in the end; None after every estimate.
@@ -153,6 +155,7 @@ class Servings:
                 tight = tight or whole
             else:
                 self._remember(found[0])
+                self._remember_cache(found[0])
         return tight
 
     def _starts(self, config: Config) -> Pieces[list[_Start]]:
@@ -249,6 +252,14 @@ class Servings:
         if asked and (self.leanest is None or _room(found) > _room(self.leanest)):
             self.leanest = found
 
+    def _remember_cache(self, found: ServingEstimate) -> None:
+        cache = found.needed * found.pool.bytes_each * found.job.basics.layout.gpus if found.pool is not None else 0
+        self.least_cache = min(cache, self.least_cache or cache)
+
+    def _cannot_hold(self, capacity: int, gpus: int) -> bool:
+        """Whether weights and the cache, in the formats that take least, are more than some GPUs have."""
+        return self.least_weights + self.least_cache > capacity * gpus
+
     def _on_host(self) -> Iterator[Served | None]:
         """The most layers on GPUs with which the server fits, for servers that keep others on the host."""
         named = self.asked[EngineSettings.type]
@@ -333,8 +344,8 @@ class Servings:
     def _more_of_them(self, sizes: Mapping[str, object]) -> Iterator[Served | None]:
         gpus = max(self.asked[Hardware.num_gpus] or 1, self.first.job.num_gpus)
         while (gpus := gpus * 2) <= _MOST_RANKS:
-            if self.least_weights > (self.first.capacity or 0) * gpus:
-                continue  # not even the weights fit, in the format that takes least
+            if self._cannot_hold(self.first.capacity or 0, gpus):
+                continue
             to: dict[str, object] = {**sizes, Hardware.num_gpus: gpus}
             knob = Knob(title=Message("{} GPUs", gpus), to=to, why="more hardware", source="hardware/num_gpus")
             found = yield from _first(self._composed(self.asked.changed(to), (knob,), "hardware"))
@@ -346,7 +357,9 @@ class Servings:
         """Yield as many larger GPUs, else a node of them."""
         capacity, asked = self.first.capacity or 0, self.first.job.num_gpus
         for count in (asked, _NODE) if asked < _NODE else (asked,):
-            for knob in larger(max(capacity, self.least_weights // count), self.first.job.accelerator):
+            for knob in larger(capacity, self.first.job.accelerator):
+                if self._cannot_hold(usable_of(knob), count):
+                    continue
                 whole = knob if count == asked else _several(knob, count, sizes)
                 found = yield from _first(self._composed(self.asked.changed(whole.to), (whole,), "hardware"))
                 if found is not None and self.bench.safe(found.found):

@@ -15,13 +15,12 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob, Method, Settings, Way
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.hardware import BY_ID
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
 from memcore.messages import Message
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
-from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger
+from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger, usable_of
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
 from memcore.questions.solving import Pieces
@@ -438,9 +437,9 @@ class Trainings:
     def _more_of_larger(self, method: str) -> Iterator[Candidate | None]:
         """The least GPUs of the largest kind."""
         job = yield from self._job()
-        knob = max(larger(job.capacity or 0, job.accelerator), key=_usable, default=None)
+        knob = max(larger(job.capacity or 0, job.accelerator), key=usable_of, default=None)
         if knob is not None:
-            yield from self._more_of(knob, _usable(knob), method)
+            yield from self._more_of(knob, usable_of(knob), method)
 
     def _more_of(self, kind: Knob | None, capacity: int, method: str) -> Iterator[Candidate | None]:
         gpus, need = self.asked.gpus, self.least.get(method, 0)
@@ -464,7 +463,7 @@ class Trainings:
         job = yield from self._job()
         need = self.least.get(method, 0)
         for knob in larger(max(job.capacity or 0, need), job.accelerator):
-            if need > _usable(knob):
+            if need > usable_of(knob):
                 continue  # a larger one needs about as much
             found = yield from self._first(self.asked, (knob,), "hardware", method)
             if found is not None and found.safe:
@@ -521,11 +520,6 @@ def _has_room(frame: Frame, found: Estimate) -> bool:
     """Whether a node can hold what a step offloads."""
     phases = () if frame.transfer is None else host_phases(found.rank)
     return all(each.bytes <= _HOST for each in phases if each.name == "step")
-
-
-def _usable(knob: Knob) -> int:
-    """Bytes of the accelerator that a change sets."""
-    return BY_ID[str(knob.to[Hardware.accelerator])].usable
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
@@ -589,7 +583,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     ways: Sequence[Way] = registry.own(engine, "knobs", "WAYS")
     first = ways[0]
     title = next((each.title for each in ways if _agrees(asked.config, each.settings)), engine)
-    return [Way(title=title, settings={}, divides=first.divides, degrees=first.degrees, transfers=first.transfers)]
+    return [replace(first, title=title, settings={})]
 
 
 def _agrees(config: Config, settings: Settings) -> bool:

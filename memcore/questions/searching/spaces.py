@@ -8,8 +8,8 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from typing import TypeAlias
 
+from memcore.config.devices import node_of
 from memcore.config.engine import EngineSettings
-from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
@@ -235,7 +235,7 @@ def space_of(
         engine=engine,
         gpus=gpus,
         sequences=sequences or sequences_of(job),
-        node=config[Hardware.gpus_per_node] or 8,
+        node=node_of(config),
         layers=job.model.num_layers + counted,
         counted=counted,
         heads=sizes.get("a", sizes["h"]),

@@ -166,6 +166,7 @@ SERVER = Server(
     budget=budget,
     parallel=frozenset({"tensor", "pipeline"}),
     proposes=frozenset(METHODS) - {"dflash"},
+    unpacks=False,  # docs, reference/support-matrix: fp8 from Ada on, fp4 on Blackwell
     changes=(
         larger_share(Share(TensorRtSettings.free_gpu_memory_fraction)),
         fewer_tokens(TensorRtSettings.max_num_tokens),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from memcore.config.devices import node_of
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.memory.published import FormulaResult, Published
@@ -14,7 +15,7 @@ from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_mod
 
 def published(config: Config) -> Published:
     """Every line of their reports as data; as answers, those that do not repeat another with `zero.Init`."""
-    gpus, node = config[Hardware.num_gpus] or 1, config[Hardware.gpus_per_node] or 8
+    gpus, node = config[Hardware.num_gpus] or 1, node_of(config)
     lines = estimate_zero_model_states(find_model(config.model), min(gpus, node), max(gpus // node, 1))
     return Published(
         data={"deepspeed": [asdict(each) for each in lines]},

@@ -270,6 +270,7 @@ MEGATRON_SWIFT = Tool(
     ),
     model="model",
     normalized=_normalized,
+    written=lambda config: {"task_type": "seq_cls"} if config[Training.method.name] == "classify" else {},
     batch="global_batch_size",
     per_chunk="num_layers_per_virtual_pipeline_stage",
     keys=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import inf
 
-from memcore.config.hardware import Hardware
+from memcore.config.devices import node_of
 from memcore.trace.job import Job
 from memcore.trace.traffic import Traffic
 from memcore.trainers.nanotron.step_plan import NanotronPlan
@@ -46,7 +46,7 @@ def layer_launched(job: Job) -> float:
     tensor = job.sizes["tp"]
     if tensor == 1:
         return 1e-3
-    node = job.config[Hardware.gpus_per_node] or 8
+    node = node_of(job.config)
     return 4.5e-3 + (2.5e-3 * tensor if job.stages > 1 and job.num_gpus > node else 0.0)
 
 

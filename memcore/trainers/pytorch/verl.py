@@ -15,7 +15,7 @@ from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.tools.derived import gpus_of
-from memcore.tools.towers import FREEZES, TRAINABLE, trained_parts, written
+from memcore.tools.towers import FREEZES, TRAINABLE, keys_of_towers, trained_parts
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _ACTOR, _MODEL, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
@@ -218,7 +218,7 @@ def _written(config: Config) -> dict[str, Any]:
     return {name: value for name, value in keys.items() if value is not None}
 
 
-_FREEZES = written("verl")
+_FREEZES = keys_of_towers("verl")
 _NODE, _LORA = 8, 8
 """GPUs of a node, and the rank of adapters, where nothing is said."""
 _MADE_PLAIN = (
