@@ -86,6 +86,9 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
+    release: str = "much"
+    """How much hangs on its release, which decides losses, dtypes and kernels: much, little or nothing."""
+
 
 TRAINER = Framework(brings=frozenset({"adafactor"}), compiles_model=True)
 UNNAMED = Framework(exempts_embeddings=False)
@@ -122,7 +125,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
     "axolotl": Framework(tile=32768, compiles_model=True, crosses_experts=True),  # monkeypatch/tiled_mlp/patch.py
-    "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
+    "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
 

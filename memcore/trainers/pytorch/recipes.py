@@ -435,6 +435,7 @@ def recipe_of(
         tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
         caches_results=framework_of(read).wraps_layers,
+        release=framework_of(read).release,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
         offloads_activations=_offloads_activations(read),
