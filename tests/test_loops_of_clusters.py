@@ -109,7 +109,6 @@ WANTED = {
         "engine.type": "fsdp",
         "engine.framework": "nemo-automodel",
         "training.precision": "bf16",
-        "training.reduce_dtype": "fp32",
         "training.adapter.type": "lora",
         "training.adapter.target_modules": "all-linear",
         "training.sequence_length": 1024,
@@ -199,6 +198,22 @@ python open_instruct/grpo_fast.py --beta 0.0 --pack_length 4096 --response_lengt
     --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --num_learners_per_node 8 8 8 \\
     --vllm_num_engines 8 --gradient_checkpointing
 """
+
+
+@pytest.mark.parametrize(
+    ("version", "experts", "dtype"),
+    [(None, 1, "fp32"), ("0.5.0", 1, "fp32"), ("0.4.0", 1, "bf16"), ("0.4.0", 8, "fp32"), ("0.1.2", 8, "bf16")],
+)
+def test_automodel_reduces_as_its_release_does(version, experts, dtype):
+    """6ec67a855 of May 14, 2026; models with shared experts have a parallelizer of their own."""
+    job = {
+        "model": "Qwen/Qwen3-30B-A3B",
+        "training": {"precision": "bf16"},
+        "parallelism": {"expert_parallel_size": experts},
+        "engine": {"type": "fsdp", "framework": "nemo-automodel", "framework_version": version},
+        "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    }
+    assert estimate(job).job.recipe.precision.reduce == dtype
 
 
 def test_learners_of_open_instruct():

@@ -90,7 +90,7 @@ def _of_any_release(rank: Rank, hangs: str) -> bool:
 def _picks_kernel(rank: Rank) -> bool:
     """Nothing says which attention kernel runs: neither the config nor the release, which has one by default."""
     release = rank.job.config[EngineSettings.framework_version]
-    return release is None and _open(rank, Training.attention)
+    return release is None and rank.job.recipe.release != "nothing" and _open(rank, Training.attention)
 
 
 def _expands(rank: Rank) -> bool:

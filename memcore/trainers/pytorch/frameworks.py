@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.networks.stages import Partition, sparing_ends
 from memcore.records import dataclass
@@ -166,6 +167,19 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     if name == "transformers" and before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
+
+
+def usual_reduction(read: Defaults) -> tuple[str, str] | None:
+    """The dtype in which a framework has FSDP reduce gradients whatever it computes in, and why.
+
+    NeMo Automodel since 0.5 (6ec67a855, May 14, 2026: components/distributed/config.py, `FSDP2Config`), and since 0.2
+    where ranks share routed experts (components/moe/parallelizer.py, `apply_fsdp`).
+    """
+    if str(read.given(EngineSettings.framework)).lower() != "nemo-automodel":
+        return None
+    since = (0, 2) if (read.given(Parallelism.expert_parallel_size) or 1) > 1 else (0, 5)
+    reduced = "bf16" if before(read, since, "nemo-automodel") else "fp32"
+    return reduced, "NeMo Automodel reduces gradients in fp32 since 0.5, of shared experts since 0.2"
 
 
 _FUSES_HEAD: Mapping[str, Release] = {"sft": (1, 7), "dpo": (1, 14), "grpo": (1, 14), "kto": (1, 15)}

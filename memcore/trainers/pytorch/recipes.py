@@ -42,6 +42,7 @@ from memcore.trainers.pytorch.frameworks import (
     keeps_outputs,
     runs_transformer_engine,
     upcasts_logits,
+    usual_reduction,
 )
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.layout import (
@@ -94,7 +95,8 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
         read.refuse(
             Training.gradient_dtype, "found {!r}; PyTorch's gradients have the parameter dtype {!r}", gradient, stored
         )
-    reduce = read.given(Training.reduce_dtype)
+    usual = usual_reduction(read) if engine.shards else None
+    reduce = read.take(Training.reduce_dtype, *usual) if usual else read.given(Training.reduce_dtype)
     if reduce is None:
         reduce = preset.reduce if preset.reduce != preset.compute else compute
     autocast = preset.autocast
