@@ -64,8 +64,8 @@ def _last(target: object) -> str:
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A recipe of Automodel in plain words.
 
-    Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16. Source: NeMo
-    Automodel 0.5 (August 2026), components/distributed/config.py (`FSDP2Config`), recipes/_dist_utils.py,
+    Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16.
+    Source: NeMo Automodel 0.5 (August 2026), components/distributed/config.py (`FSDP2Config`), recipes/_dist_utils.py,
     recipes/llm/train_ft.py, _transformers/auto_model.py, components/_peft/lora.py, components/loss/*.py,
     components/training/step_scheduler.py.
     """
