@@ -200,6 +200,24 @@ python open_instruct/grpo_fast.py --beta 0.0 --pack_length 4096 --response_lengt
 """
 
 
+@pytest.mark.parametrize(("cuts", "noted"), [("", True), ("truncation: false", True), ("truncation: true", False)])
+def test_automodel_cuts_only_where_it_is_told_to(cuts, noted):
+    """examples/llm_finetune/agent/qwen2_5_3b_function_calling.yaml ran out of memory at step 21 (its a4c56f566)."""
+    job = f"""\
+step_scheduler: {{local_batch_size: 1}}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: Qwen/Qwen2.5-3B
+dataset:
+  _target_: nemo_automodel.components.datasets.llm.agent_chat.make_agent_chat_dataset
+  seq_length: 4096
+  {cuts}
+"""
+    found, said = read(job)
+    assert said["training.sequence_length"] == 4096
+    assert any("not cut" in note for note in found.notes) == noted
+
+
 @pytest.mark.parametrize(
     ("version", "experts", "dtype"),
     [(None, 1, "fp32"), ("0.5.0", 1, "fp32"), ("0.4.0", 1, "bf16"), ("0.4.0", 8, "fp32"), ("0.1.2", 8, "bf16")],

@@ -52,6 +52,9 @@ _LENGTHS = (
     "dataset.block_size",
     "dataloader.collate_fn.max_length",
 )
+_UNCUT = re.compile(r"\.(?:agent_chat|chat_dataset|column_mapped\w*|squad|xlam)\.")
+"""Data sets that cut samples only where they are told to (components/datasets/llm/*.py, `truncation`; agent_chat.py
+warns that `seq_length` has no effect otherwise)."""
 _PACKS = ("packed_sequence.packed_sequence_size", "packed_sequence.pack_size")
 _CLASS = re.compile(r"\bmodels\.(\w+)\.\w+\.\w+Config$")
 """`transformers.models.qwen3_moe.configuration_qwen3_moe.Qwen3MoeConfig`, with its model_type."""
@@ -286,6 +289,12 @@ def _lengths(normalized: dict[str, Any], notes: list[str]) -> None:
         normalized |= {_LENGTH: packed, _PACKED: True}
         return
     normalized[_LENGTH] = next((normalized[name] for name in _LENGTHS if normalized.get(name) not in _OFF), None)
+    chats, cuts = _UNCUT.search(str(normalized.get("dataset._target_"))), normalized.get("dataset.truncation")
+    if chats and normalized.get("dataset.seq_length") is not None and cuts in (*_OFF, "do_not_truncate"):
+        notes.append(
+            "dataset.truncation is off, so samples longer than dataset.seq_length are not cut: the longest one "
+            "decides; set its length with --seq"
+        )
     if normalized[_LENGTH] is None:
         notes.append("no sequence length is given, so it depends on the data; set the length with --seq")
 
