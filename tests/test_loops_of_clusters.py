@@ -231,7 +231,9 @@ def test_automodel_reduces_as_its_release_does(version, experts, dtype):
         "engine": {"type": "fsdp", "framework": "nemo-automodel", "framework_version": version},
         "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
     }
-    assert estimate(job).job.recipe.precision.reduce == dtype
+    recipe = estimate(job).job.recipe
+    assert recipe.precision.reduce == dtype
+    assert recipe.loss.keeps_outputs  # recipes/llm/train_ft.py, `out`
 
 
 def test_learners_of_open_instruct():

@@ -3,6 +3,7 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
+NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done),
 meta-llama/llama-cookbook utils/train_utils.py and policies/activation_checkpointing_functions.py,
 AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
 mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`).
@@ -113,7 +114,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "nemo-automodel": Framework(
-        adapts_itself=True, divides_adapters=True, exempts_embeddings=False, step="foreach", shares_experts=True
+        keeps_outputs=True,
+        adapts_itself=True,
+        divides_adapters=True,
+        exempts_embeddings=False,
+        step="foreach",
+        shares_experts=True,
     ),
     "pith-train": Framework(
         implementation="torchtitan",
