@@ -416,8 +416,7 @@ def recipe_of(
     code = code_of(implementation)
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
-    padded = _padded(read, kernel)
-    exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
+    exchanges = ulysses(read, model, implementation, kernel, sizes, padded=(padded := _padded(read, kernel)))
     _refuse_cut(read, precision)
     recipe = Recipe(
         network=with_dropout(read, model).network,
@@ -436,8 +435,8 @@ def recipe_of(
         units=frozenset(unit_axes(sizes)),
         tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
-        caches_results=framework_of(read).wraps_layers,
-        release=framework_of(read).release,
+        caches_results=(row := framework_of(read)).wraps_layers,
+        release=row.release,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
         offloads_activations=_offloads_activations(read),
