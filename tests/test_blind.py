@@ -131,7 +131,8 @@ the median of the 19 stated well was 10 %, the 90th percentile 53 %, 11 were in 
 10 unsafe. Of a second batch of 32, 6 refused, the median was 6 % and the 90th percentile 13 %, and 13 of 17 were in their
 range; five of nine outcomes were right, three unsafe. What was found: a loop's release names the transformers that it
 runs; torchtitan has computed queries, keys and values with one matrix since June 2026; and before 2026 it copied keys and
-values, while PyTorch kept weights in float8 until June 2025."""
+values, while PyTorch kept weights in float8 until June 2025; NeMo Automodel keeps the model's outputs through the backward
+pass; and Megatron's proxies of DeepSeek-V3 have a vocabulary of 256,000."""
 
 
 def test_winter():
@@ -145,10 +146,11 @@ def test_winter():
     stated = {each["id"] for each in found if each["confidence"] != "low"}
     errors = [each.error for each in results if each.id in stated and each.error is not None and each.verdict is None]
     assert len(errors) >= 20
-    assert median(map(abs, errors)) < 0.08
+    assert median(map(abs, errors)) < 0.06
     verdicts = [each.verdict for each in results if each.verdict is not None]
     assert len(verdicts) >= 40
     assert sum(each == "right" for each in verdicts) >= 32
+    assert sum(each == "unsafe" for each in verdicts) <= 3
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,6 @@ WANTED = {
         "engine.type": "fsdp",
         "engine.framework": "nemo-automodel",
         "training.precision": "bf16",
-        "training.reduce_dtype": "fp32",
         "training.adapter.type": "lora",
         "training.adapter.target_modules": "all-linear",
         "training.sequence_length": 1024,
@@ -199,6 +198,42 @@ python open_instruct/grpo_fast.py --beta 0.0 --pack_length 4096 --response_lengt
     --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --num_learners_per_node 8 8 8 \\
     --vllm_num_engines 8 --gradient_checkpointing
 """
+
+
+@pytest.mark.parametrize(("cuts", "noted"), [("", True), ("truncation: false", True), ("truncation: true", False)])
+def test_automodel_cuts_only_where_it_is_told_to(cuts, noted):
+    """examples/llm_finetune/agent/qwen2_5_3b_function_calling.yaml ran out of memory at step 21 (its a4c56f566)."""
+    job = f"""\
+step_scheduler: {{local_batch_size: 1}}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: Qwen/Qwen2.5-3B
+dataset:
+  _target_: nemo_automodel.components.datasets.llm.agent_chat.make_agent_chat_dataset
+  seq_length: 4096
+  {cuts}
+"""
+    found, said = read(job)
+    assert said["training.sequence_length"] == 4096
+    assert any("not cut" in note for note in found.notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("version", "experts", "dtype"),
+    [(None, 1, "fp32"), ("0.5.0", 1, "fp32"), ("0.4.0", 1, "bf16"), ("0.4.0", 8, "fp32"), ("0.1.2", 8, "bf16")],
+)
+def test_automodel_reduces_as_its_release_does(version, experts, dtype):
+    """6ec67a855 of May 14, 2026; models with shared experts have a parallelizer of their own."""
+    job = {
+        "model": "Qwen/Qwen3-30B-A3B",
+        "training": {"precision": "bf16"},
+        "parallelism": {"expert_parallel_size": experts},
+        "engine": {"type": "fsdp", "framework": "nemo-automodel", "framework_version": version},
+        "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    }
+    recipe = estimate(job).job.recipe
+    assert recipe.precision.reduce == dtype
+    assert recipe.loss.keeps_outputs  # recipes/llm/train_ft.py, `out`
 
 
 def test_learners_of_open_instruct():

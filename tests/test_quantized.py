@@ -247,6 +247,23 @@ def test_paged_states_lie_outside_the_pool():
     assert kept.paged == 2 * LARGE
 
 
+def test_paged_states_give_way():
+    """Where the GPU is full they are on the host: a job whose tensors fit is not too large for them."""
+    job = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "training": {"precision": "bf16", "optimizer": "paged-adamw", "activation_checkpointing": "full"},
+        "hardware": {"accelerator": "h100-sxm-80gb"},
+    }
+    full, empty = (
+        memcore.estimate(job),
+        memcore.estimate({**job, "hardware": {**job["hardware"], "gpu_memory_gb": 141}}),
+    )
+    assert empty.device.expected > full.capacity
+    assert full.device.expected == full.capacity
+    assert full.fits
+    assert not memcore.estimate({**job, "hardware": {**job["hardware"], "gpu_memory_gb": 24}}).fits
+
+
 def test_torchao_keeps_a_table_for_each_moment():
     """8 bits in blocks of 256, 4 bits in blocks of 128; what is small stays in the parameters' dtype."""
     found, _ = states({"name": "adamw-8bit", "implementation": "torchao"})

@@ -78,3 +78,14 @@ def test_ranges_hold_for_a_whole_benchmark():
         assert 0.85 <= inside <= 0.96
         assert median(abs(each.error) for each in own) < error
         assert median((each.range[1] - each.range[0]) / 2 / each.predicted for each in own) < width
+
+
+def test_uneven_routing_widens_a_stage_by_its_own():
+    """Once for each reading; the last stage keeps fewer micro-batches than the first."""
+    case = next(each for each in truth("winter") if each["id"] == "megatron-mixtral-8x22b-release-h100")
+    found = estimate(case["config"])
+    routed = [part for part in found.device.parts if part.title == "how unevenly tokens are routed to experts"]
+    assert len(routed) == 1
+    (last,) = accuracy([case]).results
+    assert last.inside
+    assert last.range[1] - last.range[0] < 0.12 * last.predicted

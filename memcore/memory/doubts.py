@@ -19,6 +19,10 @@ Where no two batches are of the same length, the allocator keeps what was right 
 Unsloth's notebooks print, 13 reserve at most 25 % more than a step of the longest sequences, and of 28 that were
 written down later 13 lie within (their sequences are not known at all).
 
+Where a loop only configures Megatron-Core, less hangs on its release: five peaks that Megatron Bridge's recipes give of
+Nemotron Lightning and Super are at most 9.9 % above what is counted. With that share twelve of Moonlight, Qwen3 and
+Nemotron Nano lie within, and four of eight whose jobs are poorly stated.
+
 Of jobs with collectives on streams of their own and segments that do not expand, the share above is such that 88 % of
 52 readings of ten sources lie within. Read off nine of the sources, so that as many of theirs do, it has 87 % of the
 tenth's within, all ten taken in turn.
@@ -77,15 +81,16 @@ def _open(rank: Rank, path: Setting[str]) -> bool:
     return rank.job.config[path] is None and code_of(rank.job.recipe.implementation).has_cache
 
 
-def _of_any_release(rank: Rank) -> bool:
+def _of_any_release(rank: Rank, hangs: str) -> bool:
+    """Return whether a config names a loop without its release, on which so much hangs."""
     named, release = rank.job.config[EngineSettings.framework], rank.job.config[EngineSettings.framework_version]
-    return named is not None and release is None
+    return named is not None and release is None and rank.job.recipe.release == hangs
 
 
 def _picks_kernel(rank: Rank) -> bool:
     """Nothing says which attention kernel runs: neither the config nor the release, which has one by default."""
     release = rank.job.config[EngineSettings.framework_version]
-    return release is None and _open(rank, Training.attention)
+    return release is None and rank.job.recipe.release != "nothing" and _open(rank, Training.attention)
 
 
 def _expands(rank: Rank) -> bool:
@@ -110,8 +115,15 @@ DOUBTS = (
     Doubt(title="releases of libraries", tensors=(0.03, 0.04)),
     Doubt(
         title="the framework's release",
-        applies=_of_any_release,
+        applies=lambda rank: _of_any_release(rank, "much"),
         tensors=(0.13, 0.18),
+        held=(0.0, 0.15),
+        settled_by=EngineSettings.framework_version,
+    ),
+    Doubt(
+        title="the framework's release",
+        applies=lambda rank: _of_any_release(rank, "little"),
+        tensors=(0.03, 0.1),
         held=(0.0, 0.15),
         settled_by=EngineSettings.framework_version,
     ),

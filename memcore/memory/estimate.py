@@ -71,7 +71,8 @@ class Estimate(Answer):
     @cached_property
     def device(self) -> Reading:
         """Return the bytes in use on the GPU as nvidia-smi shows them; out-of-memory errors depend on it."""
-        return self._widened(readings.device(self.rank, self.reserved), "device")
+        # Of what is reserved as it is counted: how it is widened applies to the device's own reading.
+        return self._widened(readings.device(self.rank, readings.reserved(self.rank)), "device")
 
     @cached_property
     def skewed_routing(self) -> Estimate | None:
@@ -81,7 +82,12 @@ class Estimate(Answer):
             return None
         own = registry.engine_module(self.job.engine.name, "estimate")
         found: Estimate = own.estimate(self.job.config.replaced(EngineSettings.moe_load_imbalance, min(worst, SKEW)))
-        return found
+        return self._of_same_ranks(found)
+
+    def _of_same_ranks(self, other: Estimate) -> Estimate:
+        """Another estimate of the same ranks, where this one is of some stages alone."""
+        names = [each.name for each in self.ranks]
+        return replace(other, ranks=tuple(each for each in other.ranks if each.name in names) or other.ranks)
 
     def _widened(self, own: Reading, name: str) -> Reading:
         """Widen a reading's range to every network that the model may stand for, and to an uneven load of experts."""
@@ -92,7 +98,7 @@ class Estimate(Answer):
             own = readings.doubted(
                 own, Part(title="how unevenly tokens are routed to experts", low=0, high=more, settled_by=settled_by)
             )
-        others: list[Reading] = [getattr(other, name) for other in self.alternatives]
+        others: list[Reading] = [getattr(self._of_same_ranks(other), name) for other in self.alternatives]
         if not others:
             return own
         return replace(

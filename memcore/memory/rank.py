@@ -305,7 +305,7 @@ class Rank:
     def _room(self) -> int | None:
         """Return what the GPU has for the allocator."""
         capacity = None if self.job.recipe.fake else self.job.capacity
-        return None if capacity is None else capacity - sum(each.overhead.expected for each in outside_allocator(self))
+        return None if capacity is None else capacity - sum(each.overhead.expected for each in beside_allocator(self))
 
     def _holds(self, around: BlocksAroundStep, *, hosts_wait: bool = True) -> int:
         """Return what it holds in the room that the GPU has."""
@@ -351,7 +351,19 @@ def knobs_of(job: Job) -> Knobs:
 
 def outside_allocator(rank: Rank) -> tuple[OutsideAllocator, ...]:
     """Return what the driver shows beyond the allocator."""
-    job, paged = rank.job, rank.persistent.paged
+    found = beside_allocator(rank)
+    if not (paged := rank.persistent.paged) or rank.job.config[Hardware.outside_gb] is not None:
+        return found
+    if rank.job.capacity is not None:
+        taken = rank.reserved + sum(each.overhead.expected for each in found)
+        paged = min(paged, max(rank.job.capacity - taken, 0))
+    source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
+    return (*found, OutsideAllocator("paged optimizer states", Overhead(0, paged, paged, source)))
+
+
+def beside_allocator(rank: Rank) -> tuple[OutsideAllocator, ...]:
+    """Return what the driver shows beyond the allocator and does not move to the host where the GPU is full."""
+    job = rank.job
     given = job.config[Hardware.outside_gb]
     if given is not None:
         size = round(given * GiB)
@@ -371,9 +383,6 @@ def outside_allocator(rank: Rank) -> tuple[OutsideAllocator, ...]:
     if job.config[Training.method.critic]:
         kept = rank.persistent.parameters + rank.persistent.states
         found.append(OutsideAllocator("critic", Overhead(0, kept, kept, "verl, workers/fsdp_workers.py: CriticWorker")))
-    if paged:
-        source = "bitsandbytes/optim/optimizer.py, prefetch_state: managed memory, evicted where the GPU is full"
-        found.append(OutsideAllocator("paged optimizer states", Overhead(0, paged, paged, source)))
     return tuple(found)
 
 

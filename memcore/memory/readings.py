@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
-from memcore.memory.rank import Rank, outside_allocator
+from memcore.memory.rank import Rank, beside_allocator, outside_allocator
 from memcore.messages import joined
 from memcore.records import dataclass
 from memcore.units import MiB
@@ -68,12 +68,17 @@ def reserved(rank: Rank) -> Reading:
 
 def device(rank: Rank, held: Reading) -> Reading:
     """Return what nvidia-smi shows for the GPU."""
-    found = [each.overhead for each in outside_allocator(rank)]
-    beyond = sum(each.expected for each in found)
+    outside = [each.overhead for each in outside_allocator(rank)]
+    beyond = sum(each.expected for each in outside)
     told = rank.job.recipe.fake or rank.job.config[Hardware.outside_gb] is not None
-    more = sum(each.high for each in found) - beyond + (0 if told else OTHERS)
-    own = Part(title="memory outside the allocator", low=beyond - sum(each.low for each in found), high=more)
-    return _reading("device", "nvidia-smi", held.expected + beyond, (*held.parts, own))
+    more = sum(each.high for each in outside) - beyond + (0 if told else OTHERS)
+    own = Part(title="memory outside the allocator", low=beyond - sum(each.low for each in outside), high=more)
+    found = _reading("device", "nvidia-smi", held.expected + beyond, (*held.parts, own))
+    if not rank.persistent.paged or rank.job.capacity is None:
+        return found
+    # What takes the GPU's last bytes sends pages to the host: only what cannot move may need more than there is.
+    lasting = found.high - (beyond - sum(each.overhead.expected for each in beside_allocator(rank)))
+    return replace(found, high=min(found.high, max(rank.job.capacity, lasting)))
 
 
 def doubted(own: Reading, part: Part) -> Reading:

@@ -528,7 +528,9 @@ def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, ra
 
 
 def _stated(found: Estimate, quantity: str, moment: str) -> tuple[int, int] | None:
-    """The range of a reading of the peak."""
+    """The range of a reading of the peak; from 0 to 1 where that of the device crosses the capacity."""
+    if quantity == "fits":
+        return None if found.certain else (0, 1)
     reading = _READINGS.get(quantity) if moment == "peak" else None
     if reading is None:
         return None

@@ -323,6 +323,8 @@ class Recipe:
     """The GPU is of a compute capability below 8, for which PyTorch has fewer attention kernels."""
     upcasts: bool = False
     """Its kernels compute in fp32 what is counted in 16 bits."""
+    release: str = "much"
+    """How much hangs on the release of the loop that a config names: much, little or nothing."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

@@ -25,6 +25,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "最接近的是 torch.optim.AdamW 加 model.torch_dtype float32"
     ),
     "no sequence length is given, so it depends on the data": "未给出序列长度，因此取决于数据",
+    "dataset.truncation is off, so samples longer than dataset.seq_length are not cut: the longest one decides": (
+        "dataset.truncation 未开启，长于 dataset.seq_length 的样本不会被截断：由最长的样本决定"
+    ),
+    "set its length with --seq": "请用 --seq 给出其长度",
     "model.use_liger_kernel is not given: families without Automodel's own code get Liger's kernels, "
     "which are not counted": (
         "未给出 model.use_liger_kernel：Automodel 没有自有实现的系列会使用 Liger 的 kernel，此处未计入"

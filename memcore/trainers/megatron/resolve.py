@@ -361,6 +361,7 @@ def _recipe(
         implementation=implementation,
         attention=kernel,
         padded=False,
+        release="little",  # layers, loss and optimizer are those of Megatron-Core, which loops only configure
         windowed=windowed,
         precision=precision,
         loss=Loss(kind="vocab-parallel", shifts_labels=False),

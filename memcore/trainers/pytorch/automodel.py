@@ -21,7 +21,7 @@ _RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM",
             "BenchmarkingRecipeForNextTokenPrediction")  # fmt: skip
 _MODELS = ("NeMoAutoModelForCausalLM", "NeMoAutoModelForImageTextToText", "NeMoAutoModelForMultimodalLM")
 _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
-_PRECISION, _REDUCED, _LOSS, _SHIFT = "*precision", "*reduced", "*loss", "*shift"
+_PRECISION, _LOSS, _SHIFT = "*precision", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
 _OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
 _DISPATCHER, _RESHARDS, _STORED = "*dispatcher", "*reshards", "*stored"
@@ -52,6 +52,9 @@ _LENGTHS = (
     "dataset.block_size",
     "dataloader.collate_fn.max_length",
 )
+_UNCUT = re.compile(r"\.(?:agent_chat|chat_dataset|column_mapped\w*|squad|xlam)\.")
+"""Data sets that cut samples only where they are told to (components/datasets/llm/*.py, `truncation`; agent_chat.py
+warns that `seq_length` has no effect otherwise)."""
 _PACKS = ("packed_sequence.packed_sequence_size", "packed_sequence.pack_size")
 _CLASS = re.compile(r"\bmodels\.(\w+)\.\w+\.\w+Config$")
 """`transformers.models.qwen3_moe.configuration_qwen3_moe.Qwen3MoeConfig`, with its model_type."""
@@ -64,10 +67,10 @@ def _last(target: object) -> str:
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A recipe of Automodel in plain words.
 
-    Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16 and reduces
-    gradients in fp32. Source: NeMo Automodel 0.5 (August 2026), components/distributed/config.py (`FSDP2Config`),
-    recipes/_dist_utils.py, recipes/llm/train_ft.py, _transformers/auto_model.py, components/_peft/lora.py,
-    components/loss/*.py, components/training/step_scheduler.py.
+    Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16.
+    Source: NeMo Automodel 0.5 (August 2026), components/distributed/config.py (`FSDP2Config`), recipes/_dist_utils.py,
+    recipes/llm/train_ft.py, _transformers/auto_model.py, components/_peft/lora.py, components/loss/*.py,
+    components/training/step_scheduler.py.
     """
     without = "fp8." if found.get("fp8.enabled") in _OFF else None  # what its section says is of no account then
     normalized: dict[str, Any] = {
@@ -86,8 +89,6 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     fp32 = _DTYPES[dtype] == "fp32"
     normalized[_PRECISION] = "bf16-mixed" if fp32 and normalized[_ENGINE] == "fsdp" else _DTYPES[dtype]
     _float8(normalized, notes, _DTYPES[dtype])
-    if normalized[_ENGINE] == "fsdp":
-        normalized[_REDUCED] = "fp32"
     _loss(normalized)
     _optimizer(normalized)
     _adapter(normalized, notes)
@@ -288,6 +289,12 @@ def _lengths(normalized: dict[str, Any], notes: list[str]) -> None:
         normalized |= {_LENGTH: packed, _PACKED: True}
         return
     normalized[_LENGTH] = next((normalized[name] for name in _LENGTHS if normalized.get(name) not in _OFF), None)
+    chats, cuts = _UNCUT.search(str(normalized.get("dataset._target_"))), normalized.get("dataset.truncation")
+    if chats and normalized.get("dataset.seq_length") is not None and cuts in (*_OFF, "do_not_truncate"):
+        notes.append(
+            "dataset.truncation is off, so samples longer than dataset.seq_length are not cut: the longest one "
+            "decides; set its length with --seq"
+        )
     if normalized[_LENGTH] is None:
         notes.append("no sequence length is given, so it depends on the data; set the length with --seq")
 
@@ -349,7 +356,6 @@ AUTOMODEL = Tool(
         Key(path=Training.parameter_dtype, name=_STORED),
         Key(path=EngineSettings.fp8_recipe, name="fp8.recipe_name"),
         Key(path=TorchSettings.enable_fsdp_float8_all_gather, name="fp8.enable_fsdp_float8_all_gather"),
-        Key(path=Training.reduce_dtype, name=_REDUCED),
         Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.gradient_clipping, name=_CLIPS),
         Key(path=Training.loss, name=_LOSS),

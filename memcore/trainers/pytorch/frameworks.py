@@ -3,6 +3,7 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
+NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done),
 meta-llama/llama-cookbook utils/train_utils.py and policies/activation_checkpointing_functions.py,
 AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
 mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`).
@@ -15,6 +16,7 @@ from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.networks.stages import Partition, sparing_ends
 from memcore.records import dataclass
@@ -86,6 +88,9 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
+    release: str = "much"
+    """How much hangs on its release, which decides losses, dtypes and kernels: much, little or nothing."""
+
 
 TRAINER = Framework(brings=frozenset({"adafactor"}), compiles_model=True)
 UNNAMED = Framework(exempts_embeddings=False)
@@ -109,7 +114,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
     "torchtitan": Framework(exempts_embeddings=False),
     "nemo-automodel": Framework(
-        adapts_itself=True, divides_adapters=True, exempts_embeddings=False, step="foreach", shares_experts=True
+        keeps_outputs=True,
+        adapts_itself=True,
+        divides_adapters=True,
+        exempts_embeddings=False,
+        step="foreach",
+        shares_experts=True,
     ),
     "pith-train": Framework(
         implementation="torchtitan",
@@ -123,7 +133,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
     "axolotl": Framework(tile=32768, compiles_model=True, crosses_experts=True),  # monkeypatch/tiled_mlp/patch.py
-    "memcore": Framework(exempts_embeddings=False),  # validation/steps.py
+    "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
 
@@ -164,6 +174,19 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     if name == "transformers" and before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
+
+
+def usual_reduction(read: Defaults) -> tuple[str, str] | None:
+    """The dtype in which a framework has FSDP reduce gradients whatever it computes in, and why.
+
+    NeMo Automodel since 0.5 (6ec67a855, May 14, 2026: components/distributed/config.py, `FSDP2Config`), and since 0.2
+    where ranks share routed experts (components/moe/parallelizer.py, `apply_fsdp`).
+    """
+    if str(read.given(EngineSettings.framework)).lower() != "nemo-automodel":
+        return None
+    since = (0, 2) if (read.given(Parallelism.expert_parallel_size) or 1) > 1 else (0, 5)
+    reduced = "bf16" if before(read, since, "nemo-automodel") else "fp32"
+    return reduced, "NeMo Automodel reduces gradients in fp32 since 0.5, of shared experts since 0.2"
 
 
 _FUSES_HEAD: Mapping[str, Release] = {"sft": (1, 7), "dpo": (1, 14), "grpo": (1, 14), "kto": (1, 15)}

@@ -42,6 +42,7 @@ from memcore.trainers.pytorch.frameworks import (
     keeps_outputs,
     runs_transformer_engine,
     upcasts_logits,
+    usual_reduction,
 )
 from memcore.trainers.pytorch.frozen import usual_preset
 from memcore.trainers.pytorch.layout import (
@@ -94,7 +95,8 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
         read.refuse(
             Training.gradient_dtype, "found {!r}; PyTorch's gradients have the parameter dtype {!r}", gradient, stored
         )
-    reduce = read.given(Training.reduce_dtype)
+    usual = usual_reduction(read) if engine.shards else None
+    reduce = read.take(Training.reduce_dtype, *usual) if usual else read.given(Training.reduce_dtype)
     if reduce is None:
         reduce = preset.reduce if preset.reduce != preset.compute else compute
     autocast = preset.autocast
@@ -414,8 +416,7 @@ def recipe_of(
     code = code_of(implementation)
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
-    padded = _padded(read, kernel)
-    exchanges = ulysses(read, model, implementation, kernel, sizes, padded=padded)
+    exchanges = ulysses(read, model, implementation, kernel, sizes, padded=(padded := _padded(read, kernel)))
     _refuse_cut(read, precision)
     recipe = Recipe(
         network=with_dropout(read, model).network,
@@ -434,7 +435,8 @@ def recipe_of(
         units=frozenset(unit_axes(sizes)),
         tiles=_tiles(read, model, implementation, sizes, compiled=bool(read.given(Training.compile))),
         use_cache=_use_cache(read, code) or _prefixed(model),
-        caches_results=framework_of(read).wraps_layers,
+        caches_results=(row := framework_of(read)).wraps_layers,
+        release=row.release,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=_quantization(read, precision),
         offloads_activations=_offloads_activations(read),
