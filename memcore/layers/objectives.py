@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from memcore.layers.losses import cross_entropy
+from memcore.layers.losses import cross_entropy, log_softmax
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, narrow, new, only, split, to, view
@@ -176,9 +176,9 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     """`generalized_jsd_loss`, whose local variables live until it returns."""
     tape = student.tape
     student, teacher = scale(student, "div"), scale(teacher, "div")
-    own = _logarithms(student)
+    own = log_softmax(student)
     with tape.no_grad():
-        taught = _logarithms(teacher)
+        taught = log_softmax(teacher)
     mixture = _mixed(add_scalar(own), add_scalar(taught))
     from_teacher = _kl(mixture, taught)
     from_student = _kl(mixture, own)
@@ -230,7 +230,7 @@ def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
     with tape.no_grad():
         probabilities = softmax(to(teacher, "fp32"))
     infinite = like(student, "shard_mask", "bool")
-    logarithms = _logarithms(to(student, "fp32"))
+    logarithms = log_softmax(to(student, "fp32"))
     with tape.no_grad():
         product = mul(logarithms, probabilities)
         filled = like(product, "masked_fill")
@@ -247,14 +247,6 @@ def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
     if tracked(logarithms):
         attach([rows], [logarithms], save(tape, probabilities, infinite), gradients)
     return summed(rows)
-
-
-def _logarithms(x: Tensor) -> Tensor:
-    """`log_softmax`, whose result is kept."""
-    found = like(x, "log_softmax")
-    if tracked(x):
-        attach([found], [x], save(x.tape, found), lambda g, s: [like(only(g), "log_softmax_backward")])
-    return found
 
 
 _VALUE_DROPOUT = 0.1
