@@ -24,8 +24,6 @@ _PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
 """What fills classes from a command line, in their order (transformers, hf_argparser.py; trl, scripts/utils.py)."""
 _FILLS = frozenset({"cli", "parse", "parse_args"})
 """Functions of tyro, simple_parsing and draccus that do so for the class that they are given."""
-
-
 _READS = frozenset({"parse_args", "parse_known_args"})
 """What reads a command line without a class (argparse)."""
 _GIVEN: ContextVar[Mapping[str, Any]] = ContextVar("options_given", default=MappingProxyType({}))

@@ -111,9 +111,10 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    script = _Script(text, variables={**variables(text), **_GIVEN.get()})
+    asked = variables(text)
+    script = _Script(text, variables={**asked, **_GIVEN.get()})
     script.read()
-    if tasks := processes(text, script.found):
+    if tasks := processes(asked, script.found):
         script.found += [*tasks, END]
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
