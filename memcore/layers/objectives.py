@@ -179,7 +179,7 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     own = log_softmax(student)
     with tape.no_grad():
         taught = log_softmax(teacher)
-    mixture = _mixed(add_scalar(own), add_scalar(taught))
+    mixture = _mixed([add_scalar(own), add_scalar(taught)])
     from_teacher = _kl(mixture, taught)
     from_student = _kl(mixture, own)
     total = add(scale(from_teacher), scale(from_student))
@@ -199,14 +199,18 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     return loss
 
 
-def _mixed(own: Tensor, taught: Tensor) -> Tensor:
-    """`torch.logsumexp(torch.stack([own, taught]), dim=0)`."""
-    tape, both = own.tape, (2, *own.shape)
+def _mixed(terms: list[Tensor]) -> Tensor:
+    """`torch.logsumexp(torch.stack(terms), dim=0)`; the list, which nobody else has, goes once it is stacked."""
+    own = terms[0]
+    tape, one, both = own.tape, own.shape, (2, *own.shape)
     stacked = new(tape, both, "fp32", "cat")
+    if tracked(own):
+        attach([stacked], [own], [], lambda g, s: [only(g)])
+    del own, terms[:]
     with tape.no_grad():
-        largest = like(own, "amax")
+        largest = new(tape, one, "fp32", "amax")
         exponentials = new(tape, both, "fp32", "exp")
-        found = like(own, "logsumexp")
+        found = new(tape, one, "fp32", "logsumexp")
         del largest, exponentials
 
     def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
@@ -214,8 +218,8 @@ def _mixed(own: Tensor, taught: Tensor) -> Tensor:
         found = new(tape, both, "fp32", "mul_backward")
         return [found]
 
-    if tracked(own):
-        attach([found], [own], save(tape, stacked, found), gradients)
+    if tracked(stacked):
+        attach([found], [stacked], save(tape, stacked, found), gradients)
     return found
 
 
