@@ -136,6 +136,7 @@ OLLAMA = Tool(
     title="Ollama",
     syntax="modelfile",
     engines=("llama.cpp",),
+    needs={LlamaCppSettings.fork: FORK},
     prefixes=("ollama run", "ollama serve", "ollama pull", "ollama create"),
     tells=("num_ctx", "num_gpu", "num_batch"),
     model="*",
