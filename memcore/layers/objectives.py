@@ -46,12 +46,12 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
     if objective.divergence:
         with step.tape.no_grad():
             mismatched = _forward(step, batch, outputs, objective)
-            _scored(mismatched, batch, objective)
+            _scored(mismatched, objective)
     step.tape.enter("forward", "inputs")
     logits = _forward(step, batch, outputs, objective)
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
-        scores = _scored(scale(logits, "div") if objective.tempered else logits, batch, objective)
+        scores = _scored(scale(logits, "div") if objective.tempered else logits, objective)
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
@@ -291,7 +291,7 @@ def _referred(step: Step, batch: Batch, outputs: Outputs, objective: Objective) 
                 copy.runtime.evaluated()
         for logits in () if objective.fused else found:
             with tape.at("loss"):
-                _scored(logits, batch, objective)
+                _scored(logits, objective)
     tape.evaluating = before
     return found
 
@@ -305,7 +305,7 @@ def _copy(step: Step) -> Step:
     return step.reference
 
 
-def _scored(logits: Tensor, batch: Batch, objective: Objective) -> Tensor:
+def _scored(logits: Tensor, objective: Objective) -> Tensor:
     """The log-probabilities of the tokens that are there."""
     if objective.tiled:
         return logits

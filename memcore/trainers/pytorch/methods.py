@@ -157,7 +157,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
             read.refuse(_OF.reference, "applies to methods with a reference model, found {!r}", "sft")
         return recipe
     name = str(read.given(_OF.name))
-    _refuse_others(read, recipe, name)
+    _refuse_others(recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
     if fused and (
         method.scores or method.proximal or method.distills or method.divergence or recipe.precision.autocast
@@ -211,7 +211,7 @@ def _reference(read: Defaults, model: Model, method: Method) -> str:
     return "" if found == "precomputed" else found
 
 
-def _refuse_others(read: Defaults, recipe: Recipe, name: str) -> None:
+def _refuse_others(recipe: Recipe, name: str) -> None:
     """Layers and layouts whose steps with further passes are not known."""
     if recipe.implementation not in ("transformers", "liger", "unsloth"):
         raise UnsupportedError(
