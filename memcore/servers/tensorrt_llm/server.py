@@ -85,8 +85,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    # Three starts of dense models had 4.4 and 3.3 GiB less and 0.3 more than is derived without them, one of experts
-    # over eight GPUs 3.9 GiB more.
+    # Three starts of dense models had 4.4 and 3.3 GiB less and 0.3 more than is derived without them, one of experts over
+    # eight GPUs 3.9 GiB more.
     routed = expert_workspace(step, stage)
     bounds = Range(int(-4.5 * GiB), GiB // 2, (4 if routed else 2) * GiB)
     kernels = observed(
