@@ -627,7 +627,7 @@ NOTES = {
             "log-0.20.0-qwen36-35b-nvfp4-5090-16k-kv",
             "log-0.20.0-qwen36-35b-nvfp4-5090-16k-tokens",
         ),
-        "Unexplained: 1.4 GiB more beside the rows that vLLM's own kernels sort (`--moe-backend cutlass`).",
+        "Unexplained: 1.4 GiB more than the rows that vLLM's own kernels sort (`--moe-backend cutlass`).",
     ),
     **dict.fromkeys(
         (

@@ -87,7 +87,7 @@ that are quantized under adapters, Gemma 4 and Qwen3.5 with Megatron, adapters o
 def test_autumn():
     """Where jobs are stated; ten of Megatron Bridge's are described with the recipe's further tokens by now.
 
-    Adapters of Gemma 4's experts beside Liger's kernels were refused at first, and are 15 % off.
+    Adapters of Gemma 4's experts next to Liger's kernels were refused at first, and are 15 % off.
     """
     assert len({each["id"] for each in AUTUMN}) == 60
     assert all(each["source"]["where"] and each["confidence"] in ("medium", "low") for each in AUTUMN)

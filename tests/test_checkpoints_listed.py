@@ -91,7 +91,7 @@ TINY |= {"num_key_value_heads": 2, "intermediate_size": 8, "vocab_size": 32, "ti
 def test_a_model_that_is_pooled_has_no_head_for_words(text):
     """Qwen3-Embedding's config.json names a class with one; sentence-transformers and vLLM load none."""
     model = Source("config.json", json.dumps({**TINY, "architectures": ["Qwen3ForCausalLM"]}))
-    config, notes = read_sources([model, Source("beside.json", text)])
+    config, notes = read_sources([model, Source("pooling.json", text)])
     assert config["model"]["architectures"] == ["Qwen3Model"]
     assert "read without a language-model head" in notes[0]
     whole = find_model(read_sources([model])[0]["model"])

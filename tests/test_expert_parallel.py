@@ -247,7 +247,7 @@ def test_without_expert_parallelism_tensor_parallel_ranks_divide_each_expert(mod
     assert estimate(whole).peak.peak == found.peak.peak
 
 
-def test_routed_experts_need_sequence_parallelism_beside_tensor_parallelism():
+def test_routed_experts_need_sequence_parallelism_with_tensor_parallelism():
     """By name."""
     config = beside_tensors().job.config.replaced("parallelism.sequence_parallel", False)
     with pytest.raises(MemcoreError, match="only with sequence parallelism"):

@@ -216,6 +216,9 @@ def test_transformers_by_version(version, step, reentrant):
         ("ms-swift", "3.6.1", "foreach"),
         ("trl", "0.19.0", "foreach"),
         ("trl", "1.16", "fused"),
+        ("trl", "0.7.4", "foreach"),
+        ("axolotl", "0.3.0", "foreach"),
+        ("axolotl", "3f0a9b1", "fused"),
         ("llama-factory", None, "fused"),
     ],
 )
@@ -354,7 +357,7 @@ def test_a_quantizer_rounds_linear_layers(recipe):
     assert both[0] > both[1]
 
 
-def test_a_teacher_runs_beside_the_student():
+def test_a_teacher_runs_next_to_the_student():
     """torchtune, recipes/knowledge_distillation_distributed.py: sharded as the student is."""
     text = (
         TUNED.format("knowledge_distillation_distributed").replace("lora_llama3_1_8b", "llama3_2_1b")

@@ -902,7 +902,7 @@ def test_megatron_swift_classifies():
 
 @pytest.mark.parametrize("names", ["word_embeddings", "word_embeddings output_layer"])
 def test_megatron_swift_saves_modules(names):
-    """PEFT's copy learns beside the original; a tied head asks the embedding for its matrix, and has none to copy."""
+    """PEFT's copy learns next to the original; a tied head asks the embedding for its matrix, and has none to copy."""
     found, plain = swift(f"--modules_to_save {names}"), swift("")
     matrix = 151936 // 2 * 896
     more = found.rank.persistent.parameters - plain.rank.persistent.parameters

@@ -270,7 +270,7 @@ def test_gkd_of_trl_has_a_teacher():
 
 
 def test_a_reward_model_of_ppo_is_a_second_copy():
-    """LLaMA-Factory, `create_reward_model`; beside the reference, where no adapter can be switched off."""
+    """LLaMA-Factory, `create_reward_model`; alongside the reference, where no adapter can be switched off."""
     engine = {"type": "none", "framework": "llama-factory"}
     ranks = [
         answer({"name": "ppo", "reference": "precomputed", **more}, engine).ranks[0]

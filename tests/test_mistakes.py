@@ -65,7 +65,7 @@ MISTAKES = {
     "quick 7 --engine vllm": "--engine: found 'vllm', a server",
     "explain job.json --at noon": "--at: found 'noon'; allowed: ",
     "estimat job.json": "(did you mean 'estimate'?)",
-    "job.json --seq 4k": "found 'job.json', a job: add what to do, as in `memcore estimate job.json --seq 4k`",
+    "job.json --seq 4k": "found 'job.json', which is a job; put a command before it, as in `memcore estimate job.json --seq 4k`",
     "estimate job.json --tensor-parallel-size 2": "(did you mean '--tp'?)",
     "estimate job.json --lora_r 16": "(did you mean '--adapter-rank'?)",
     "estimate job.json --adapter qlora": "found 'qlora', which is lora with --frozen-weights nf4",
@@ -73,7 +73,7 @@ MISTAKES = {
     "hardware nosuch": "QUERY: nothing matches 'nosuch'; `memcore hardware` lists all",
     "models nosuch": "QUERY: nothing matches 'nosuch'; `memcore models` lists all",
     "estimate job.json --accelerator rtx-9080": "; for another GPU, set GPU memory (--gpu-memory)",
-    "plan job.json --headroom 110": "--headroom: found '110'; expected a part such as 0.1, 10 or 10%",
+    "plan job.json --headroom 110": "--headroom: found '110'; expected a fraction such as 0.1 or a percentage such as 10%",
     "nothing": "COMMAND: found 'nothing'; allowed: ",
 }
 

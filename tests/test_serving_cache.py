@@ -51,7 +51,7 @@ def test_indexers_cache_too():
     assert per_token(model, caching(model)) == 61 * (576 * 2 + 132)
 
 
-def test_indexers_beside_heads_cache_too():
+def test_indexers_next_to_heads_cache_too():
     """MiniMax-M3's keep a key of 128 in 16 bits in 57 of 60 layers, whole on every rank."""
     model = find_model("minimax-m3")
     assert per_token(model, caching(model, "bf16", 2)) == 60 * 2 * 2 * 128 * 2 + 57 * 128 * 2

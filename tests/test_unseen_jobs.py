@@ -84,7 +84,7 @@ def test_commands_of_containers_are_split_as_shells_do():
     assert (found["inference.quantization"], found["engine.cache_type_k"]) == ("q4_k_s", "q8_0")
     found, _ = read(("compose.yml", COMPOSE))
     assert (found["inference.max_model_len"], found["inference.num_speculative_tokens"]) == (32768, 4)
-    assert found["model"] in ("/models/Qwen3-8B", "Qwen3-8B", "Qwen/Qwen3-8B")
+    assert found["model"] == "Qwen/Qwen3-8B"
 
 
 def test_a_script_with_its_config_and_its_launchers():
@@ -182,9 +182,9 @@ def test_paths_and_switches_of_scripts():
     found, _ = read(("train.py", SCRIPT))
     assert found["training.sequence_length"] == 2048
     assert found["training.activation_checkpointing.policy"] == "none"
-    assert found["model"] in ("./models/Qwen3-0.6B", "Qwen3-0.6B", "Qwen/Qwen3-0.6B")
+    assert found["model"] == "Qwen/Qwen3-0.6B"
     named = SCRIPT.replace('ROOT / "models" / "Qwen3-0.6B"', 'f"{ROOT}/Qwen3-0.6B"')
-    assert "Qwen3-0.6B" in read(("train.py", named))[0]["model"]
+    assert read(("train.py", named))[0]["model"] == "Qwen/Qwen3-0.6B"
 
 
 def test_folders_that_recipes_name():
@@ -213,7 +213,7 @@ def test_keys_of_stage_3_in_files_of_others():
     """OpenThaiGPT/openthaigpt-pretraining, src/model/scripts/hf_trainer/config/llama_deepspeed.json."""
     found, notes = read(("trl.yaml", TRL), ("zero2.json", STAGE_2), gpus=8)
     assert not [path for path in found if path.startswith("engine.stage3")]
-    assert any("stage3_max_live_parameters: of stage 3 alone" in note for note in notes)
+    assert any("stage3_max_live_parameters: only for stage 3" in note for note in notes)
 
 
 def test_deepspeed_takes_the_gpus_of_its_node():
@@ -377,7 +377,7 @@ def test_rollouts_that_do_not_divide_the_gpus():
         " actor_rollout_ref.rollout.tensor_model_parallel_size=2\n"
     )
     _, notes = read(("train.sh", script))
-    assert any("the number of GPUs, 1, is no multiple" in note for note in notes)
+    assert any("which does not divide the number of GPUs, 1" in note for note in notes)
 
 
 SERVED = """\

@@ -332,7 +332,7 @@ class Method(Section, path="training.method", shorthand="name"):
                 "reward": "pairs, with a head that has one output instead of logits",
                 "classify": "labels of whole sequences, with a head of one output instead of logits",
                 "grpo": "generated answers with advantages: only the update step, not generation",
-                "distill": "given sequences, on which a frozen teacher says how likely each token is",
+                "distill": "given sequences, with a frozen teacher's token probabilities as targets",
                 "ppo": "generated answers, and a value head on the model: only the update step, not generation",
             },
         ),

@@ -117,7 +117,7 @@ _ELSEWHERE = re.compile(r"(?:vllm|sglang)[\w/.-]{0,40}?(?:tpu|ascend|npu|hpu|gau
 
 
 def program_of(image: str) -> str:
-    """What an image runs; empty for one that is not known.
+    """Return the program that an image runs; empty for an unknown image.
 
     Raises UnsupportedError for an image for other devices.
     """

@@ -24,8 +24,6 @@ _PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
 """What fills classes from a command line, in their order (transformers, hf_argparser.py; trl, scripts/utils.py)."""
 _FILLS = frozenset({"cli", "parse", "parse_args"})
 """Functions of tyro, simple_parsing and draccus that do so for the class that they are given."""
-
-
 _READS = frozenset({"parse_args", "parse_known_args"})
 """What reads a command line without a class (argparse)."""
 _GIVEN: ContextVar[Mapping[str, Any]] = ContextVar("options_given", default=MappingProxyType({}))
@@ -47,7 +45,7 @@ def options() -> Mapping[str, Any]:
 
 
 def constant(value: object) -> ast.expr:
-    """An expression that is a value of a command line.
+    """Return a value of a command line as an expression.
 
     >>> ast.unparse(constant(["q_proj", 2]))
     "['q_proj', 2]"
@@ -60,9 +58,9 @@ class Objects:
     """Attributes of the classes that a script defines for its settings, and which names stand for such objects."""
 
     fields: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
-    """Of each class, the values that its attributes have unless somebody gives others."""
+    """Default values of the attributes of each class."""
     kinds: dict[str, str] = field(default_factory=dict)
-    """The class of each name; none for a name of several."""
+    """The class of each name; empty for a name that stands for objects of several classes."""
     made: dict[str, list[ast.Call]] = field(default_factory=dict)
     """Where objects of a class are made."""
     changed: set[tuple[str, str]] = field(default_factory=set)
@@ -70,12 +68,12 @@ class Objects:
     parsed: list[str] = field(default_factory=list)
     """The classes that a command line fills, in the order of a parser of Hugging Face's."""
     filled: set[str] = field(default_factory=set)
-    """The same, whatever fills them."""
+    """The classes that any command line fills."""
     namespaces: set[str] = field(default_factory=set)
     """Names of what argparse has read."""
 
     def find(self, tree: ast.Module) -> None:
-        """Find what a script says of them."""
+        """Record the classes and objects of a script."""
         nodes = list(alive(tree, 0))
         for node in nodes:
             if isinstance(node, ast.ClassDef):
@@ -182,7 +180,7 @@ def _default(value: ast.expr) -> ast.expr | None:
 
 
 def alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
-    """A node and what is below it, without the branches that never run."""
+    """Yield a node and what is below it, without branches that never run."""
     if deep > NESTING * 4:
         raise ValueError
     yield node

@@ -283,7 +283,7 @@ def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, An
         raise
     except ValueError as error:
         if text.lstrip().startswith("{{"):
-            raise ConfigError.at(name, "is a template; pass what `helm template` makes of it") from None
+            raise ConfigError.at(name, "is a template; pass the output of `helm template`") from None
         raise ConfigError.at(name, "is not JSON: {}", fault(error)) from None
     if not isinstance(found, dict):
         raise ConfigError.at(name, "expected a JSON object")

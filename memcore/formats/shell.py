@@ -111,9 +111,10 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    script = _Script(text, variables={**variables(text), **_GIVEN.get()})
+    asked = variables(text)
+    script = _Script(text, variables={**asked, **_GIVEN.get()})
     script.read()
-    if tasks := processes(text, script.found):
+    if tasks := processes(asked, script.found):
         script.found += [*tasks, END]
     for name, value in script.variables.items():
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
@@ -293,7 +294,7 @@ class _Script:
         """Read `(( A > B ))`, where what comes from outside is nothing."""
         if not self._asks() or self.text[self.at : self.at + 2] != "((":
             return False
-        inside = self._inside("(", ")")
+        inside = self._inside("(")
         held = re.sub(r"[A-Za-z_]\w*", lambda each: self.variables.get(each[0], "0"), inside.replace("$", "")[:200])
         found = self._arithmetic(held)
         self.command += ["((", inside] if not found else ["-n", found.replace("0", "") if found == "0" else found]
@@ -420,13 +421,13 @@ class _Script:
         self.at += 1
         rest = self.text[self.at : self.at + 2]
         if rest == "((":
-            return self._calculation(self._inside("(", ")")[1:-1])
+            return self._calculation(self._inside("(")[1:-1])
         if rest[:1] == "(":
-            return self._output_of(self._inside("(", ")").strip())
+            return self._output_of(self._inside("(").strip())
         if rest[:1] == "[":
-            return self._calculation(self._inside("[", "]"))
+            return self._calculation(self._inside("["))
         if rest[:1] == "{":
-            return self._braced(self._inside("{", "}"))
+            return self._braced(self._inside("{"))
         name = _PLAIN.match(self.text, self.at)
         if name is None:
             self.at += rest[:1] in ("@", "*", "#", "?", "!", "$")
@@ -451,8 +452,8 @@ class _Script:
         self.used.add(name)
         return self.variables.get(name, "" if name == "0" else f"${name}")
 
-    def _inside(self, opens: str, closes: str) -> str:
-        """What stands between brackets."""
+    def _inside(self, opens: str) -> str:
+        """What stands between an opening bracket and the one that closes it."""
         start, depth = self.at + 1, 0
         for bracket in _BRACKETS[opens].finditer(self.text, self.at):
             depth += 1 if bracket[0] == opens else -1

@@ -19,7 +19,7 @@ _LAUNCHERS = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|nproc
 
 
 def variables(text: str) -> dict[str, str]:
-    r"""The variables that Slurm sets for a script by what it asks for; none for another script.
+    r"""Return the variables that Slurm sets for a batch script; empty without `#SBATCH` lines.
 
     >>> variables("#SBATCH --nodes=2\n#SBATCH --gres=gpu:h100:4\n")["SLURM_GPUS_ON_NODE"]
     '4'
@@ -46,12 +46,11 @@ _EVERY = re.compile(r"(?<!\S)(?:[\w./-]*/)?deepspeed (?=--|\S+\.py)")
 _COUNTED = re.compile(r"--(?:num_gpus|num_nodes|include|exclude|hostfile)\b")
 
 
-def processes(text: str, words: Sequence[str]) -> list[str]:
-    """The processes of a node that nobody counts but Slurm, as a launcher's flags that say the same.
+def processes(asked: Mapping[str, str], words: Sequence[str]) -> list[str]:
+    """Return launcher flags for processes of which only Slurm knows the number.
 
-    Those that `srun` starts for a script of Python, and those of deepspeed.
+    Those that `srun` starts for a script of Python, and those of deepspeed. `asked`: as `variables` gives it.
     """
-    asked = variables(text)
     tasks = asked.get("SLURM_NTASKS_PER_NODE", "1")
     spoken = " ".join(words)
     each = asked.get("SLURM_GPUS_ON_NODE")

@@ -88,7 +88,7 @@ class Tool:
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
     wants: Callable[[Any], Mapping[str, str]] | None = None
-    """What else a config needs, by path: its text says it, and the tool does not start with the text alone."""
+    """Returns, by path, what the tool needs besides the text in order to start."""
     implementations: tuple[str, ...] | None = None
     """Whose layers it runs; None is any."""
     keys: tuple[Key, ...]

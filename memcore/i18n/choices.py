@@ -44,8 +44,8 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "torchao: inputs in int8 for each token, weights in int4 in groups": (
         "torchao：输入按 token 取整为 int8，权重分组取整为 int4"
     ),
-    "given sequences, on which a frozen teacher says how likely each token is": (
-        "给定的序列，冻结的教师模型给出其中每个 token 的概率"
+    "given sequences, with a frozen teacher's token probabilities as targets": (
+        "给定的序列，以冻结的教师模型给出的 token 概率为目标"
     ),
     "generated answers, and a value head on the model: only the update step, not generation": (
         "生成的回答，模型带价值头：只含参数更新，不含生成"

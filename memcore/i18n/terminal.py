@@ -449,9 +449,8 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "is empty": "是空的",
     "nothing matches {query}": "没有与 {query} 匹配的",
     "`memcore {command}` lists all": "`memcore {command}` 列出全部",
-    "found {value}, a job: add what to do, as in `{command}`": (
-        "值为 {value}，是任务而不是命令；请加上命令，如 `{command}`"
-    ),
+    "found {value}, which is a job": "{value} 是任务，不是命令",
+    "put a command before it, as in `{command}`": "请在前面加上命令，如 `{command}`",
     "Permission denied": "没有权限",
     "this is a mistake in memcore, not in the input": "这是 memcore 的错误，不是输入的问题",
     "please report it with the config. {where}": "请连同配置一起报告。{where:s}",
@@ -460,7 +459,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
         "应为 NAME=VALUE，值为数字，如 flops_efficiency=0.5，实为 {value}"
     ),
     "expected NAME=VALUE with a number, found {value}": "应为 NAME=VALUE，值为数字，实为 {value}",
-    "expected a part such as 0.1, 10 or 10%": "应为比例，如 0.1、10 或 10%",
+    "expected a fraction such as 0.1 or a percentage such as 10%": "应为小于 1 的比例，如 0.1，或百分比，如 10%",
     "name one file at least, or describe a job by flags": "请至少给出一个文件，或用参数描述任务",
     "no GPU to check against": "没有可用来判断的 GPU",
     "name one with --accelerator": "请用 --accelerator 指定",

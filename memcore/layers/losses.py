@@ -28,13 +28,14 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """
     if logits.tape.parallel is not None and logits.tape.parallel.loss:
         return parallel_cross_entropy(logits, labels)
-    log_probabilities = _log_softmax(logits)
+    log_probabilities = log_softmax(logits)
     if logits.tape.autocast:
         log_probabilities = to(log_probabilities, "fp32")
     return _nll_loss(log_probabilities, labels)
 
 
-def _log_softmax(x: Tensor) -> Tensor:
+def log_softmax(x: Tensor) -> Tensor:
+    """`F.log_softmax`, whose result is kept for the backward pass."""
     out = like(x, "log_softmax")
     if tracked(x):
         attach([out], [x], save(x.tape, out), lambda g, s: [like(only(g), "log_softmax_backward")])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from memcore.layers.losses import cross_entropy
+from memcore.layers.losses import cross_entropy, log_softmax
 from memcore.symbols import Axis, Quotient, Shape, Shifted
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, narrow, new, only, split, to, view
@@ -46,12 +46,12 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
     if objective.divergence:
         with step.tape.no_grad():
             mismatched = _forward(step, batch, outputs, objective)
-            _scored(mismatched, batch, objective)
+            _scored(mismatched, objective)
     step.tape.enter("forward", "inputs")
     logits = _forward(step, batch, outputs, objective)
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
-        scores = _scored(scale(logits, "div") if objective.tempered else logits, batch, objective)
+        scores = _scored(scale(logits, "div") if objective.tempered else logits, objective)
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
@@ -176,10 +176,10 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     """`generalized_jsd_loss`, whose local variables live until it returns."""
     tape = student.tape
     student, teacher = scale(student, "div"), scale(teacher, "div")
-    own = _logarithms(student)
+    own = log_softmax(student)
     with tape.no_grad():
-        taught = _logarithms(teacher)
-    mixture = _mixed(add_scalar(own), add_scalar(taught))
+        taught = log_softmax(teacher)
+    mixture = _mixed([add_scalar(own), add_scalar(taught)])
     from_teacher = _kl(mixture, taught)
     from_student = _kl(mixture, own)
     total = add(scale(from_teacher), scale(from_student))
@@ -199,14 +199,18 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     return loss
 
 
-def _mixed(own: Tensor, taught: Tensor) -> Tensor:
-    """`torch.logsumexp(torch.stack([own, taught]), dim=0)`."""
-    tape, both = own.tape, (2, *own.shape)
+def _mixed(terms: list[Tensor]) -> Tensor:
+    """`torch.logsumexp(torch.stack(terms), dim=0)`; the list, which nobody else has, goes once it is stacked."""
+    own = terms[0]
+    tape, one, both = own.tape, own.shape, (2, *own.shape)
     stacked = new(tape, both, "fp32", "cat")
+    if tracked(own):
+        attach([stacked], [own], [], lambda g, s: [only(g)])
+    del own, terms[:]
     with tape.no_grad():
-        largest = like(own, "amax")
+        largest = new(tape, one, "fp32", "amax")
         exponentials = new(tape, both, "fp32", "exp")
-        found = like(own, "logsumexp")
+        found = new(tape, one, "fp32", "logsumexp")
         del largest, exponentials
 
     def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
@@ -214,8 +218,8 @@ def _mixed(own: Tensor, taught: Tensor) -> Tensor:
         found = new(tape, both, "fp32", "mul_backward")
         return [found]
 
-    if tracked(own):
-        attach([found], [own], save(tape, stacked, found), gradients)
+    if tracked(stacked):
+        attach([found], [stacked], save(tape, stacked, found), gradients)
     return found
 
 
@@ -230,7 +234,7 @@ def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
     with tape.no_grad():
         probabilities = softmax(to(teacher, "fp32"))
     infinite = like(student, "shard_mask", "bool")
-    logarithms = _logarithms(to(student, "fp32"))
+    logarithms = log_softmax(to(student, "fp32"))
     with tape.no_grad():
         product = mul(logarithms, probabilities)
         filled = like(product, "masked_fill")
@@ -247,14 +251,6 @@ def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
     if tracked(logarithms):
         attach([rows], [logarithms], save(tape, probabilities, infinite), gradients)
     return summed(rows)
-
-
-def _logarithms(x: Tensor) -> Tensor:
-    """`log_softmax`, whose result is kept."""
-    found = like(x, "log_softmax")
-    if tracked(x):
-        attach([found], [x], save(x.tape, found), lambda g, s: [like(only(g), "log_softmax_backward")])
-    return found
 
 
 _VALUE_DROPOUT = 0.1
@@ -295,7 +291,7 @@ def _referred(step: Step, batch: Batch, outputs: Outputs, objective: Objective) 
                 copy.runtime.evaluated()
         for logits in () if objective.fused else found:
             with tape.at("loss"):
-                _scored(logits, batch, objective)
+                _scored(logits, objective)
     tape.evaluating = before
     return found
 
@@ -309,7 +305,7 @@ def _copy(step: Step) -> Step:
     return step.reference
 
 
-def _scored(logits: Tensor, batch: Batch, objective: Objective) -> Tensor:
+def _scored(logits: Tensor, objective: Objective) -> Tensor:
     """The log-probabilities of the tokens that are there."""
     if objective.tiled:
         return logits

@@ -72,7 +72,7 @@ class Attention:
     fused: str = "no"
     """How a fused matrix is laid out: `per-head` yields (q, k, v) of head after head (GPT-NeoX), `thirds` all q, all k,
     all v (GPT-2), `grouped` all q, all k, all v with fewer key heads (Phi-3), `per-group` (Falcon), `shared` one key
-    head for all (GPT-BigCode), `torchtitan` made of three matrices for each key head."""
+    head for all (GPT-BigCode), `per-key-head` for each key head its queries, itself and its values."""
     repeats_heads: bool = False
     """torchtitan before 2026 copied keys and values for every query head."""
     query_norm: Norm | None = None

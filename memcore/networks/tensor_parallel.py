@@ -64,8 +64,8 @@ def _of_attention(layer: Layer) -> Iterator[str]:
 
 
 def _inseparable(attention: Attention) -> bool:
-    """A matrix that torchtitan makes of three is cut by heads of keys, each with its queries and values."""
-    return len(attention.inputs) != 3 and attention.fused != "torchtitan"
+    """Whether one matrix makes queries, keys and values, and ranks cannot split it by key heads."""
+    return len(attention.inputs) != 3 and attention.fused != "per-key-head"
 
 
 def _of_ffn(ffn: FeedForward) -> Iterator[str]:

@@ -19,7 +19,7 @@ from memcore.records import dataclass
 
 MOST = 4096
 """GPUs that are tried at most."""
-BILLION = 10**9
+_BILLION = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,6 @@ def _row(kind: Accelerator, found: Estimate | None) -> TrainedOn:
     if found is None:
         return TrainedOn(kind.id, kind.name, None, None, None, None)
     cost, gpus = cost_of(found.job, roofline_for(found.job.config)), found.job.num_gpus
-    low, expected, high = (seconds * BILLION / cost.tokens * gpus / HOUR for seconds in seconds_of(cost))
+    low, expected, high = (seconds * _BILLION / cost.tokens * gpus / HOUR for seconds in seconds_of(cost))
     nodes = -(-gpus // node_of(found.job.config))
     return TrainedOn(kind.id, kind.name, gpus, nodes, seconds_of(cost), (low, expected, high))

@@ -47,7 +47,7 @@ def _method(value: object) -> str:
 
 
 def _stored(config: Config) -> dict[str, str]:
-    """That a format has to be the checkpoint's own."""
+    """Return a reason for a format that only a quantized checkpoint can have, where the model is none."""
     path, model = Inference.quantization, config.model
     made = config.get(path) in (None, *_MADE) or not isinstance(model, str)
     if made or _says_format(model):
@@ -110,7 +110,7 @@ _READS_FILE = "modelopt"
 
 
 def in_eight_bits(method: object, model: object) -> bool:
-    """Whether a method that has four bits as a rule is asked for by a name that says eight, which the checkpoint says.
+    """Return whether a method that usually has 4 bits is given for a checkpoint whose name says 8.
 
     >>> in_eight_bits("gptq", "/models/Qwen2.5-3B-Instruct-GPTQ-Int8"), in_eight_bits("gptq", "Qwen/Qwen3-8B-GPTQ")
     (True, False)

@@ -72,7 +72,7 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
 
 
 def matters(tool: Tool, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> bool:
-    """Whether a key that is read with others, and else of no account, has changed what became of them.
+    """Return whether a key that is otherwise ignored has changed how other keys were read.
 
     `before` are the keys of a file, and `after` what they mean together.
     """
@@ -87,7 +87,7 @@ def matters(tool: Tool, before: Mapping[str, Any], name: str, after: Mapping[str
 
 
 def silenced(tool: Tool, name: str) -> bool:
-    """Whether the tool's table says that memory does not depend on a key: by its name, or with all that begin so.
+    """Return whether the tool's table says that memory does not depend on a key, by its name or by a pattern.
 
     A pattern of a whole section says nothing of keys in it that have a class of their own.
     """

@@ -73,7 +73,7 @@ _SET = re.compile(rf"\b({'|'.join(NAMES)})=(\S+)")
 
 
 def said_before(command: str) -> dict[str, str]:
-    """What stands before a command in its line, by the key that `allocator` reads.
+    """Return the allocator variables set in front of a command, by the keys that `allocator` reads.
 
     >>> said_before("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun train.py")
     {'*env.PYTORCH_CUDA_ALLOC_CONF': 'expandable_segments:True'}

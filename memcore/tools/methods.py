@@ -138,7 +138,7 @@ def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, .
         message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
         raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
     told = {**plain, "*framework": "trl", TEACHER: found.get(TEACHER)}
-    said = ("the loss is counted over all tokens, of which the trainer leaves prompts out",
+    said = ("the loss is counted over all tokens, although the trainer leaves out prompts",
             "only the update is counted, not generation")  # fmt: skip
     return {name: value for name, value in told.items() if value is not None}, (*notes, *said)
 

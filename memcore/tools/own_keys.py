@@ -26,9 +26,7 @@ def of_axolotl_ranks(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
     experts = found.get(_EXPERTS) or 1
     if isinstance(experts, int) and experts > 1:
         if found.get("adapter"):
-            message = (
-                "with adapter, experts that ranks share are not supported yet; without it, set expert_parallel_size"
-            )
+            message = "with adapter, expert parallelism is not supported yet; leave one of them out"
             raise UnsupportedError.of_value(_EXPERTS, experts, message)
         alone = {ENGINE: "fsdp", VERSION: 2, _SHARDS: 1} if _SHARDS not in found else {}
         found = {**alone, **found, DISPATCHER: "deepep", "*framework": "axolotl"}

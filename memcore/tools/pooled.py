@@ -17,7 +17,7 @@ _MODULE = re.compile(r"sentence_transformers\..*\bPooling")
 
 
 def pools(text: str) -> bool:
-    """Whether a text is modules.json with a pooling module, that module's config.json, or the file of the whole.
+    """Return whether a text is a modules.json with a pooling module, its config.json, or the library's own file.
 
     >>> pools('[{"idx": 1, "type": "sentence_transformers.models.Pooling"}]'), pools('{"model_type": "bert"}')
     (True, False)
@@ -39,7 +39,7 @@ def pools(text: str) -> bool:
 
 
 def without_head(model: Mapping[str, object]) -> Mapping[str, object]:
-    """A config.json that names the class without a head for words; other heads stay."""
+    """Return a config.json that names the class without a language-model head; other heads stay."""
     named = model.get("architectures")
     first = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
     return {**model, "architectures": [_HEAD.sub("Model", first)]} if _HEAD.search(first) else model

@@ -82,7 +82,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
 
 
 def decides(code: str) -> bool:
-    """Whether a script makes the arguments of its trainer or server itself, from whatever its command line says."""
+    """Return whether a script makes the arguments of its trainer or server itself."""
     makes = {*_ARGUMENTS, *_LEARNT, *(_SERVERS if "vllm" in code else ())}
     return any(each.name in makes and (each.arguments or each.hidden) for each in calls(code))
 

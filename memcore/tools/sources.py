@@ -95,19 +95,19 @@ def read_sources(
 
     Raises ConfigError as `read_source` does.
     """
-    beside = [each for each in sources if each.keys is None and pools(each.text.removeprefix(MARK))]
-    others = [each for each in sources if each not in beside]
-    if beside and not others and "model" not in given:
+    pooling = [each for each in sources if each.keys is None and pools(each.text.removeprefix(MARK))]
+    others = [each for each in sources if each not in pooling]
+    if pooling and not others and "model" not in given:
         raise ConfigError.at(
-            beside[0].name, "is a file of sentence-transformers; add the config.json of the same folder"
+            pooling[0].name, "is a file of sentence-transformers; add the config.json of the same folder"
         )
     with variables_given(variables):
         config, notes = _together(whole_files(others), gpus, given) if others else ({}, ())
     model = config.get("model")
-    if not beside:
+    if not pooling:
         return config, notes
     said = "is a file of sentence-transformers: the config.json of its folder is read without a language-model head"
-    notes = (Message("{}: {}", _file(beside[0].name), Message(said)), *notes)
+    notes = (Message("{}: {}", _file(pooling[0].name), Message(said)), *notes)
     return ({**config, "model": without_head(model)} if isinstance(model, Mapping) else config), notes
 
 

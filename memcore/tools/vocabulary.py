@@ -53,7 +53,7 @@ def vocabulary(tables: tuple[str, ...]) -> Mapping[str, str]:
 
 @lru_cache(maxsize=32)
 def sections(tables: tuple[str, ...]) -> frozenset[str]:
-    """The sections that keys of several tables stand in, dotted."""
+    """Return the dotted names of all sections of several tables."""
     parts = [each.split(".") for each in vocabulary(tables)]
     return frozenset(".".join(each[:deep]) for each in parts for deep in range(1, len(each)))
 

@@ -165,7 +165,8 @@ def _run(given: Sequence[str]) -> int:
                 return command.run(options)
     if _is_job(name):
         raise ConfigError.at(
-            "COMMAND", Message("found {!r:.80}, a job: add what to do, as in `{}`", name, _estimated(given))
+            "COMMAND",
+            Message("found {!r:.80}, which is a job; put a command before it, as in `{}`", name, _estimated(given)),
         )
     _overview().parse_args(given)
     raise AssertionError  # the overview knows no other command

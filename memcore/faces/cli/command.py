@@ -278,7 +278,7 @@ def spoken(given: Sequence[str], environment: Mapping[str, str]) -> tuple[str, l
 
 
 def share(text: str) -> float:
-    """A part of a GPU's memory, for an option: a fraction such as 0.1, or from 1 on percent, such as 10 or 10%.
+    """Return a share of a GPU's memory for an option: a fraction below 1, or a percentage from 1 on.
 
     >>> share("0.1"), share("10%"), share("10")
     (0.1, 0.1, 0.1)
@@ -288,7 +288,9 @@ def share(text: str) -> float:
     found = float(number) if re.fullmatch(r"[0-9]{0,20}\.?[0-9]{0,20}", number) and re.search("[0-9]", number) else -1.0
     found = found / 100 if percent or found >= 1 else found
     if not 0 <= found < 1:
-        raise argparse.ArgumentTypeError(Message("found {!r:.40}; expected a part such as 0.1, 10 or 10%", text))
+        raise argparse.ArgumentTypeError(
+            Message("found {!r:.40}; expected a fraction such as 0.1 or a percentage such as 10%", text)
+        )
     return found
 
 

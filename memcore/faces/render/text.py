@@ -38,13 +38,9 @@ def _batch(job: Job) -> str:
     """The micro-batch; methods that compare pairs run both sequences of each."""
     objective = job.recipe.objective
     if objective is None:
-        return say("cli-batch", count=job.sizes["b"])
-    pairs = objective.pairs
-    return f"{objective.method} · " + (
-        say("cli-pair" if job.sizes["b"] == 2 else "cli-pairs", count=job.sizes["b"] // 2)
-        if pairs
-        else say("cli-batch", count=job.sizes["b"])
-    )
+        return say("cli-batch", count=job.micro_batch)
+    pairs = "cli-pair" if job.micro_batch == 1 else "cli-pairs"
+    return f"{objective.method} · " + say(pairs if objective.pairs else "cli-batch", count=job.micro_batch)
 
 
 def summary(estimate: Estimate, picture: Sequence[str] = ()) -> str:

@@ -157,10 +157,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
     "is a template": "是模板",
-    "pass what `helm template` makes of it": "请给出 `helm template` 的输出",
+    "pass the output of `helm template`": "请给出 `helm template` 的输出",
     "model.flavor: the sizes of {flavor} of {name} are unknown": "model.flavor：{name} 的 {flavor} 各项尺寸未知",
     "name the model with --model": "请用 --model 指定模型",
-    "{keys}: of stage 3 alone, no effect": "{keys}：仅用于 stage 3，不起作用",
+    "{keys}: only for stage 3, no effect": "{keys}：仅用于 stage 3，不起作用",
     "gives {script} its options: {options}": "为 {script} 提供选项：{options}",
     "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
@@ -190,7 +190,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "配置在另外的文件中，这里只给出了文件名：{files:s}"
     ),
     "pass that file": "请提供该文件",
-    "{key} is {ranks}, of which the number of GPUs, {world}, is no multiple: verl stops": (
+    "{key} is {ranks}, which does not divide the number of GPUs, {world}: verl stops": (
         "{key} 为 {ranks}，GPU 数 {world} 不是它的倍数：verl 会停止"
     ),
     "max_source_length and max_target_length: {tokens} tokens together": (
@@ -283,8 +283,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "layers are counted as torchtitan's, whose tokens DeepEP sends to experts as axolotl's plugin does": (
         "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
     ),
-    "with adapter, experts that ranks share are not supported yet": "暂不支持专家并行与 adapter 同用",
-    "without it, set expert_parallel_size": "去掉 adapter 后可设置 expert_parallel_size",
+    "with adapter, expert parallelism is not supported yet": "暂不支持专家并行与 adapter 同用",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
@@ -296,7 +295,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "the closest is {method}": "最接近的是 {method}",
     "with GKD, Liger's loss is not supported yet": "暂不支持 GKD 使用 Liger 的损失",
     "without it, all logits are counted": "去掉它时按全部 logits 计算",
-    "the loss is counted over all tokens, of which the trainer leaves prompts out": (
+    "the loss is counted over all tokens, although the trainer leaves out prompts": (
         "损失按全部 token 计算，而训练器不含提示部分"
     ),
     "its loss is not supported yet": "暂不支持其损失",

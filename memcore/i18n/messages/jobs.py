@@ -269,7 +269,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "在张量并行下仅支持未量化层上的适配器"
     ),
     "must be divisible by {ranks} tensor-parallel ranks": "必须能被 {ranks} 个张量并行 rank 整除",
-    "torchtitan's LoRA does not have this": "torchtitan 的 LoRA 没有此项",
+    "adapters do not have this with tensor parallelism": "张量并行下的适配器没有此项",
     "multi-head attention and dense feed-forward layers": "多头注意力与稠密前馈层",
     "with tensor parallelism, supported only for {where}": "在张量并行下仅支持{where}",
 }

@@ -17,6 +17,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {name}, which llama-quantize does not know": "值为 {name}，llama-quantize 没有这种类型",
     "it supports {names}": "可用 {names:s}",
     "{name} is not a cache type": "{name} 不是缓存类型",
+    "Ollama runs its own fork, which reserves other buffers": "Ollama 运行自己的分支，其保留的缓冲区不同",
     "llama.cpp supports at most {most}": "llama.cpp 最多支持 {most} 个",
     "found {count} layers": "实为 {count} 层",
     "llama.cpp reads at most {most}": "llama.cpp 最多读取 {most} 层",

@@ -13,7 +13,7 @@ from memcore.networks.parts import Attention
 from memcore.networks.weights import Linear
 from memcore.symbols import Total
 
-FUSED = "torchtitan"
+FUSED = "per-key-head"
 """How the matrix is laid out: for each head of keys its queries, itself and its values."""
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.settings import Config
 from memcore.formats.normalized import Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
@@ -131,11 +132,18 @@ def _from(name: str, weights: str | None) -> Mapping[str, str]:
     return {"*": as_file(name, weights)}
 
 
+def _runner(config: Config) -> dict[str, str]:
+    """Return a reason for another fork: Ollama brings its own, whose buffers differ."""
+    path = LlamaCppSettings.fork
+    return {} if config.get(path) == FORK else {path: "Ollama runs its own fork, which reserves other buffers"}
+
+
 OLLAMA = Tool(
     name="ollama",
     title="Ollama",
     syntax="modelfile",
     engines=("llama.cpp",),
+    wants=_runner,
     prefixes=("ollama run", "ollama serve", "ollama pull", "ollama create"),
     tells=("num_ctx", "num_gpu", "num_batch"),
     model="*",

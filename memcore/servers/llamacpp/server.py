@@ -53,7 +53,7 @@ _OLLAMAS: Mapping[str, Overrides] = {"MXFP4_MOE": (("attn", "BF16"), ("output", 
 
 
 def _overrides(name: str, fork: str) -> Overrides:
-    """The types beside those of a file type; all are of a type that is none of llama-quantize's."""
+    """The types besides those of a file type; all are of a type that is none of llama-quantize's."""
     return (("", name),) if name not in FILE_TYPES else _OLLAMAS.get(name, ()) if fork == OLLAMA else ()
 
 
@@ -65,7 +65,7 @@ class Options:
     file_type: str
     """A file type, or the type of every quantized tensor."""
     overrides: Overrides
-    """Parts of names of tensors, and their types beside those of the file type."""
+    """Parts of names of tensors, and their types besides those of the file type."""
     expanded: bool
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     draft: Draft | None = None

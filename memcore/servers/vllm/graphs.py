@@ -144,7 +144,7 @@ def _sampled(job: ServingJob, chosen: Options, stage: Stage, first: Sequence[Ran
 
 
 def _granules(number: int) -> int:
-    """Bytes that vLLM takes a graph for that is seen to take so many granules."""
+    """Bytes that vLLM estimates for a graph that takes this many granules."""
     return max(number * _GRANULE, MiB)
 
 

@@ -195,7 +195,7 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
                 "emulation": "formats that the GPU lacks, computed in the model's dtype",
             },
         ),
-        "Experts' kernels",
+        "Expert kernels",
         "Kernels that run the experts; the log says which. They differ in what they allocate while profiling.",
         flag="moe-backend",
         default="auto",

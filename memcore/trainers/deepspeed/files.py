@@ -54,7 +54,7 @@ def automatic(found: Mapping[str, Any]) -> Normalized:
     if normalized.get(f"{_SECTION}.stage") in (0, 1, 2) and idle:
         for name in idle:
             normalized.pop(f"{_SECTION}.{name}")
-        notes.append(Message("{}: of stage 3 alone, no effect", joined(", ", idle)))
+        notes.append(Message("{}: only for stage 3, no effect", joined(", ", idle)))
     left = [name for name in WIDTHS if normalized.get(f"{_SECTION}.{name}") == "auto"]
     if left:
         normalized[BY_WIDTH] = True

@@ -11,14 +11,14 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, Normalized
+from memcore.formats.normalized import CHECKPOINTS, ENGINE, GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
 from memcore.tools.launchers import is_set
+from memcore.tools.methods import COMPLETION, METHOD, REFERENCE, SHARE
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
-_METHOD, _REFERENCE, _COMPLETION, _SHARE, _FRAMEWORK = "*method", "*reference", "*completion", "*share", "*framework"
-_PRECISION, _WIDTH, _CHECKPOINTS, _PACKED, _TIMES = "*precision", "*width", "*checkpoints", "*packed", "*times"
+_FRAMEWORK, _PRECISION, _WIDTH, _PACKED, _TIMES = "*framework", "*precision", "*width", "*packed", "*times"
 _PACK, _SHARED, _LEARNERS = "pack_length", "vllm_gpu_memory_utilization", "num_learners_per_node"
 _STAGE, _HPZ = "deepspeed_stage", "deepspeed_zpg"
 _SEVERAL = 2
@@ -40,15 +40,15 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         **found,
         ENGINE: "deepspeed",
         _FRAMEWORK: "open-instruct",
-        _METHOD: "grpo",
+        METHOD: "grpo",
         _PRECISION: "bf16-mixed",
         _WIDTH: True,
-        _CHECKPOINTS: "full",
+        CHECKPOINTS: "full",
         _PACKED: True,
     }
     notes: list[str] = ["only the learners' update is counted, not generation"]
     normalized.setdefault(_PACK, 512)
-    normalized[_COMPLETION] = normalized[_PACK]
+    normalized[COMPLETION] = normalized[_PACK]
     learners = normalized.pop(_LEARNERS, 1)
     listed = [
         each for each in (learners if isinstance(learners, list) else str(learners).split()) if str(each).isdigit()
@@ -57,10 +57,10 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         each = [int(one) for one in listed]
         normalized |= {GPUS: sum(each), **({PER_NODE: max(each)} if len(each) > 1 else {})}
     if is_set(normalized.pop("load_ref_policy", True)):
-        normalized[_REFERENCE] = "copy"
+        normalized[REFERENCE] = "copy"
     share = normalized.pop(_SHARED, 0.9)
     if is_set(normalized.pop("single_gpu_mode", False)):
-        normalized[_SHARE] = share
+        normalized[SHARE] = share
         notes.append(Message("vLLM keeps {} of the GPU during the update", share))
     if normalized.setdefault(_STAGE, 0) == 3:
         normalized.setdefault(_HPZ, 8)
@@ -91,11 +91,11 @@ OPEN_INSTRUCT = Tool(
         Key(path=Training.precision, name=_PRECISION),
         Key(path=Training.gradient_dtype, name="*gradients"),
         Key(path=Training.packed_sequences, name=_PACKED),
-        Key(path=Training.activation_checkpointing.policy, name=_CHECKPOINTS),
-        Key(path=Training.method.name, name=_METHOD),
-        Key(path=Training.method.reference, name=_REFERENCE),
-        Key(path=Training.method.completion_length, name=_COMPLETION),
-        Key(path=Training.method.rollout_share, name=_SHARE),
+        Key(path=Training.activation_checkpointing.policy, name=CHECKPOINTS),
+        Key(path=Training.method.name, name=METHOD),
+        Key(path=Training.method.reference, name=REFERENCE),
+        Key(path=Training.method.completion_length, name=COMPLETION),
+        Key(path=Training.method.rollout_share, name=SHARE),
         Key(path=EngineSettings.zero_stage, name=_STAGE),
         Key(path=EngineSettings.type, name=ENGINE),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),

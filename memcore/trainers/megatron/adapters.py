@@ -47,7 +47,7 @@ def _classifying(read: Defaults, model: Model) -> Model:
 
 
 def _with_saved(read: Defaults, model: Model) -> Model:
-    """The model with trained copies of its embedding or head; a head of classes learns beside adapters."""
+    """The model with trained copies of its embedding or head; a head of classes learns alongside adapters."""
     path = Training.adapter.modules_to_save
     names = list(names_of(read.given(path) or ()))
     if names and not is_swift(read):

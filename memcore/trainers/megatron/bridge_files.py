@@ -13,14 +13,14 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
-from memcore.errors import MemcoreError, UnsupportedError
+from memcore.errors import UnsupportedError
 from memcore.formats.builders import FUNCTION, ON, built
 from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.readers import flat
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
-from memcore.networks.catalog import find_model
+from memcore.networks.catalog import known
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 
@@ -101,15 +101,7 @@ def _of_hub(model: str) -> str:
     plain = re.sub(r"-(\d)00m\b", r"-0.\1b", model.replace("_", "-"))
     pointed = re.sub(r"(?<=[a-z])(\d)(\d)(?=-)", r"\1.\2", plain)
     spelled = [each for name in (plain, pointed) for each in (name, name.replace("-vl-", "-"))]
-    return next((each for each in spelled if _is_known(each)), plain)
-
-
-def _is_known(model: str) -> bool:
-    try:
-        find_model(model)
-    except MemcoreError:
-        return False
-    return True
+    return next((each for each in spelled if known(each)), plain)
 
 
 def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -150,12 +142,12 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
     _adapter(plain)
     plain.setdefault(MODEL, plain.pop("model.hf_model_id", None))
     trained, named = found.get(_PRETRAINED), plain[MODEL]
-    short = notes and isinstance(named, str) and not _is_known(named)  # a recipe's name may leave out the size
+    short = notes and isinstance(named, str) and not known(named)  # a recipe's name may leave out the size
     if isinstance(trained, str) and "hidden_size" not in plain:
         folder = trained.rstrip("/").rpartition("/")[2]
-        plain[MODEL] = trained if not named or (short and _is_known(folder)) else named
+        plain[MODEL] = trained if not named or (short and known(folder)) else named
         spelled = _of_hub(folder)
-        if plain[MODEL] == trained and not _is_known(folder) and _is_known(spelled):
+        if plain[MODEL] == trained and not known(folder) and known(spelled):
             plain[MODEL] = spelled
             notes = (*notes, Message("{} is assumed to be {}, from the folder's name", trained, spelled))
     if plain[MODEL]:

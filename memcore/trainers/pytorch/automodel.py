@@ -14,6 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.tools.own_keys import DISPATCHER
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_parts
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -24,7 +25,7 @@ _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _LOSS, _SHIFT = "*precision", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
 _OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
-_DISPATCHER, _RESHARDS, _STORED = "*dispatcher", "*reshards", "*stored"
+_RESHARDS, _STORED = "*reshards", "*stored"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
 _DTYPES: Mapping[str, str] = {
     "auto": "bf16", "bf16": "bf16", "bfloat16": "bf16", "fp32": "fp32", "float32": "fp32", "fp16": "fp16",
@@ -165,8 +166,8 @@ def _experts(normalized: dict[str, Any], notes: list[str]) -> None:
     if "distributed.ep_size" not in normalized:
         return
     normalized[_RESHARDS] = own if normalized[_RESHARDS] is None else normalized[_RESHARDS]
-    normalized[_DISPATCHER] = _DISPATCHERS.get(str(given or "deepep"))
-    if normalized[_DISPATCHER] is None:
+    normalized[DISPATCHER] = _DISPATCHERS.get(str(given or "deepep"))
+    if normalized[DISPATCHER] is None:
         notes.append(
             Message(
                 "model.backend.dispatcher is {}: counted as all-to-all with one row per token and expert",
@@ -346,7 +347,7 @@ AUTOMODEL = Tool(
         Key(path=Parallelism.pipeline_schedule, name="distributed.pipeline.pp_schedule",
             values={"1f1b": "1f1b", "gpipe": "gpipe", "interleaved-1f1b": "interleaved1f1b", "zbv": "ZBVZeroBubble"}),
         Key(path=TorchSettings.reshard_after_forward, name=_RESHARDS),
-        Key(path=TorchSettings.moe_token_dispatcher, name=_DISPATCHER),
+        Key(path=TorchSettings.moe_token_dispatcher, name=DISPATCHER),
         Key(path=TorchSettings.enable_async_tensor_parallel, name="distributed.enable_async_tensor_parallel"),
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=EngineSettings.type, name=_ENGINE),

@@ -70,6 +70,8 @@ _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
 _AS_THEY_ARE = ("torchtune", "verl", "open-instruct")
 """Frameworks whose models return logits in the dtype of the compute."""
+_GENERALIZED = ("trl",)
+"""Frameworks that distill with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd)."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
 
@@ -155,7 +157,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
             read.refuse(_OF.reference, "applies to methods with a reference model, found {!r}", "sft")
         return recipe
     name = str(read.given(_OF.name))
-    _refuse_others(read, recipe, name)
+    _refuse_others(recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
     if fused and (
         method.scores or method.proximal or method.distills or method.divergence or recipe.precision.autocast
@@ -164,13 +166,14 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
     reference = _reference(read, model, method)
+    generalized = method.distills and framework in _GENERALIZED
     objective = Objective(
         method=name,
         reference="" if method.proximal else reference,
         copies="copy" in (reference, read.given(_OF.reference)),
         whole=whole or method.proximal,
         upcasts=(framework in _UPCASTING and not method.scores)
-        or (method.distills and framework == "trl")
+        or generalized
         or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused or tiled)),
         divergence=method.divergence,
         supervised=method.supervised,
@@ -179,7 +182,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         values=_has_value_head(read, method) or method.proximal,
         proximal=method.proximal,
         distills=method.distills,
-        symmetric=method.distills and framework == "trl",
+        symmetric=generalized,
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
         tiled=tiled,
@@ -208,7 +211,7 @@ def _reference(read: Defaults, model: Model, method: Method) -> str:
     return "" if found == "precomputed" else found
 
 
-def _refuse_others(read: Defaults, recipe: Recipe, name: str) -> None:
+def _refuse_others(recipe: Recipe, name: str) -> None:
     """Layers and layouts whose steps with further passes are not known."""
     if recipe.implementation not in ("transformers", "liger", "unsloth"):
         raise UnsupportedError(

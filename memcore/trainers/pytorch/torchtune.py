@@ -14,6 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.tools.methods import METHOD, TEACHER
 from memcore.trainers.pytorch.settings import TorchSettings
 
 RECIPE = "*recipe"
@@ -27,9 +28,7 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
     "*loss",
     "*framework",
 )
-_CLIPS, _METHOD, _POLICY, _EVERY, _TEACHER, _ROUNDS = (
-    "*clips", "*method", "*policy", "*every", "*teacher", "*rounds",
-)  # fmt: skip
+_CLIPS, _POLICY, _EVERY, _ROUNDS = "*clips", "*policy", "*every", "*rounds"
 _QUANTIZERS = ("Int8DynActInt4WeightQATQuantizer", "Int8DynActInt4WeightQATQuantizerModuleSwap")
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
@@ -125,7 +124,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if loss not in (*_LOSSES, *_PREFERENCES):
         every = joined(", ", (*_LOSSES, *_PREFERENCES))
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
-    normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {_METHOD: _PREFERENCES[loss]}
+    normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {METHOD: _PREFERENCES[loss]}
     _taught(normalized)
     _rounded(normalized)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
@@ -164,7 +163,7 @@ def _taught(normalized: dict[str, Any]) -> None:
         pairs = ("ForwardKLLoss", "CrossEntropyLoss", "ForwardKLWithChunkedOutputLoss", "CEWithChunkedOutputLoss")
         message = Message("supported: {} with loss {}, {} with loss {}", *pairs)
         raise UnsupportedError.of_value("kd_loss._component_", divergence, message)
-    normalized |= {_METHOD: "distill", _TEACHER: MODELS[builder]}
+    normalized |= {METHOD: "distill", TEACHER: MODELS[builder]}
 
 
 def _rounded(normalized: dict[str, Any]) -> None:
@@ -277,8 +276,8 @@ TORCHTUNE = Tool(
         Key(path=Training.gradient_clipping, name=_CLIPS),
         Key(path=Training.activation_checkpointing.policy, name=_POLICY),
         Key(path=Training.activation_checkpointing.every, name=_EVERY),
-        Key(path=Training.method.name, name=_METHOD),
-        Key(path=Training.method.teacher, name=_TEACHER),
+        Key(path=Training.method.name, name=METHOD),
+        Key(path=Training.method.teacher, name=TEACHER),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer_in_bwd"),
         Key(path=TorchSettings.cpu_offload, name="fsdp_cpu_offload"),
         Key(path=TorchSettings.reshard_after_forward, name="fsdp_reshard_after_forward"),

@@ -114,12 +114,13 @@ def release(read: Defaults, framework: str = "transformers") -> Release | None:
 
 
 def _beneath(tool: str, version: str) -> Release | None:
-    """The release of transformers that a tool's version runs, if the table has it."""
-    runs = [each.split() for each in _RUNS[tool].split(", ")] if tool in _RUNS else []
-    found = _numbers(version)
-    reached = [under for since, under in runs if _numbers(since) <= found]
-    major, minor, _ = _numbers(reached[-1]) if reached else (0, 0, 0)
-    return (major, minor) if reached else None
+    """The release of transformers that a tool's version runs; of one before the table's first, that of the first."""
+    if tool not in _RUNS or not _TOOL.match(version):
+        return None
+    runs = [each.split() for each in _RUNS[tool].split(", ")]
+    reached = [under for since, under in runs if _numbers(since) <= _numbers(version)]
+    major, minor, _ = _numbers(reached[-1] if reached else runs[0][1])
+    return major, minor
 
 
 def _numbers(version: str) -> tuple[int, int, int]:

@@ -138,7 +138,7 @@ def rollout(normalized: dict[str, Any], notes: list[str]) -> None:
     ranks, world = normalized.get(f"{_ROLLOUT}tensor_model_parallel_size"), normalized.get(GPUS)
     if isinstance(ranks, int) and isinstance(world, int) and ranks > 0 and world % ranks:
         key = f"{_ROLLOUT}tensor_model_parallel_size"
-        said = "{} is {}, of which the number of GPUs, {}, is no multiple: verl stops"
+        said = "{} is {}, which does not divide the number of GPUs, {}: verl stops"
         notes.append(Message(said, key, ranks, world))
     share = normalized.pop(f"{_ROLLOUT}gpu_memory_utilization", DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
     if normalized.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
