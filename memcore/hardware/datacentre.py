@@ -28,9 +28,9 @@ DATACENTRE: Sequence[Accelerator] = (
         "v100-sxm2-16gb",
         "NVIDIA V100-SXM2-16GB",
         16,
-        (15.77, 15.78),
+        (15.766, 15.78),
         "7.0",
-        RECALLED,
+        BANNER,
         Speed(125, 900, 8, 300, GPU_CATALOG, UNCONFIRMED),
     ),
     Accelerator(
@@ -53,7 +53,7 @@ DATACENTRE: Sequence[Accelerator] = (
         "a30", "NVIDIA A30", 24, (23.5, 23.6), "8.0", RECALLED, Speed(165, 933, 2, 200, UNCONFIRMED, UNCONFIRMED)
     ),
     Accelerator(
-        "a40", "NVIDIA A40", 48, (44.3, 44.5), "8.6", RECALLED, Speed(149.7, 696, 2, 112.5, UNCONFIRMED, UNCONFIRMED)
+        "a40", "NVIDIA A40", 48, (44.3, 44.549), "8.6", RECALLED, Speed(149.7, 696, 2, 112.5, UNCONFIRMED, UNCONFIRMED)
     ),
     Accelerator(
         "a100-sxm-40gb",
@@ -102,7 +102,7 @@ DATACENTRE: Sequence[Accelerator] = (
     ),
     Accelerator("l4", "NVIDIA L4", 24, (22.03, 22.161), "8.9", BANNER, Speed(121, 300, 1, 0, LIGHTNING, UNCONFIRMED)),
     Accelerator(
-        "l20", "NVIDIA L20", 48, (44.4, 44.5), "8.9", RECALLED, Speed(119.5, 864, 1, 0, UNCONFIRMED, UNCONFIRMED)
+        "l20", "NVIDIA L20", 48, (44.4, 47.503), "8.9", RECALLED, Speed(119.5, 864, 1, 0, UNCONFIRMED, UNCONFIRMED)
     ),
     Accelerator(
         "l40", "NVIDIA L40", 48, (44.39, 44.52), "8.9", RECALLED, Speed(181, 864, 1, 0, LIGHTNING, UNCONFIRMED)
@@ -166,7 +166,7 @@ DATACENTRE: Sequence[Accelerator] = (
         "h200-nvl-141gb",
         "NVIDIA H200-NVL-141GB",
         141,
-        (139.7, 139.8),
+        (139.7, 139.801),
         "9.0",
         RECALLED,
         Speed(835, 4800, 4, 900, UNCONFIRMED, UNCONFIRMED),
