@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.hardware.accelerators import AMPERE as AMPERE
-from memcore.hardware.accelerators import DLCALC, ML, STACKS, Place
+from memcore.hardware.accelerators import DLCALC, ML, MONITORS, STACKS, Place
 from memcore.hardware.accelerators import Accelerator as Accelerator
 from memcore.hardware.accelerators import Speed as Speed
 from memcore.hardware.cards import HOME, LAPTOP, WORKSTATION
@@ -114,6 +114,11 @@ _SEVERAL = 24
 """Gigabytes that a card of a home computer has, at least, for servers to be built with it."""
 _OLDEST = 7
 """The compute capability below which PyTorch's binaries of CUDA 12.8 and later have no kernels (pytorch 2.8)."""
+
+
+def monitor(accelerator: Accelerator | None) -> str:
+    """Return what shows the memory in use of a GPU: nvidia-smi where none is named."""
+    return MONITORS[accelerator.stack if accelerator else "cuda"]
 
 
 def alike(accelerator: Accelerator | None) -> tuple[Accelerator, ...]:

@@ -110,6 +110,15 @@ STACKS: Mapping[str, str] = {
     "NVIDIA": "cuda", "AMD": "rocm", "Intel": "xpu", "Huawei": "cann", "Google": "tpu",
     "Apple": "metal",
 }  # fmt: skip
+MONITORS: Mapping[str, str] = {
+    "cuda": "nvidia-smi",
+    "rocm": "amd-smi",
+    "xpu": "xpu-smi",
+    "cann": "npu-smi",
+    "tpu": "tpu-info",
+    "metal": "Activity Monitor",
+}
+"""What shows the memory in use of a GPU, by its software."""
 
 
 def card(

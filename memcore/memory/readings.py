@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memcore.config.hardware import Hardware
-from memcore.hardware import matmul_workspaces
+from memcore.hardware import matmul_workspaces, monitor
 from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
 from memcore.memory.rank import Rank, beside_allocator, outside_allocator
@@ -67,13 +67,13 @@ def reserved(rank: Rank) -> Reading:
 
 
 def device(rank: Rank, held: Reading) -> Reading:
-    """Return what nvidia-smi shows for the GPU."""
+    """Return what nvidia-smi, or its like, shows for the GPU."""
     outside = [each.overhead for each in outside_allocator(rank)]
     beyond = sum(each.expected for each in outside)
     told = rank.job.recipe.fake or rank.job.config[Hardware.outside_gb] is not None
     more = sum(each.high for each in outside) - beyond + (0 if told else OTHERS)
     own = Part(title="memory outside the allocator", low=beyond - sum(each.low for each in outside), high=more)
-    found = _reading("device", "nvidia-smi", held.expected + beyond, (*held.parts, own))
+    found = _reading("device", monitor(rank.job.accelerator), held.expected + beyond, (*held.parts, own))
     if not rank.persistent.paged or rank.job.capacity is None:
         return found
     # What takes the GPU's last bytes sends pages to the host: only what cannot move may need more than there is.

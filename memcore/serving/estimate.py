@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from memcore.config.settings import MODEL, Config
+from memcore.hardware import monitor
 from memcore.memory.answer import Answer
 from memcore.memory.ledger import Ledger
 from memcore.memory.readings import Reading
@@ -128,7 +129,7 @@ class ServingEstimate(Answer):
         total, (less, more) = self.ledger.total, self.rank.spread
         return Reading(
             name="device",
-            instrument="nvidia-smi",
+            instrument=monitor(self.job.accelerator),
             low=total - less,
             expected=total,
             high=total + more,
