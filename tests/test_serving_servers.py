@@ -444,16 +444,17 @@ def test_bytes_of_a_compressed_token_in_sglang(model, version, ratio, size):
 
 
 def test_the_pool_of_tensorrt_llm_has_a_range():
-    """What its kernels take is not known: 4.5 GiB less to 4 GiB more than is derived, of which it shares out 90 %."""
+    """What is derived of activations may not be there, and kernels may take up to 2 GiB; it shares out 90 %."""
     config = {
         "model": "qwen3-8b",
         "engine": {"type": "tensorrt-llm"},
         "inference": {"max_model_len": 8192},
         "hardware": {"accelerator": "h100-sxm-80gb"},
     }
-    pool = estimate(Config.from_dict(config)).pool
-    assert 3 * 2**30 < (pool.capacity - pool.capacity_low) * pool.bytes_each < 6 * 2**30
-    assert 4 * 2**30 < (pool.capacity_high - pool.capacity) * pool.bytes_each < 7 * 2**30
+    found = estimate(Config.from_dict(config))
+    pool, activations = found.pool, found.ledger.sum("activations")
+    assert 0.9 * 1.5 * 2**30 < (pool.capacity - pool.capacity_low) * pool.bytes_each < 2 * 2**30
+    assert 0.9 * activations < (pool.capacity_high - pool.capacity) * pool.bytes_each < activations + 2**30
 
 
 def test_eager_starts_of_several_ranks_open_fewer_buffers():
@@ -815,7 +816,7 @@ def test_vllm_on_other_accelerators(accelerator, block, since, profiled):
             "qwen3-4b",
             "on which this engine is not supported; supported: accelerators of NVIDIA, AMD",
         ),
-        ("llama.cpp", "ascend-910b-64gb", "qwen3-4b", "on which this engine is not supported"),
+        ("llama.cpp", "tpu-v6e", "qwen3-4b", "on which this engine is not supported"),
         (
             "vllm",
             "ascend-910b-64gb",

@@ -133,7 +133,7 @@ def test_each_verdict_has_its_way():
     visit = visited("v1&model=gpt2&seq=512")
     assert visit.last("hidden")["ways-part"]
     visit = visited("v1&model=kimi-k2-base&seq=4096&engine=none&accelerator=t4&gpus=1")
-    assert "GB300" in visit.html["ways"]
+    assert "B300" in visit.html["ways"]
     visit = visited("v1&model=llama-3.1-405b&seq=4096&accelerator=t4&gpus=1")
     assert visit.html["ways-heading"] == "Fits only with a smaller job or more hardware"
     assert jobs(visit.html["ways"])

@@ -324,7 +324,7 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
-    """Return what writes the keys of a config's method, beside those of its towers."""
+    """Return what writes the keys of a config's method and of its towers."""
     of_towers = keys_of_towers(tool)
     return lambda config: {**of_towers(config), **_method_keys(tool, config)}
 
