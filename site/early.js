@@ -21,7 +21,8 @@
   // The form can be used once it shows the job that is asked about.
   const withhold = () => {
     const [verdict, form, progress] = ["verdict", "config", "progress-text"].map((id) => document.getElementById(id));
-    if (root.dataset.job !== "computing" || !form || !verdict || form.inert) return;
+    // What follows the verdict shows that all of it was read: the rest of its text would come behind what stands here.
+    if (root.dataset.job !== "computing" || !form || !verdict?.nextElementSibling || form.inert) return;
     if (!drafted && location.hash.replace(/(?:&view=\w+|&embed)$/u, "") === `#${document.body.dataset.fragment}`) {
       delete root.dataset.job;
       return;

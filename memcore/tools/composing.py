@@ -39,8 +39,8 @@ _IN_A_FILE = re.compile(
     r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\bautomodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
 )
 """Programs that have all of their settings in a file."""
-_OF_A_SCRIPT = re.compile(r"\.py\b[^\n]{0,400}?(?:--config[ =]|\s[\w./$-]+\.ya?ml)")
-"""A script that reads a file with the keys of its flags (transformers, hf_argparser.py; trl, `TrlParser`)."""
+_SCRIPT, _ITS_FILE = re.compile(r"\.py\b"), re.compile(r"--config[ =]|\s[\w./$-]+\.ya?ml")
+"""A script, and a file with the keys of its flags (transformers, hf_argparser.py; trl, `TrlParser`)."""
 _KEY = re.compile(r"^[\w*\"'-]+\s*:", re.MULTILINE)
 _TABLE = re.compile(r"^\[\w[\w.]*\]\s*$", re.MULTILINE)
 _LAUNCHES = "distributed_type"
@@ -130,6 +130,12 @@ class _Composition:
         return None
 
 
+def _reads_a_file(line: str) -> bool:
+    """Whether a line starts a script and names a file of its flags."""
+    script = _SCRIPT.search(line)
+    return script is not None and _ITS_FILE.search(line, script.end()) is not None
+
+
 def composed(texts: Sequence[tuple[str, str]]) -> list[Composed]:
     """Those of several texts, by name and content, that are one file together; empty where each stands for itself.
 
@@ -212,7 +218,7 @@ def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str,
         if syntax != "yaml" and _IN_A_FILE.search(spoken):
             keys = _of_file(found, texts[base])
         elif syntax != "yaml":
-            if not _OF_A_SCRIPT.search(spoken):
+            if not any(_reads_a_file(line) for line in spoken.splitlines()):
                 continue
             keys = as_file(found)
         both = {key: value for key, value in {**whole, **keys}.items() if value is not None}
