@@ -9,6 +9,7 @@ from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.formats.normalized import (
     CHECKPOINTS,
@@ -269,6 +270,14 @@ TRAINER = Tool(
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip
 
+
+def _own_loss(config: Config) -> dict[str, str]:
+    """Return a reason for another loop, of methods whose loss LLaMA-Factory computes itself (train/dpo/trainer.py)."""
+    own = str(config.get(EngineSettings.framework) or "").lower() == "llama-factory"
+    alike = config.get(Training.method.name) in (None, "sft", "ppo")
+    return {} if own or alike else {EngineSettings.framework: "LLaMA-Factory computes this loss in its own way"}
+
+
 LLAMA_FACTORY = Tool(
     name="llama-factory",
     title="LLaMA-Factory",
@@ -332,6 +341,7 @@ LLAMA_FACTORY = Tool(
     ),
     normalized=of_factory,
     written=written("llama-factory"),
+    wants=_own_loss,
     defaults={
         Training.micro_batch_size: 8,
         Training.sequence_length: 2048,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_FILES_IN_CHINESE: Mapping[str, str] = {
+    "LLaMA-Factory computes this loss in its own way": "LLaMA-Factory 以自己的方式计算该损失",
     # Megatron-SWIFT
     "sequences are not packed: each is counted with max_length tokens, and shorter ones need less": (
         "序列未打包：每个按 max_length 个 token 计，较短者所需更少"
