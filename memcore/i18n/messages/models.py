@@ -56,6 +56,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "rotary embeddings": "旋转位置编码（RoPE）",
     "rotary embeddings over whole heads": "覆盖整个头的旋转位置编码",
     "attention to all tokens": "对全部 token 的注意力",
+    "two matrices for gate and up": "gate 与 up 为两个矩阵",
     "one matrix for queries, keys and values": "查询、键、值合为一个矩阵",
     "separate query, key and value matrices": "查询、键、值各自的矩阵",
     "attention without separate query, key and value matrices": "查询、键、值矩阵不分开的注意力",

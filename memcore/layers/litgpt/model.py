@@ -57,6 +57,9 @@ def check(network: Network) -> None:
         ),
         "attention in every layer": len(attention) == len(layers),
         "a dense feed-forward layer in every layer": all(isinstance(each.feed_forward, FeedForward) for each in layers),
+        "two matrices for gate and up": not any(
+            isinstance(each.feed_forward, FeedForward) and each.feed_forward.fused for each in layers
+        ),
         "LayerNorm or RMSNorm": all(norm.kind in ("rms", "layer") for layer in layers for norm in layer.norms),
         "no norm on queries and keys": all(part.query_norm is None for part in attention),
         "rotary embeddings": all(part.rotary in ("full", "partial", "partial-kept") for part in attention),
