@@ -13,7 +13,7 @@ from memcore.estimation import estimate
 from memcore.hardware import Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Range, cost_of, seconds_of
-from memcore.questions.planning.budget import HOUR
+from memcore.questions.planning.budget import budget_of
 from memcore.questions.roofline import roofline_for
 from memcore.records import dataclass
 
@@ -77,6 +77,6 @@ def _row(kind: Accelerator, found: Estimate | None) -> TrainedOn:
     if found is None:
         return TrainedOn(kind.id, kind.name, None, None, None, None)
     cost, gpus = cost_of(found.job, roofline_for(found.job.config)), found.job.num_gpus
-    low, expected, high = (seconds * _BILLION / cost.tokens * gpus / HOUR for seconds in seconds_of(cost))
-    nodes = -(-gpus // node_of(found.job.config))
-    return TrainedOn(kind.id, kind.name, gpus, nodes, seconds_of(cost), (low, expected, high))
+    seconds, nodes = seconds_of(cost), -(-gpus // node_of(found.job.config))
+    hours = budget_of(seconds, cost.tokens, gpus, _BILLION, None).gpu_hours
+    return TrainedOn(kind.id, kind.name, gpus, nodes, seconds, hours)

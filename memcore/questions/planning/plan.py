@@ -172,14 +172,17 @@ class Proposal:
     @cached_property
     def exports(self) -> Mapping[str, str]:
         """Return the plan as the file or command line of its tool, by the tool's name; empty if no format covers it."""
-        found = self.export()
+        found = self._own
         return {} if found is None else {found.tool.name: found.text}
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Return the settings that the plan changes and `exports` does not set, each with the reason."""
-        found = self.export()
-        return () if found is None else found.reasons
+        return () if self._own is None else self._own.reasons
+
+    @cached_property
+    def _own(self) -> Exported | None:
+        return self.export()
 
     def export(self, brought: Tool | None = None) -> Exported | None:
         """Return the plan as its tool's text, and what it changes that is not in the text; None if no format covers it.

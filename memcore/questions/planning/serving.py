@@ -298,17 +298,22 @@ class Servings:
         self, found: ServingEstimate, knobs: tuple[Knob, ...], knob: Knob
     ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...], Knob] | None]:
         (path,) = knob.to
-        low, high, best = 0, found.job.model.num_layers + 1, None
+        best = yield from self._last_safe(found.job.config, path, range(found.job.model.num_layers + 2))
+        if best is None or best.job.config.get(path) == 0:
+            return None
+        return best, knobs, replace(knob, to={path: best.job.config.get(path)})
+
+    def _last_safe(self, config: Config, path: str, values: Sequence[int]) -> Pieces[ServingEstimate | None]:
+        """The server with the last value that is certain to fit, of values that need more and more of the GPUs."""
+        low, high, best = 0, len(values) - 1, None
         while low <= high:
             middle = (low + high + 1) // 2
-            then = yield from self.bench.with_(found.job.config, {path: middle})
+            then = yield from self.bench.with_(config, {path: values[middle]})
             if isinstance(then, ServingEstimate) and self.bench.safe(then):
                 best, low = then, middle + 1
             else:
                 high = middle - 1
-        if best is None or best.job.config.get(path) == 0:
-            return None
-        return best, knobs, replace(knob, to={path: best.job.config.get(path)})
+        return best
 
     def _fewest_experts(
         self, found: ServingEstimate, knobs: tuple[Knob, ...], knob: Knob | None
@@ -317,14 +322,7 @@ class Servings:
         if knob is None or not found.job.model.has_experts:
             return None
         (path,) = knob.to
-        low, high, best = 1, found.job.model.num_layers, None
-        while low <= high:
-            middle = (low + high) // 2
-            then = yield from self.bench.with_(found.job.config, {path: middle})
-            if isinstance(then, ServingEstimate) and self.bench.safe(then):
-                best, high = then, middle - 1
-            else:
-                low = middle + 1
+        best = yield from self._last_safe(found.job.config, path, range(found.job.model.num_layers, 0, -1))
         return None if best is None else (best, knobs, replace(knob, to={path: best.job.config.get(path)}))
 
     def _more_hardware(self) -> Iterator[Served | None]:
