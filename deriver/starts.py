@@ -118,7 +118,7 @@ makes its text model without a pooler); modeling_radio.py (`video_patch_projecti
 
 
 def _switch() -> dict[str, Any]:
-    """Switch Transformers' row: T5 with experts in every so many layers, from the second of them on.
+    """Switch Transformers' row: T5 whose sparse layers have experts, at regular distances.
 
     Source: transformers 5.23, modeling_switch_transformers.py (`SwitchTransformersStack.__init__`) and
     configuration_switch_transformers.py (`__post_init__`).

@@ -6,7 +6,7 @@ size derived from others, such as `⌈a·d/z⌉`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from operator import itemgetter
 from typing import TypeAlias
@@ -92,6 +92,12 @@ class Total:
     def value(self, sizes: Mapping[str, int]) -> int:
         """Its value."""
         return sum(product(shape, sizes) for shape in self.shapes)
+
+
+def total_of(axes: Collection[Axis]) -> Axis:
+    """Return the axis of several, one after the other; of one, itself."""
+    found = list(axes)
+    return Total("+".join(map(str, found)), tuple((each,) for each in found)) if len(found) > 1 else found[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def test_lora_of_automodel_is_shared_in_both_matrices():
     ],
 )
 def test_adapters_of_automodel_that_ranks_cannot_share(training, reason):
-    """They are refused by name."""
+    """The error says what of the adapter is not supported."""
     with pytest.raises(MemcoreError, match=reason):
         automodel(**training)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, lru_cache
 
@@ -70,6 +70,10 @@ class Stage:
             return Message(f"{what} {{}}", self.number)
         last = self.number + self.times - 1
         return Message(f"{what}s {{}}", f"{self.number}-{last}")
+
+    def part_of(self, listed: Sequence[object]) -> Sequence[object]:
+        """Its layers' entries of a list that has one for every layer."""
+        return listed[self.first_layer : self.first_layer + len(self.layers)]
 
     @property
     def embeds(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from memcore.networks.network import Layer, Model, Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear, Weight
-from memcore.symbols import Axis, Total
+from memcore.symbols import Axis, Total, total_of
 
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Layers that can have adapters, whatever a family calls them (`lora_query`, `lora_projection`, `lora_mlp` …)."""
@@ -42,11 +42,11 @@ def _fused(layer: Layer, targets: Collection[str]) -> Layer:
     chosen = [counts[name] for name in _HEADS if name in targets]
     fused = Linear(
         f"{part.module}.attn",
-        (_total(counts.values()), heads.width),
+        (total_of(counts.values()), heads.width),
         ("h",),
         bias=part.inputs[0].bias,
         adapter_ranks=Total(f"{len(chosen)}·ra", (("ra",),) * len(chosen)) if len(chosen) > 1 else "ra",
-        adapter_outer=(_total(chosen), heads.width) if 0 < len(chosen) < len(counts) else None,
+        adapter_outer=(total_of(chosen), heads.width) if 0 < len(chosen) < len(counts) else None,
     )
     return replace(layer, mixer=replace(part, inputs=(fused,), fused="litgpt"))
 
@@ -99,11 +99,6 @@ def _scaled(part: Any, dtype: str) -> Any:
         changed = {item.name: _scaled(getattr(part, item.name), dtype) for item in fields(part) if item.init}
         return replace(part, **changed)
     return part
-
-
-def _total(counts: Collection[Axis]) -> Axis:
-    found = list(counts)
-    return Total("+".join(map(str, found)), tuple((each,) for each in found)) if len(found) > 1 else found[0]
 
 
 def linear_targets(network: Network, targets: Collection[str]) -> tuple[str, ...]:

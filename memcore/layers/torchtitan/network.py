@@ -11,7 +11,7 @@ from dataclasses import replace
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention
 from memcore.networks.weights import Linear
-from memcore.symbols import Total
+from memcore.symbols import total_of
 
 FUSED = "per-key-head"
 """How the matrix is laid out: for each head of keys its queries, itself and its values."""
@@ -42,7 +42,6 @@ def _fused(layer: Layer) -> Layer:
         return layer
     heads, first = part.heads, part.inputs[0]
     key = heads.key if part.grouped else heads.query
-    counts = (heads.query, key, key)
-    rows = Total("+".join(map(str, counts)), tuple((each,) for each in counts))
+    rows = total_of((heads.query, key, key))
     fused = Linear(f"{part.module}.qkv_linear.wqkv", (rows, heads.width), first.inner, bias=first.bias)
     return replace(layer, mixer=replace(part, inputs=(fused,), fused=FUSED))

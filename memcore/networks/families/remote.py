@@ -395,21 +395,27 @@ def _checks_images(config: Config) -> bool:
     return config.get("architectures") == ["StableDiffusionSafetyChecker"]
 
 
+def _projects(config: Config) -> int:
+    """The width that its tower projects to."""
+    return _size(config.get("projection_dim")) or 512
+
+
 def _concepts(config: Config) -> tuple[Weight, ...]:
     """Twenty concepts with a threshold each (diffusers, pipelines/stable_diffusion/safety_checker.py)."""
     if not _checks_images(config):
         return ()
-    wide = _size(config.get("projection_dim")) or 512
-    return (Weight("concept_embeds", ((20,), (wide,)), "other"), Weight("concept_embeds_weights", ((20,),), "other"))
+    return (
+        Weight("concept_embeds", ((20,), (_projects(config),)), "other"),
+        Weight("concept_embeds_weights", ((20,),), "other"),
+    )
 
 
 def _clip(config: Config) -> Config:
     """CLIP's first files have keys of their parts twice; these win (transformers 5.23, `CLIPConfig.__post_init__`)."""
     vision = config.get("vision_config")
     if _checks_images(config) and isinstance(vision, Mapping):
-        wide = _size(config.get("projection_dim")) or 512
-        projects = {"architectures": ["CLIPVisionModelWithProjection"], "projection_dim": wide}
-        return {**vision, **projects, "model_type": "clip_vision_model"}
+        own = {"architectures": ["CLIPVisionModelWithProjection"], "projection_dim": _projects(config)}
+        return {**vision, **own, "model_type": "clip_vision_model"}
     found = dict(config)
     for name in ("text_config", "vision_config"):
         given, more = config.get(name), config.get(f"{name}_dict")

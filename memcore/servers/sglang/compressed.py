@@ -77,7 +77,7 @@ def compressed(job: ServingJob, stage: Stage, number: tuple[int, ...], sequences
     ratios = text.get("compress_ratios")
     if job.basics.model.network.family != FAMILY or not isinstance(ratios, Sequence):
         return None
-    own = [each for each in ratios[stage.first_layer : stage.first_layer + len(stage.layers)] if isinstance(each, int)]
+    own = [each for each in stage.part_of(ratios) if isinstance(each, int)]
     head, index = (text.get(key) or size for key, size in (("head_dim", 512), ("index_head_dim", 128)))
     window = text.get("sliding_window") or 128
     drafts = job.basics.speculation is not None

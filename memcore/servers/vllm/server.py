@@ -246,7 +246,7 @@ def _paging(job: ServingJob, chosen: Options, stage: Stage, pages: Pages) -> Pag
         if not chosen.facts.server_batches:
             layers = [tuple(part for part in layer if part.kind != "state") for layer in layers]
         return page([layer for layer in layers if layer], pages)
-    own = [each for each in ratios[stage.first_layer : stage.first_layer + len(stage.layers)] if isinstance(each, int)]
+    own = [each for each in stage.part_of(ratios) if isinstance(each, int)]
     proposing = job.basics.speculation
     if stage.samples and proposing is not None and proposing.layer is not None:
         own += [0] * proposing.layers  # a window alone: `compress_ratios` of a layer behind the others
