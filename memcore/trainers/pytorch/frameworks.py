@@ -6,7 +6,9 @@ before the last micro-batch; bitsandbytes' precision plugin replaces every linea
 NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done),
 meta-llama/llama-cookbook utils/train_utils.py and policies/activation_checkpointing_functions.py,
 AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
-mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`).
+mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`),
+PrimeIntellect-ai/prime-rl src/prime_rl/trainer/sft/train.py (`del logits` leaves them in `out`, which lives until the
+next forward pass), trainer/model.py (`forward` upcasts what the model returns) and trainer/optim.py (a plain AdamW).
 """
 
 from __future__ import annotations
@@ -129,6 +131,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
+    "prime-rl": replace(_LOOP, upcasts_logits=True),
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
