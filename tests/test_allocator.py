@@ -90,6 +90,20 @@ def test_expandable_segments_grow():
     assert first == 0
 
 
+def test_expandable_segments_give_pages_back():
+    """Where there is no room, free pages in the midst of a segment go back, and are mapped again (`unmap_block`)."""
+    pool = Pool(DeviceMemory(100 * MiB), Knobs(expandable=True))
+    first, second, third = (pool.allocate(size * MiB) for size in (30, 10, 40))
+    pool.release(first)
+    assert pool.allocate(40 * MiB) > third
+    assert pool.reserved == 100 * MiB, "20 of the first 30 MiB were a page, and are there no longer"
+    assert not pool.room.short
+    pool.release(second)
+    assert pool.allocate(30 * MiB) == first
+    assert pool.reserved > 100 * MiB and pool.room.short
+
+
+
 def test_whole_segments_go_back_where_there_is_no_room():
     """The optimizer's step asks for 50 MiB of 100: a segment of 60 that is free as a whole goes, one in use stays."""
     room = DeviceMemory(100 * MiB)

@@ -26,6 +26,8 @@ SMALL = MiB
 SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 """Sizes of segments: for small blocks (kSmallBuffer), for large ones (kLargeBuffer), and the multiple that segments for
 requests from 10 MiB on are rounded to (kRoundLarge)."""
+_PAGE = LARGE_SEGMENT // ALIGNMENT
+"""What an expandable segment maps at a time, in units of `ALIGNMENT`."""
 _FEW = 3
 """Equal blocks that are as quickly served one by one."""
 Place = tuple[int, int]
@@ -87,21 +89,26 @@ class DeviceMemory:
         """Unused segments of all pools go back."""
         self.reserved -= sum(pool.trim() for pool in self._pools)
 
+    def relieve(self) -> None:
+        """Unused segments and pages go back where there is no room (`release_cached_blocks`)."""
+        given = sum(pool.trim() for pool in self._pools) if not self.short else 0
+        self.reserved -= given
+        self.trimmed = self.trimmed or given > 0
+
     def has(self, size: int) -> bool:
-        """The bytes that are left."""
+        """Return whether so much is left."""
         return self.limit is None or self.reserved + size <= self.limit
 
     def take(self, size: int) -> None:
-        """A new segment; where there is no room, unused ones go back first (`release_cached_blocks`)."""
+        """A new segment; where there is no room, unused ones go back first.
+
+        Expandable ones are not collected (`garbage_collect_cached_blocks`).
+        """
         if self._collected_from is not None and self.reserved + size > self._collected_from:
-            for pool in self._pools:
-                self.reserved -= pool.trim()
-        if self.limit is not None and self.reserved + size > self.limit:
-            for pool in self._pools if not self.short else ():
-                given = pool.trim()
-                self.reserved -= given
-                self.trimmed = self.trimmed or given > 0
-            self.short = self.short or self.reserved + size > self.limit
+            self.reserved -= sum(pool.trim() for pool in self._pools if not pool.knobs.expandable)
+        if not self.has(size):
+            self.relieve()
+            self.short = self.short or not self.has(size)
         self.reserved += size
         self.highest = max(self.highest, self.reserved)
 
@@ -148,6 +155,8 @@ class Pool:
         """The size of each free block by where it ends."""
         self._segments: dict[int, int] = {}
         """The size of each segment by its address."""
+        self._unmapped: dict[int, int] = {}
+        """The pages that an expandable segment gave back before its end, by their address."""
         self._held: dict[int, Place] = {}
         """Blocks of `allocate` by their address."""
         self._top = 0
@@ -305,24 +314,74 @@ class Pool:
         return place
 
     def _grow(self, size: int) -> Place:
-        """More pages at the end of the one expandable segment, after what is free there."""
-        have = self._ends.get(self._top, 0)
-        address = self._top - have
-        if have:
-            self._pull(have, address)
-        more = -(-(size - have) * ALIGNMENT // LARGE_SEGMENT) * LARGE_SEGMENT
-        self.room.take(more)
-        self._top += more // ALIGNMENT
-        return have + more // ALIGNMENT, address
+        """More pages of the one expandable segment, together with what is free next to them."""
+        if not self.room.has(sum(pages for _, pages in self._space(size)[2]) * ALIGNMENT):
+            self.room.relieve()
+        start, end, mapped = self._space(size)
+        self.room.take(sum(pages for _, pages in mapped) * ALIGNMENT)
+        for address in [each for each in self._starts if start <= each < end]:
+            self._pull(self._starts[address], address)
+        for address, pages in mapped:
+            if address == self._top:
+                self._top += pages
+            elif (left := self._unmapped.pop(address) - pages) > 0:
+                self._unmapped[address + pages] = left
+        return end - start, start
+
+    def _space(self, size: int) -> tuple[int, int, list[Place]]:
+        """Where the lowest space for a request starts and ends, and the pages that it needs (`find_expandable_block`).
+
+        What is unmapped counts with what is free on both of its sides.
+        """
+        for hole in (*sorted(self._unmapped), self._top):
+            start = hole - self._ends.get(hole, 0)
+            end, mapped = start, list[Place]()
+            while end - start < size or end in self._starts:
+                if end in self._starts:
+                    end += self._starts[end]
+                    continue
+                pages = -(-(size - end + start) // _PAGE) * _PAGE
+                pages = pages if end == self._top else min(pages, self._unmapped.get(end, 0))
+                if not pages:
+                    break
+                mapped.append((end, pages))
+                end += pages
+            if end - start >= size:
+                break
+        return start, end, mapped
 
     def trim(self) -> int:
-        """Give up segments that are free as a whole; the bytes of them. Expandable ones stay."""
+        """Give up segments that are free as a whole, and of expandable ones what pages are; the bytes of them."""
+        if self.knobs.expandable:
+            return self._unmap()
         whole = [(size, address) for address, size in self._segments.items()]
         whole = [(size, address) for size, address in whole if self._starts.get(address) == size]
         for size, address in whole:
             del self._segments[address]
             self._pull(size, address)
         return sum(size for size, _ in whole) * ALIGNMENT
+
+    def _unmap(self) -> int:
+        """Pages that are free go back; their addresses stay, to be mapped again (`unmap_block`)."""
+        given = 0
+        for address, size in list(self._starts.items()):
+            first, last = -(-address // _PAGE) * _PAGE, (address + size) // _PAGE * _PAGE
+            if first < last:
+                self._pull(size, address)
+                if address < first:
+                    self._put(first - address, address)
+                if last < address + size:
+                    self._put(address + size - last, last)
+                self._unmapped[first] = last - first
+                given += last - first
+        for address in sorted(self._unmapped, reverse=True):
+            end = address + self._unmapped[address]
+            if end == self._top:
+                self._top = address
+                del self._unmapped[address]
+            elif end in self._unmapped:
+                self._unmapped[address] += self._unmapped.pop(end)
+        return given * ALIGNMENT
 
 
 def _segment(wanted: int) -> int:
