@@ -373,7 +373,7 @@ class Training(Section, path="training"):
                 "vocab-parallel": "vocabulary-parallel loss on each rank's vocabulary shard (Megatron, nanotron)",
                 "fused-linear": "Liger's fused linear cross-entropy: head, loss and gradients chunk by chunk",
                 "cut-cross-entropy": "Apple's Cut Cross-Entropy (used by Unsloth): never stores the logits",
-                "fused-head": "TRL's fused head: log-probabilities tile by tile, never the logits",
+                "fused-head": "TRL's or prime-rl's fused head: log-probabilities part by part, never the logits",
             },
         ),
         "Loss",

@@ -167,8 +167,8 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "Apple's Cut Cross-Entropy (used by Unsloth): never stores the logits": (
         "Apple 的 Cut Cross-Entropy（Unsloth 采用）：从不存储 logits"
     ),
-    "TRL's fused head: log-probabilities tile by tile, never the logits": (
-        "TRL 的融合输出头：逐块计算对数概率，从不产生 logits"
+    "TRL's or prime-rl's fused head: log-probabilities part by part, never the logits": (
+        "TRL 或 prime-rl 的融合输出头：逐块计算对数概率，从不产生 logits"
     ),
     "the model computes the loss": "由模型计算损失",
     "the trainer computes the loss outside the model": "由训练循环在模型之外计算损失",

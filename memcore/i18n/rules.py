@@ -339,6 +339,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "per-row loss": "逐行损失",
     "logits of one chunk": "一个分块的 logits",
     "logits of one tile (tokens × vocabulary)": "一个分块（token × 词表）的 logits",
+    "logits of some words, and what is computed of them": "词表一部分的 logits 及由其算出的张量",
     "gradient computed by the loss in the forward pass": "损失在前向传播中算出的梯度",
     "log-probabilities": "对数概率",
     "gradient of the logits": "logits 的梯度",

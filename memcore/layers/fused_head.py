@@ -1,7 +1,9 @@
-"""TRL's fused head: log-probabilities from hidden states, tile by tile of tokens and words, so that logits never exist.
+"""Fused heads: log-probabilities from hidden states, a part of the logits at a time, so that all never exist at once.
 
-Source: trl 1.16, kernels/chunked_logprob.py (`ChunkedLogProbFunction`: a tile has at most 4,096 tokens; gradients are
-added up in fp32) and trainer/utils.py (`add_fused_lm_head`: rows whose labels count are copied; 32,768 words a tile).
+TRL's go tile by tile of tokens and words: trl 1.16, kernels/chunked_logprob.py (`ChunkedLogProbFunction`: a tile has at
+most 4,096 tokens; gradients are added up in fp32) and trainer/utils.py (`add_fused_lm_head`: rows whose labels count
+are copied; 32,768 words a tile). prime-rl's have all tokens and 2,048 words at a time, in plain PyTorch:
+src/prime_rl/trainer/models/layers/lm_head.py of January 2026 (`_ChunkedLogProbEntropyFn`), trainer/rl/config.py.
 """
 
 from __future__ import annotations
@@ -10,20 +12,22 @@ from collections.abc import Mapping
 
 from memcore.symbols import Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import like, new, to
+from memcore.tensors.basics import in_order, like, new, to
 from memcore.tensors.images import rows_at
 from memcore.tensors.tensor import Parameter, Tensor
 
-_TOKENS, _WORDS = 4096, 32768
-_ROWS, _COLUMNS = "lt", "lv"
-"""Symbols for the tokens and the words of a tile."""
+_TOKENS, _WORDS, _FOLDED = 4096, 32768, 2048
+_ROWS, _COLUMNS, _CHUNK = "lt", "lv", "lw"
+"""Symbols for the tokens and the words of a tile, and for the words of a chunk of all tokens."""
+_RECORDED = 3
+"""Chunks that stand for all of them: a first one, and others after another."""
 _STATISTICS = 7
 """Numbers of each token in fp32 while tiles are folded in: maximum, sums, the target's logit and so on."""
 
 
 def tile_sizes(rows: int, vocabulary: int) -> Mapping[str, int]:
-    """Return the tokens and the words of a tile."""
-    return {_ROWS: min(rows, _TOKENS), _COLUMNS: min(vocabulary, _WORDS)}
+    """Return the tokens and the words of a tile, and the words of a chunk."""
+    return {_ROWS: min(rows, _TOKENS), _COLUMNS: min(vocabulary, _WORDS), _CHUNK: min(vocabulary, _FOLDED)}
 
 
 def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
@@ -50,6 +54,71 @@ def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
     if tracked(x, weight):
         attach([out], [x, weight], save(tape, x, weight, targets, *kept), apply)
     return out
+
+
+def folded_log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
+    """The targets' log-probabilities from chunks of words, which the backward pass computes again.
+
+    The head's gradient is there though nobody wants it: the function returns it in any case.
+    """
+    tape, rows = hidden.tape, hidden.shape[:-1]
+    x = hidden if hidden.contiguous else in_order([hidden])
+    heat = new(tape, rows, "fp32", "fused_head_rows")
+    statistics = [new(tape, rows, "fp32", "fused_head_rows") for _ in range(4)]
+    _fold(x)
+    norm = new(tape, rows, "fp32", "fused_head_rows")
+    out, entropy = (new(tape, rows, "fp32", "fused_head_rows") for _ in range(2))
+    del statistics
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        for_x, for_weight = like(saved[0], "input_gradient"), new(tape, weight.shape, saved[0].dtype, "weight_gradient")
+        _unfold(saved[0], weight)
+        return [for_x, for_weight if tracked(weight) else None]
+
+    if tracked(x, weight):
+        attach([out, entropy], [x, weight], save(tape, x, weight, heat, norm), apply)
+    return out
+
+
+def _fold(x: Tensor) -> None:
+    """Chunks of the logits on the way forward; a chunk's are there until the next one's replace them."""
+    for _ in range(_RECORDED):
+        logits = _chunk(x, x.dtype)
+        upcast = _chunk(x)
+        scaled = _chunk(x)
+        del upcast
+        shifted = _chunk(x)
+        powers = _chunk(x)
+        del shifted
+        products = _chunk(x)
+        del products, powers
+    del logits, scaled
+
+
+def _unfold(x: Tensor, weight: Parameter) -> None:
+    """Chunks of the logits on the way back, with their probabilities and gradients."""
+    for _ in range(_RECORDED):
+        logits = _chunk(x, x.dtype)
+        upcast = _chunk(x)
+        scaled = _chunk(x)
+        del upcast
+        shifted = _chunk(x)
+        probabilities = _chunk(x)
+        del shifted
+        found = _chunk(x)
+        found = _chunk(x)  # chained through the temperature
+        half = _chunk(x, x.dtype)
+        part = like(x, "input_gradient")
+        del half, part
+        half = _chunk(x, x.dtype)
+        part = new(x.tape, (_CHUNK, *weight.inner), x.dtype, "weight_gradient")
+        del half
+    del logits, scaled, probabilities, found, part
+
+
+def _chunk(x: Tensor, dtype: str = "fp32") -> Tensor:
+    """Logits of all tokens and some words, or what is computed of them."""
+    return new(x.tape, (*x.shape[:-1], _CHUNK), dtype, "fused_head_chunk")
 
 
 def _tile(x: Tensor, weight: Parameter, dtype: str) -> None:

@@ -66,6 +66,11 @@ FINE_TUNING: Mapping[str, Rule] = {
     "shared_adapter": Rule("frozen matrix shared by all adapters", "peft, tuners/vera/model.py", "buffers"),
     "fused_head_rows": Rule("per-token values such as the log-sum-exp", _HEAD, "logits and loss"),
     "fused_head_tile": Rule("logits of one tile (tokens × vocabulary)", _HEAD, "logits and loss"),
+    "fused_head_chunk": Rule(
+        "logits of some words, and what is computed of them",
+        "prime-rl, src/prime_rl/trainer/models/layers/lm_head.py: _ChunkedLogProbEntropyFn",
+        "logits and loss",
+    ),
     "cut_loss": Rule("loss", _CUT),
     "cut_loss_rows": Rule("per-token values such as the log-sum-exp", _CUT, "logits and loss"),
     "cut_loss_words": Rule("one value per vocabulary entry", _CUT, "logits and loss"),

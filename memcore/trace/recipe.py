@@ -57,6 +57,8 @@ class Loss:
     """A fused linear loss adds each chunk's gradient of the head to their sum as it computes it."""
     chunks_apart: bool = False
     """A fused linear loss frees the logits of a chunk before it computes the next one's."""
+    folds_words: bool = False
+    """A fused head has all tokens and some words at a time."""
 
     @property
     def of_a_chunk(self) -> Loss:

@@ -128,6 +128,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     ),
     "{layers} has no SDPA for {family}": "{layers} 对 {family} 没有 SDPA",
     "{layers} has no {kernel} for this family": "{layers} 对该系列没有 {kernel}",
+    "transformers' flash attention asks whether one sequence is packed, which breaks the graph of a block": (
+        "transformers 的 flash attention 会检查单条序列是否为打包序列，使块的计算图中断"
+    ),
     "{reason}: its soft cap needs flash attention": "{reason}：其 soft cap 需要 flash attention",
     "{kernel} has no fp32 kernel": "{kernel} 没有 fp32 kernel",
     "expert parallelism is supported only with 'torchtitan'": "专家并行仅支持 'torchtitan'",

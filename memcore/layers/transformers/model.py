@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from memcore.layers.cut_loss import cut_loss
-from memcore.layers.fused_head import log_probabilities
+from memcore.layers.fused_head import folded_log_probabilities, log_probabilities
 from memcore.layers.fused_loss import fused_linear_loss
 from memcore.layers.losses import causal_lm_loss, chunked_loss
 from memcore.layers.objectives import objective_loss, summed, valued
@@ -73,7 +73,8 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
     if recipe.loss.kind == "fused-head":
         step.forget_cache()
         with step.tape.at("loss"):
-            return step.leave("root", summed(log_probabilities(hidden_states, _words(step)))), returned
+            found = folded_log_probabilities if recipe.loss.folds_words else log_probabilities
+            return step.leave("root", summed(found(hidden_states, _words(step)))), returned
     logits = _head(step, hidden_states)
     if around:
         # The model with the head returns to the one around it, which computes the loss.

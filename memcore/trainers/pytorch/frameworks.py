@@ -90,6 +90,9 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
+    folds_words: bool = False
+    """Its fused head has all tokens and 2,048 words at a time (`memcore.layers.fused_head`)."""
+
     release: str = "much"
     """How much hangs on its release, which decides losses, dtypes and kernels: much, little or nothing."""
 
@@ -131,7 +134,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
-    "prime-rl": replace(_LOOP, upcasts_logits=True),
+    "prime-rl": replace(_LOOP, upcasts_logits=True, folds_words=True),
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),

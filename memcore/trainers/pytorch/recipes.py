@@ -203,6 +203,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         keeps_outputs=read.take(Training.outputs_kept, keeps_outputs(read)),
         adds_in_place=word == "fused-linear" and not fake and _adds_in_place(read),
         chunks_apart=word == "fused-linear" and code.name == "unsloth",
+        folds_words=framework_of(read).folds_words,
     )
 
 
@@ -449,7 +450,10 @@ def recipe_of(
         ulysses=exchanges,
         positioned=(tensor is not None and code.computes_loss) or exchanges is not None,
         pipeline=pipeline_plan(read, code),
-        compiled=(compiled := _compiled(read, model, implementation, precision, kernel)),
+        compiled=(
+            compiled := _compiled(read, model, implementation, precision, kernel)
+            and not _breaks(read, code, kernel, sizes)
+        ),
         float8=_float8(read, implementation, fused=compiled),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
         heads_as=heads_as(read) if code.name == "transformers" else AS_THEY_ARE,
@@ -492,6 +496,23 @@ def _compiled(read: Defaults, model: Model, implementation: str, precision: Prec
         raise UnsupportedError(
             path, "compiled blocks are not supported yet for {}; allowed: {}", joined(", ", found), "false"
         )
+    return True
+
+
+def _breaks(read: Defaults, code: LayerCode, kernel: str, sizes: Mapping[str, int]) -> bool:
+    """Return whether the graph of a checkpointed block breaks, so that its checkpoint runs as if it were not compiled.
+
+    transformers asks the positions of one sequence whether several are packed into it, and branches on the answer
+    (modeling_flash_attention_utils.py, `_is_packed_sequence`, up to 5.23); Dynamo leaves a checkpoint alone in which a
+    graph breaks (torch/_dynamo/variables/higher_order_ops.py, `TorchHigherOrderOperatorVariable`).
+    """
+    full = read.given(Training.activation_checkpointing.policy) == "full"
+    if not (full and code.name == "transformers" and kernel == "flash" and sizes["b"] == 1):
+        return False
+    why = Message(
+        "transformers' flash attention asks whether one sequence is packed, which breaks the graph of a block"
+    )
+    read.assumptions.append(Assumption(Training.compile, "false", why, notable=True))
     return True
 
 
