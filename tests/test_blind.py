@@ -27,7 +27,8 @@ PACKED = {"unsloth-tinyllama-packed-t4": 0.05, "trl-nb-sft-trl-lora-qlora": 0.03
 
 # First predictions: of 20 readings of memory whose jobs are stated the median was 9.4 % off, the 90th percentile 13.3 %,
 # and 40 % were in their range; of 54 step times the median was 23 % off, and 52 % were in their range. Eleven of those
-# readings are of one source, whose longest sequence is shorter than its limit, which was taken.
+# readings are of one source, whose longest sequence is shorter than its limit, which was taken; later one of its
+# readings was solved for it.
 
 
 def test_all_are_kept(stated):
@@ -136,7 +137,7 @@ pass; and Megatron's proxies of DeepSeek-V3 have a vocabulary of 256,000."""
 
 
 def test_winter():
-    """Descriptions are those of the sources by now; torchao's three readings of June 2025 remain 23 % too high."""
+    """Descriptions are those of the sources by now; torchao's three readings of June 2025 are of bf16 parameters."""
     found = [*WINTER, *SECOND]
     assert len({each["id"] for each in found}) == len(WINTER) + len(SECOND) == 102
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in found)
@@ -145,12 +146,41 @@ def test_winter():
     assert all(each.predicted is not None or each.reason for each in results)
     stated = {each["id"] for each in found if each["confidence"] != "low"}
     errors = [each.error for each in results if each.id in stated and each.error is not None and each.verdict is None]
-    assert len(errors) >= 20
-    assert median(map(abs, errors)) < 0.06
+    assert len(errors) >= 17
+    assert median(map(abs, errors)) < 0.03
     verdicts = [each.verdict for each in results if each.verdict is not None]
     assert len(verdicts) >= 40
     assert sum(each == "right" for each in verdicts) >= 32
     assert sum(each == "unsafe" for each in verdicts) <= 3
+
+
+THIRD = truth("winter_third")
+"""100 readings and outcomes of 2025 and 2026: prime-rl's benchmark, whose settings are all stated, PEFT's comparison,
+ms-swift's scripts, an issue of torchtitan, outcomes in others. First predictions, before any description was corrected:
+of 7 readings stated with high confidence the median was 17 %, the 90th percentile 17 %, and all were in their range; of
+9 with medium confidence 11 %, 13 % and all, and 21 of those were refused. Of 26 outcomes that were answered 13 were right, 10 close, three unsafe. Once they were described so that they could be answered, five of ms-swift
+were 2 to 9 % off, and twelve of prime-rl's reinforcement learning 0.9 to 318 %. What was found: prime-rl holds fp32
+logits through the backward pass, and its own head takes chunks of the vocabulary; a graph breaks where transformers asks
+whether one sequence is packed; segments that expand give pages back where a GPU is full; and the longest of PEFT's
+sequences are 642 tokens long."""
+
+
+def test_third():
+    """Low confidence: four adapters in one pass, and lengths that lie on lines."""
+    assert len({each["id"] for each in THIRD}) == len(THIRD) == 100
+    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in THIRD)
+    results = accuracy(THIRD).results
+    assert sum(each.predicted is None for each in results) <= 6
+    assert all(each.predicted is not None or each.reason for each in results)
+    stated = {each["id"] for each in THIRD if each["confidence"] != "low"}
+    found = [each for each in results if each.id in stated and each.error is not None and each.verdict is None]
+    errors = sorted(abs(each.error) for each in found)
+    assert len(errors) >= 30
+    assert median(errors) < 0.02
+    assert errors[int(0.9 * len(errors))] < 0.09
+    assert fmean(bool(each.inside) for each in found) >= 0.85
+    verdicts = [each.verdict for each in results if each.id in stated and each.verdict is not None]
+    assert sum(each in ("right", "close") for each in verdicts) == len(verdicts)
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,18 @@ def test_layers_of_transformers_multiply_in_float8_too():
     assert {TOKENS * H, TOKENS * F} <= sizes
 
 
+@pytest.mark.parametrize(
+    ("sequences", "attention", "alike"), [(1, "flash", True), (2, "flash", False), (1, "sdpa", False)]
+)
+def test_a_graph_that_breaks_in_a_checkpoint(sequences, attention, alike):
+    """transformers asks the values of one sequence's positions before flash attention, which no checkpoint's graph has."""
+    layers = {"implementation": "transformers", "activation_checkpointing": "full", "precision": "bf16"}
+    said = {**layers, "micro_batch_size": sequences, "attention": attention, "loss": "fused-linear"}
+    compiled, eager = (job(compile=each, **said) for each in (True, False))
+    assert (compiled.allocated.expected == eager.allocated.expected) is alike
+    assert any(each.path == "training.compile" and each.value == "false" for each in compiled.assumptions) is alike
+
+
 def test_selective_checkpoints_kept_magnitudes_in_the_winter_of_2024():
     """Eager float8 takes the largest of `abs(x)` and `abs(w)` for each product, in bf16; the policy listed `abs`."""
     before, after = (

@@ -56,6 +56,21 @@ def test_a_compiled_chunked_loss_upcasts_nothing():
     assert peaks[1] - peaks[0] == pytest.approx(2 * 4096 * TOKENS, rel=0.01)
 
 
+def test_a_head_in_chunks_of_the_vocabulary():
+    """prime-rl's has a chunk's logits twice, their probabilities and gradients while the next one's replace them."""
+    training = {"sequence_length": 16 * TOKENS, "precision": "bf16", "loss": "fused-head"}
+    config = {"model": {**MODEL, "num_hidden_layers": 1, "vocab_size": 16384}, "training": training}
+    found = memcore.estimate({**config, "engine": {"type": "none", "framework": "prime-rl"}}).ranks[0]
+    chunks = [
+        entry
+        for moment in found.moments
+        if moment.place == "gradient of the loss"
+        for entry in found.ledger(moment).entries
+        if entry.rule == "fused_head_chunk"
+    ]
+    assert sum(entry.bytes for entry in chunks) == (2 + 5 * 4) * 16 * TOKENS * 2048
+
+
 LORA = {"type": "lora", "rank": 8, "target_modules": "all-linear", "dtype": "fp32"}
 
 
