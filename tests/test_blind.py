@@ -158,10 +158,11 @@ THIRD = truth("winter_third")
 """100 readings and outcomes of 2025 and 2026: prime-rl's benchmark, whose settings are all stated, PEFT's comparison,
 ms-swift's scripts, an issue of torchtitan, outcomes in others. First predictions, before any description was corrected:
 of 7 readings stated with high confidence the median was 17 %, the 90th percentile 17 %, and all were in their range; of
-9 with medium confidence 11 %, 13 % and all, and 21 of those were refused. Of 26 outcomes that were answered 13 were right, 10 close, three unsafe. Once they were described so that they could be answered, five of ms-swift
-were 2 to 9 % off, and twelve of prime-rl's reinforcement learning 0.9 to 318 %. What was found: prime-rl holds fp32
-logits through the backward pass, and its own head takes chunks of the vocabulary; a graph breaks where transformers asks
-whether one sequence is packed; segments that expand give pages back where a GPU is full; and the longest of PEFT's
+9 with medium confidence 11 %, 13 % and all, and 21 of those were refused. Of 26 outcomes that were answered 13 were
+right, 10 close, three unsafe. Once they were described so that they could be answered, four of ms-swift were 2 to 9 %
+off, and nine of prime-rl's reinforcement learning 56 to 318 %. What was found: prime-rl holds fp32 logits through the
+backward pass, and its own head takes chunks of the vocabulary; a graph breaks where transformers asks whether one
+sequence is packed; segments that expand give pages back where a GPU is full; and the longest of PEFT's
 sequences are 642 tokens long."""
 
 
