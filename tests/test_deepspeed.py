@@ -148,6 +148,17 @@ def test_fp32_gradients():
     assert not {"reduce_bucket", "partitioned_gradients"} & {block.rule for block in found.rank.program.blocks}
 
 
+def test_fp32_gradients_of_other_stages():
+    """Stage 3's part of them is in fp32, and made flat once; stage 2 adds up what comes, in bf16."""
+    fp32 = {"training__gradient_dtype": "fp32"}
+    found, usual = job(3, **fp32), job(3)
+    assert held(found, "partitioned_gradients") == about(4 * P // N)
+    assert held(usual, "partitioned_gradients") == about(2 * P // N)
+    ends = [each.moments[-1].peak - each.moments[-1].end for each in (found, usual)]
+    assert ends[1] - ends[0] == about(2 * P // N)
+    assert job(2, **fp32).allocated.expected == job(2).allocated.expected
+
+
 def test_quantized_exchanges():
     """qwZ: int8 beside what is fetched ahead, or fp16 and bf16 of the largest parameter; qgZ: int4 between nodes."""
     largest, quantized = 32000 * 1024, {"engine__zero_quantized_weights": True}
@@ -200,7 +211,7 @@ MISTAKES = [
     (2, {"engine__stage3_max_live_parameters": 1}, "applies to engine.zero_stage 3"),
     (3, {"engine__mics_shard_size": 3}, "does not divide"),
     (2, {"engine__zero_quantized_weights": True}, "applies to engine.zero_stage 3"),
-    (2, {"training__gradient_dtype": "fp32"}, "supported only as fp32, with bf16, engine.zero_stage 1"),
+    (0, {"training__gradient_dtype": "fp32"}, "supported only as fp32, with bf16, engine.zero_stage 1 to 3"),
     (2, {"training__precision": "bf16"}, "with DeepSpeed: fp32, tf32, bf16-mixed, fp16-mixed"),
     (2, {"parallelism__tensor_parallel_size": 2}, "found 'deepspeed'"),
     (2, {"parallelism__ulysses_parallel_size": 3}, "not divisible by 2 × 3 ranks|not divisible by 3 ranks"),

@@ -440,9 +440,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "packs of a step accumulate: counted as {count} micro-batches": (
         "一步内的多个 pack 累积梯度：按 {count} 个微批次计算"
     ),
-    "gradients accumulate in fp32 (grad_accum_dtype): counted in bf16 with {key} {stage}": (
-        "梯度以 fp32 累积（grad_accum_dtype）：{key} 为 {stage} 时按 bf16 计算"
-    ),
     "biases and layers without positions together are not supported yet": "暂不支持偏置与不用位置编码的层同时出现",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
     "its experts have different layers": "其专家的层不同",

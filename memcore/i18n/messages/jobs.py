@@ -71,7 +71,9 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "DeepSpeed's default: no ZeRO": "DeepSpeed 的默认值：不用 ZeRO",
     "ZeRO stage {stage}, nothing offloaded": "ZeRO 阶段 {stage}，不卸载任何内容",
     "needs {stage} 1, 2 or 3": "需要 {stage} 为 1、2 或 3",
-    "supported only as fp32, with bf16, {stage} 1 and no offloading": "仅支持 fp32，且需 bf16、{stage} 1、不卸载到主机",
+    "supported only as fp32, with bf16, {stage} 1 to 3 and no offloading": (
+        "仅支持 fp32，且需 bf16、{stage} 1–3、不卸载到主机"
+    ),
     "for FP8 matrix products use 'fp8-mixed'": "FP8 矩阵乘请用 'fp8-mixed'",
     "found {dtype} with {setting} {preset}": "值为 {dtype}，而 {setting} 为 {preset}",
     "found {value}, but {setting} is {other}": "值为 {value}，但 {setting} 为 {other}",

@@ -173,6 +173,9 @@ class DeepSpeed3(DeepSpeed):
         with self.tape.stream(REDUCE):
             cast = self._allocate(("zf",), "reduced_copy", dtype) if dtype else None
             copied = self._allocate(("zf",), "reduced_copy", dtype)
+            if self._plan.fp32_partitions and not dtype:
+                upcast = self._allocate((Quotient(("zf",), "z"),), "fp32_gradient", "fp32")
+                del upcast
             if self._plan.offloads_optimizer != "none":
                 part: Axis = Quotient(("zf",), "z")
                 back = self._allocate((part,), "reduced_copy")
@@ -263,7 +266,7 @@ def _buffers(weights: Weights, recipe: Recipe, plan: ZeroPlan) -> Iterator[Buffe
         yield _flat("accumulated_gradients", (_total(weights, recipe, shared=False),), "fp32")
     if plan.stage == 3:
         if plan.offloads_optimizer == "none":
-            yield _flat("partitioned_gradients", (part,), dtype)
+            yield _flat("partitioned_gradients", (part,), "fp32" if plan.fp32_partitions else dtype)
         if plan.contiguous:
             yield _flat("reduce_bucket", ("zr",), dtype)
         yield _flat("kept_parameters", ("zk",), dtype)
@@ -284,6 +287,8 @@ def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
     if plan.stage == 0:
         shape: Shape = (_total(weights, recipe, shared=False),)
         return [_flat("fp32_gradient", shape, "fp32") for _ in range(2)]
+    if plan.fp32_partitions:
+        return [_flat("fp32_gradient", ("zg",), "fp32")]  # made flat, which is all
     shape = ("zg",) if plan.stage == 3 else (_total(weights, recipe, shared=True),)
     return [_flat("fp32_gradient", shape, "fp32"), _flat("flat_gradient", shape, dtype)]
 

@@ -68,11 +68,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized.pop(_HPZ, None)
     normalized[_TIMES] = _SEVERAL
     notes.append(Message("packs of a step accumulate: counted as {} micro-batches", _SEVERAL))
-    if normalized[_STAGE] == 1:
+    if normalized[_STAGE] in (1, 2, 3) and not is_set(normalized.get("deepspeed_offload_optimizer", False)):
         normalized["*gradients"] = "fp32"
-    elif normalized[_STAGE] in (2, 3):
-        notes.append(Message("gradients accumulate in fp32 (grad_accum_dtype): counted in bf16 with {} {}",
-                             _STAGE, normalized[_STAGE]))  # fmt: skip
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 

@@ -100,7 +100,8 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
         secondary=stage == 3 and read.take(DeepSpeedSettings.zero_hpz_partition_size, 1) > 1,
         quantized_weights=stage == 3 and bool(read.take(DeepSpeedSettings.zero_quantized_weights, False)),
         quantized_gradients=stage == 3 and bool(read.take(DeepSpeedSettings.zero_quantized_gradients, False)),
-        fp32_gradients=_fp32_gradients(read, stage, precision),
+        fp32_gradients=(fp32 := _fp32_gradients(read, stage, precision)) and stage == 1,
+        fp32_partitions=fp32 and stage == 3,
         upcasts_reduction=_upcasts_reduction(read, precision),
     )
 
@@ -120,14 +121,16 @@ def _upcasts_reduction(read: Defaults, precision: Precision) -> bool:
 def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
     """Return whether gradients accumulate in another dtype than the model's.
 
-    `BF16_Optimizer` takes those of stage 1.
+    `BF16_Optimizer` takes those of stage 1 (runtime/engine.py, `_do_optimizer_sanity_check`), and stage 3 has a flat
+    buffer of that dtype (zero/stage3.py, `grad_partitions_flat_buffer`). Stage 2 adds gradients up as they come,
+    whatever it is told (zero/stage_1_and_2.py, `get_all_grad_tensors`).
     """
     path = Training.gradient_dtype
     given = read.given(path)
     if given is None or given == precision.parameter:
         return False
-    if (given, precision.parameter, stage) != ("fp32", "bf16", 1) or read.given(_OPTIMIZER) not in (None, "none"):
-        read.refuse(path, "found {!r}; supported only as fp32, with bf16, {} 1 and no offloading", given, _STAGE)
+    if (given, precision.parameter) != ("fp32", "bf16") or not stage or read.given(_OPTIMIZER) not in (None, "none"):
+        read.refuse(path, "found {!r}; supported only as fp32, with bf16, {} 1 to 3 and no offloading", given, _STAGE)
     return True
 
 

@@ -32,6 +32,8 @@ class ZeroPlan:
     """qgZ: gradients are reduced in 4 bits, parameter by parameter."""
     fp32_gradients: bool = False
     """`BF16_Optimizer`: gradients are added to a flat fp32 buffer of all parameters after each backward pass."""
+    fp32_partitions: bool = False
+    """Stage 3: a rank's part of the gradients is in fp32, though they come in bf16."""
     upcasts_reduction: bool = False
     """Gradients are cast to another dtype to be reduced: fp32, where ranks share sequences."""
     experts: bool = False
