@@ -269,6 +269,13 @@ def test_gkd_of_trl_has_a_teacher():
         imported(text.format("a/b --use_liger_kernel true"))
 
 
+def test_rewards_of_llama_factory_compute_a_loss_too():
+    """Its batches of pairs have labels: a run of Qwen3-4B has log-probabilities of all words next to the logits."""
+    (case,) = (each for each in truth("winter") if each["id"] == "lf-qwen3-4b-rm-baseline")
+    (found,) = accuracy([case]).results
+    assert abs(found.error) < 0.01
+
+
 def test_a_reward_model_of_ppo_is_a_second_copy():
     """LLaMA-Factory, `create_reward_model`; alongside the reference, where no adapter can be switched off."""
     engine = {"type": "none", "framework": "llama-factory"}

@@ -108,7 +108,9 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
     """The logits of `ForCausalLM.forward(input_ids, logits_to_keep=tokens)`; None: of all tokens.
 
     A value head's numbers take their place where they are all that is learned from (trl 0.9,
-    models/modeling_value_head.py, which casts the logits to fp32).
+    models/modeling_value_head.py, which casts the logits to fp32). LLaMA-Factory's batches of pairs have labels, of
+    which the model computes a loss that nobody wants (data/collator.py, `PairwiseDataCollatorWithPadding`;
+    train/rm/trainer.py, `compute_loss`).
     """
     batch = _cast(step, batch)
     batch = replace(batch, tokens=step.enter("root", batch.tokens))
@@ -128,9 +130,10 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
         upcast = to(logits, "fp32")
         step.values = valued(hidden_states)
         return step.leave("root", upcast)
+    unused = causal_lm_loss(logits, batch.labels, step.recipe.loss)
     upcast = to(step.leave("root", logits).detach(), "fp32")
     found = valued(hidden_states)
-    del upcast
+    del upcast, unused
     return found
 
 
