@@ -9,6 +9,9 @@ ten, 6 % at most, and within 0.1 % where segments expand. It does not know where
 equal blocks the lowest address is taken. Doubts are taken to be independent: the root of the sum of their squares is a
 reading's range.
 
+On one GPU whose segments do not expand, none of 197 readings of five sources was below a range whose share of this was
+5.5 %; with 4 % five are, and of the two sources of most 88 and 94 % lie within.
+
 Where a release is named it decides which attention kernel runs: without that doubt 93 % of 61 readings of the device
 on an H100 lie within, and 90 % of 49 of other sources.
 
@@ -149,7 +152,7 @@ DOUBTS = (
     Doubt(
         title="the order of allocations",
         applies=lambda rank: not _expands(rank) and _alone(rank),
-        held=(0.055, 0.06),
+        held=(0.04, 0.06),
         settled_by=EngineSettings.expandable_segments,
     ),
     Doubt(
