@@ -168,7 +168,7 @@ sequences are 642 tokens long."""
 
 def test_third():
     """Low confidence: four adapters in one pass, and lengths that lie on lines."""
-    assert len({each["id"] for each in THIRD}) == len(THIRD) == 102
+    assert len({each["id"] for each in THIRD}) == len(THIRD) == 107
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in THIRD)
     results = accuracy(THIRD).results
     assert sum(each.predicted is None for each in results) <= 6
