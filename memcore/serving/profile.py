@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
@@ -30,6 +31,9 @@ _PIECE = "vllm, compilation/backends.py; inductor's wrapper"
 _FLASHINFER = "flashinfer, cutlass_fused_moe_kernels.cuh"
 _CUTLASS = "vllm, model_executor/layers/fused_moe/experts/cutlass_moe.py, run_cutlass_moe_fp4"
 _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
+
+_SCALED_ROWS, _SCALED_TOGETHER = 163_840, 64
+"""Rows of an expert that VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE allows, and elements whose four scales are one integer."""
 
 TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
 """Symbols: tokens of a step, sequences of a step, tokens of the latent workspace."""
@@ -110,7 +114,7 @@ def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
     for ffn in layer.ffns:
         dense = ffn.shared if isinstance(ffn, Experts) else ffn
         if isinstance(ffn, Experts):
-            yield [*stream, *read, *_routed(step, ffn), *_inside(step, ffn)]
+            yield from ([*stream, *read, *_routed(step, ffn), *inside] for inside in _inside(step, ffn))
         if dense is not None:
             yield [*stream, *read, *_dense(step, dense)]
 
@@ -195,15 +199,28 @@ def _routed(step: Step, ffn: Experts) -> list[Entry]:
     ]
 
 
-def _inside(step: Step, ffn: Experts) -> list[Entry]:
-    """What kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers."""
+def _inside(step: Step, ffn: Experts) -> Iterator[list[Entry]]:
+    """What kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers.
+
+    vLLM's of CUTLASS have scales of NVFP4 for as many rows as VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE says and each of a
+    token's experts, whatever the step: 0.22 GiB of graphs of Gemma 4's mixture (_custom_ops.py,
+    scaled_fp4_experts_quant; read in 0.19 to 0.26). They are gone when results are put back.
+    """
+    size, sizes = BYTES[step.dtype], step.sizes
     if step.sorts_in_experts:
         rows: Shape = (TOKENS, ffn.routed, ffn.reads)
         title = "experts' rows, sorted, and their results, put back and weighted"
-        return [tensor(title, ACTIVATIONS, rows, BYTES[step.dtype], step.sizes, _CUTLASS, copies=3)]
-    if not step.allocates_in_experts:
-        return []
-    return [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
+        yield [tensor(title, ACTIVATIONS, rows, size, sizes, _CUTLASS, copies=3)]
+        scales: Shape = (_SCALED_ROWS, ffn.routed, Quotient((ffn.reads,), _SCALED_TOGETHER))
+        yield [
+            tensor("experts' rows, sorted", ACTIVATIONS, rows, size, sizes, _CUTLASS),
+            tensor("experts' rows in NVFP4", ACTIVATIONS, rows, Fraction(1, 2), sizes, _CUTLASS),
+            tensor("scales of experts' rows", ACTIVATIONS, scales, 4, sizes, _CUTLASS),
+        ]
+    elif step.allocates_in_experts:
+        yield [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
+    else:
+        yield []
 
 
 def expert_workspace(step: Step, stage: Stage) -> list[Entry]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from memcore.networks.network import Model
-from memcore.networks.parts import SpecialMixer
+from memcore.networks.parts import LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.serving.checkpoint import Part, Stored
 from memcore.serving.formats import FORMATS, MATRICES, Format
@@ -62,7 +62,11 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     if name == "int4" and _AUTOROUND.search(repository):
         return Recipe(usual=everything)
     if name in ("awq", "int4") and maker in _INT4_OF:
-        return Recipe(usual=_covering(FORMATS["int4"].with_groups(32), MATRICES))
+        latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
+        alone = routed and (hybrid or latent)
+        return Recipe(
+            usual=_covering(FORMATS["int4"].with_groups(32), frozenset({"routed-expert"}) if alone else MATRICES)
+        )
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
             usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
@@ -120,8 +124,11 @@ CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"nvidia", "sa
 `kv_cache_quant_algo`: vLLM 0.19.1 says that it takes fp8 for Gemma-4-31B-IT-NVFP4, of which 98,912 tokens fit.
 """
 _INT4_OF = frozenset({"cyankiwi"})
-"""Who quantizes every matrix of a block to int4 in groups of 32, whatever the repository's name says: of Qwen3.5-9B
-7.55 GiB are loaded, of each half of Qwen3-Next-80B-A3B 22.53 GiB."""
+"""Who quantizes to int4 in groups of 32, whatever the repository's name says.
+
+Every matrix of a block: of Qwen3.5-9B 7.55 GiB are loaded; in mixtures with recurrent or latent layers routed experts
+alone: of each half of Qwen3-Next-80B-A3B 22.53 GiB, of Mistral Small 4 33.94.
+"""
 
 
 def _largest(chosen: Format, *, routed: bool) -> Stored:
