@@ -199,7 +199,7 @@ def _ffn(ffn: Ffn) -> Iterator[int]:
 def pool(step: Step, stage: Stage, largest: int) -> int:
     """Bytes of the tensors of the largest size, whose blocks all smaller ones use again."""
     sizes = {**step.sizes, TOKENS: largest, ROWS: largest, WIDEST_CONTEXT: largest}
-    entries = widest(replace(step, sizes=sizes, benchmark=0), stage)
+    entries = widest(replace(step, sizes=sizes, benchmark=0, scores=0), stage)
     return segments(entry.bytes // entry.copies for entry in entries for _ in range(entry.copies))
 
 

@@ -58,6 +58,8 @@ class Step:
     """They are vLLM's of CUTLASS: rows are sorted by expert, and results put back, in tensors of their own."""
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
+    scores: int = 0
+    """Bytes that stand for the scores of an indexer."""
 
 
 def sampling(step: Step) -> list[Entry]:
@@ -141,15 +143,25 @@ def _attention(step: Step, mixer: Attention) -> list[Entry]:
 
 
 def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
-    """Prefill expands the latent vectors; a workspace stands for the longest context that is expanded at once."""
+    """Prefill expands the latent vectors; a workspace stands for the longest context that is expanded at once.
+
+    Sparse attention expands none, and has scores where a layer's own indexer chooses tokens.
+    """
     size, sizes = BYTES[step.dtype], step.sizes
     heads: Shape = (Quotient((mixer.heads.query,), TENSOR),)
     source = "vllm, model_executor/layers/attention/mla_attention.py"
-    return [
+    found = [
         tensor("queries", ACTIVATIONS, (TOKENS, *heads, mixer.heads.width), size, sizes, source, copies=2),
         tensor("attention output", ACTIVATIONS, (TOKENS, *heads, mixer.heads.value), size, sizes, source),
-        tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source),
     ]
+    if not mixer.indexer and not mixer.reuses:
+        found.append(tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source))
+    elif mixer.indexer and step.scores:
+        text, source = "VLLM_SPARSE_INDEXER_MAX_LOGITS_MB", "vllm, model_executor/layers/sparse_attn_indexer.py"
+        found.append(
+            Entry(title="scores of the indexer", category=ACTIVATIONS, each=step.scores, text=text, source=source)
+        )
+    return found
 
 
 def gates(step: Step, stage: Stage) -> int:

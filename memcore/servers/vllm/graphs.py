@@ -18,6 +18,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.servers.vllm.options import Options
+from memcore.servers.vllm.sparse import captured_scores
 from memcore.servers.vllm.stacks import stack_of
 from memcore.serving.captures import (
     FORMER,
@@ -104,6 +105,7 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
         )
     pooled = _pool(job, step, stage, max(pieces + whole))
     inside = [each for each in (_split(job, chosen, stage, max(whole, default=0)),) if each is not None]
+    inside += captured_scores(job, chosen, stage, max(whole, default=0))
     attends = job.basics.sizes.keys() >= {"a", "d"}
     if whole and attends and _flashinfer(job) and chosen.facts.server_batches:
         inside.append(_workspace(job, chosen))

@@ -6,7 +6,7 @@ v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
@@ -35,6 +35,7 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
+from memcore.servers.vllm.sparse import gathered, profiled_scores
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.serving import counted_towers
@@ -277,6 +278,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         allocates_in_experts=inside,
         sorts_in_experts=chosen.facts.keeps_expert_workspace and _sorting_experts(job, chosen),
         benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
+        scores=profiled_scores(chosen),
     )
 
 
@@ -340,7 +342,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
             brought = [tensor(title, WORKSPACES, result, BYTES[basics.dtype], step.sizes, source)]
             keeps = _major(job) == _PLAIN_BLACKWELL if chosen.experts == "auto" else chosen.experts != _TRTLLM
             brought = brought if keeps else []
-        found += brought
+        found += max(brought, gathered(job, chosen, stage), key=_bytes)
     if chosen.facts.buffers_inside:
         rows = -(-basics.max_model_len // chosen.block_size)
         source = "vllm, v1/worker/block_table.py"
@@ -424,7 +426,7 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
 
-def _bytes(entries: list[Entry]) -> int:
+def _bytes(entries: Iterable[Entry]) -> int:
     return sum(entry.bytes for entry in entries)
 
 
