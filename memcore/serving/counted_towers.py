@@ -3,8 +3,14 @@
 dots.ocr's rotates queries and keys together in fp32, and the joint tensor, contiguous copies and the stacked ones live
 until attention has returned: 3.4 GiB with the largest image. A start of 0.9.1 has 0.05 GiB more, one of 0.12 1.1 GiB.
 
+Gemma 4's are shown videos, an item of which has more tokens than an image: 32 frames of 70 tokens, each of nine patches
+of 16 pixels along a side, for every 2,496 tokens of a step. Before 0.22 frames run one by one, since then together; its
+model without towers projects the same pixels.
+
 Sources: vllm, model_executor/models/dots_ocr.py (DotsVisionAttention.forward, DotsVisionBlock.forward) and qwen2_vl.py
-(apply_rotary_pos_emb_vision); preprocessor_config.json of rednote-hilab/dots.ocr.
+(apply_rotary_pos_emb_vision); preprocessor_config.json of rednote-hilab/dots.ocr; gemma4_mm.py of 0.19, 0.22, 0.24 and
+0.26 (_VIDEO_MAX_FRAMES, _VIDEO_MAX_SOFT_TOKENS, _process_video_input, _encoder_chunk); transformers, models/gemma4
+(Gemma4VisionMLP).
 """
 
 from __future__ import annotations
@@ -37,6 +43,57 @@ class Tower:
 
 TOWERS: Mapping[str, Tower] = {"dots_ocr": Tower(11_289_600, 14, 2, 1536)}
 """By `model_type`."""
+_FILMED = frozenset({"gemma4", "gemma4_unified"})
+_FRAMES, _TOKENS, _POOLED, _PIXELS = 32, 70, 9, 768
+"""Frames of a video, tokens of a frame, patches of a token, and numbers of a patch."""
+_ITEM = _FRAMES * (_TOKENS + 8)
+"""Tokens of a video, with those around each frame."""
+_GEMMA = "vllm, model_executor/models/gemma4_mm.py"
+
+
+def known(raw: Mapping[str, object]) -> bool:
+    """Whether it is known what such a tower needs."""
+    return raw.get("model_type") in TOWERS or _films(raw)
+
+
+def _films(raw: Mapping[str, object]) -> bool:
+    return raw.get("model_type") in _FILMED and isinstance(raw.get("vision_config"), Mapping)
+
+
+def _frames(raw: Mapping[str, object], budget: int) -> Mapping[str, int]:
+    vision = raw.get("vision_config")
+    found = (
+        {"ht": vision.get("hidden_size"), "ft": vision.get("intermediate_size")} if isinstance(vision, Mapping) else {}
+    )
+    widths = {name: size for name, size in found.items() if isinstance(size, int) and size > 0}
+    frames = {"frames": _FRAMES * max(budget // _ITEM, 1), "tokens": _TOKENS, "np": _TOKENS * _POOLED, "px": _PIXELS}
+    return {**widths, **frames}
+
+
+def kept(raw: Mapping[str, object], hidden: int, dtype: str, budget: int) -> list[Entry]:
+    """Pixels of all frames and what the tower makes of them, until profiling ends; `hidden`: the decoder's width."""
+    if not _films(raw):
+        return []
+    sizes, size = {**_frames(raw, budget), "h": hidden}, BYTES[dtype]
+    return [
+        tensor("pixels", ACTIVATIONS, ("frames", "np", "px"), size, sizes, _GEMMA),
+        tensor("image tokens", ACTIVATIONS, ("frames", "tokens", "h"), size, sizes, _GEMMA),
+    ]
+
+
+def filming(raw: Mapping[str, object], dtype: str, budget: int) -> list[Entry]:
+    """The feed-forward layer of a tower that encodes all frames together; no rank shares it with another."""
+    if not _films(raw):
+        return []
+    sizes, size = _frames(raw, budget), BYTES[dtype]
+    if not sizes.keys() >= {"ht", "ft"}:
+        return []
+    patches: Shape = ("frames", "np")
+    return [
+        tensor("pixels", ACTIVATIONS, (*patches, "px"), size, sizes, _GEMMA),
+        tensor("hidden states of the tower", ACTIVATIONS, (*patches, "ht"), size, sizes, _GEMMA, copies=3),
+        tensor("feed-forward of the tower", ACTIVATIONS, (*patches, "ft"), size, sizes, _GEMMA, copies=3),
+    ]
 
 
 def encoding(raw: Mapping[str, object], dtype: str, budget: int, ranks: int) -> list[Entry]:

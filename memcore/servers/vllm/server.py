@@ -191,6 +191,8 @@ _ENCODED = int(0.8 * GiB)
 cache of Qwen3.6-35B-A3B-NVFP4 on an RTX 5090 needs; which tensors these are is not known."""
 _FEWER = int(0.6 * GiB)
 """What logs of Qwen's towers have less: 0.5 GiB on two and four RTX 3090, so far without a known reason."""
+_FILMED_AT_ONCE = (0, 22)
+"""Since then Gemma 4's tower encodes frames together (gemma4_mm.py, _encoder_chunk)."""
 _SHARED = 0.5
 """Shares of a GPU below which something else is likely to run on it."""
 
@@ -200,6 +202,7 @@ def _uncertain(
 ) -> tuple[int, int]:
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
+    raw = job.basics.raw
     # A start is the first one or it is not: that does not even out with the rest.
     open_ones = [entry for entry in within if entry.title == FIRST_START and entry.low < entry.bytes]
     if open_ones:
@@ -208,7 +211,7 @@ def _uncertain(
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
-    if any(entry.title == _TOWER for entry in profiled):
+    if any(entry.title == _TOWER for entry in profiled) or (_encodes(chosen, stage) and counted_towers.known(raw)):
         higher += _ENCODED
         lower += _FEWER
     if chosen.facts.whole_device and chosen.utilization < _SHARED:
@@ -415,13 +418,17 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     basics, step = job.basics, _step(job, chosen)
     seen = shown(basics.model, basics.raw, basics.max_model_len) if _encodes(chosen, stage) else None
     images = kept_images(basics.model, basics.dtype, chosen.tokens, seen)
+    if _encodes(chosen, stage):
+        images += counted_towers.kept(basics.raw, basics.sizes["h"], basics.dtype, chosen.tokens)
     last = pooling(step) if chosen.pooling else sampling(step)
     moments = [widest(step, stage), last if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
-    if images:
+    if seen is not None:
         moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
     if _encodes(chosen, stage):
         moments.append(counted_towers.encoding(basics.raw, basics.dtype, chosen.tokens, basics.layout.tensor))
+        if chosen.facts.since >= _FILMED_AT_ONCE:
+            moments.append(counted_towers.filming(basics.raw, basics.dtype, chosen.tokens))
     found = max(moments, key=_bytes)
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
