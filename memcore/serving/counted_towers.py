@@ -48,6 +48,8 @@ _FRAMES, _TOKENS, _POOLED, _PIXELS = 32, 70, 9, 768
 """Frames of a video, tokens of a frame, patches of a token, and numbers of a patch."""
 _ITEM = _FRAMES * (_TOKENS + 8)
 """Tokens of a video, with those around each frame."""
+_PLACES = 10_240
+"""Positions along a side of an image that the tower has (`position_embedding_size`)."""
 _GEMMA = "vllm, model_executor/models/gemma4_mm.py"
 
 
@@ -62,12 +64,17 @@ def _films(raw: Mapping[str, object]) -> bool:
 
 def _frames(raw: Mapping[str, object], budget: int) -> Mapping[str, int]:
     vision = raw.get("vision_config")
-    found = (
-        {"ht": vision.get("hidden_size"), "ft": vision.get("intermediate_size")} if isinstance(vision, Mapping) else {}
-    )
+    names = {"ht": "hidden_size", "ft": "intermediate_size", "places": "position_embedding_size"}
+    found = {name: vision.get(key) for name, key in names.items()} if isinstance(vision, Mapping) else {}
     widths = {name: size for name, size in found.items() if isinstance(size, int) and size > 0}
-    frames = {"frames": _FRAMES * max(budget // _ITEM, 1), "tokens": _TOKENS, "np": _TOKENS * _POOLED, "px": _PIXELS}
-    return {**widths, **frames}
+    frames = {
+        "places": _PLACES,
+        "frames": _FRAMES * max(budget // _ITEM, 1),
+        "tokens": _TOKENS,
+        "np": _TOKENS * _POOLED,
+        "px": _PIXELS,
+    }
+    return {**frames, **widths}
 
 
 def kept(raw: Mapping[str, object], hidden: int, dtype: str, budget: int) -> list[Entry]:
@@ -81,18 +88,25 @@ def kept(raw: Mapping[str, object], hidden: int, dtype: str, budget: int) -> lis
     ]
 
 
-def filming(raw: Mapping[str, object], dtype: str, budget: int) -> list[Entry]:
-    """The feed-forward layer of a tower that encodes all frames together; no rank shares it with another."""
+def filming(raw: Mapping[str, object], dtype: str, budget: int, capacity: int | None) -> list[Entry]:
+    """The feed-forward layer of a tower that encodes many frames together; no rank shares it with another.
+
+    As many as have room for one-hot positions in a tenth of the GPU, four times the int64 of each patch and position,
+    though none are made. The results of other frames are kept meanwhile.
+    """
     if not _films(raw):
         return []
-    sizes, size = _frames(raw, budget), BYTES[dtype]
-    if not sizes.keys() >= {"ht", "ft"}:
+    found, size = _frames(raw, budget), BYTES[dtype]
+    if not found.keys() >= {"ht", "ft"}:
         return []
+    cost = 4 * 8 * found["np"] * found["places"]
+    sizes = {**found, "chunk": min(found["frames"], max((capacity or 0) // 10 // cost, 1))}
     patches: Shape = ("frames", "np")
     return [
         tensor("pixels", ACTIVATIONS, (*patches, "px"), size, sizes, _GEMMA),
-        tensor("hidden states of the tower", ACTIVATIONS, (*patches, "ht"), size, sizes, _GEMMA, copies=3),
-        tensor("feed-forward of the tower", ACTIVATIONS, (*patches, "ft"), size, sizes, _GEMMA, copies=3),
+        tensor("encoded frames", ACTIVATIONS, (*patches, "ht"), size, sizes, _GEMMA),
+        tensor("hidden states of the tower", ACTIVATIONS, ("chunk", "np", "ht"), size, sizes, _GEMMA, copies=3),
+        tensor("feed-forward of the tower", ACTIVATIONS, ("chunk", "np", "ft"), size, sizes, _GEMMA, copies=3),
     ]
 
 

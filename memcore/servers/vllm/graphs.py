@@ -264,9 +264,8 @@ def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
 def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry | None:
     """FlashAttention 3's partial results of whole graphs, in fp32: [splits, heads, tokens, width of a value].
 
-    262 MiB for the first whole graph of 32 heads of 128 in logs of 0.19, 522 for 16 latent heads of 512; sinks change
-    nothing (512 MiB of 64 heads of 64, 1,024 tokens). Not where Triton's kernels attend: in fp32, beyond 256 elements,
-    where images see themselves whole.
+    262 MiB for the first whole graph of 32 heads of 128 in logs of 0.19, 522 for 16 latent heads of 512. Not with
+    sinks, and not where Triton's kernels attend: in fp32, beyond 256 elements, where images see themselves whole.
     """
     basics = job.basics
     hopper = job.accelerator is not None and job.accelerator.major == _HOPPER
@@ -277,7 +276,7 @@ def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry
         for mixer in layer.mixers:
             if isinstance(mixer, LatentAttention) and chosen.facts.since >= _LATENT_SPLITS and not mixer.indexer:
                 shapes.append((_SPLITS, TOKENS, Quotient((mixer.heads.query,), TENSOR), "lk"))
-            elif isinstance(mixer, Attention) and not mixer.heads.wide and not _whole(job):
+            elif isinstance(mixer, Attention) and mixer.sinks is None and not mixer.heads.wide and not _whole(job):
                 shapes.append((_SPLITS, TOKENS, *sharded((mixer.heads.query, mixer.heads.value), TENSOR)))
     if not shapes:
         return None

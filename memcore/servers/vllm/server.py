@@ -428,7 +428,7 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     if _encodes(chosen, stage):
         moments.append(counted_towers.encoding(basics.raw, basics.dtype, chosen.tokens, basics.layout.tensor))
         if chosen.facts.since >= _FILMED_AT_ONCE:
-            moments.append(counted_towers.filming(basics.raw, basics.dtype, chosen.tokens))
+            moments.append(counted_towers.filming(basics.raw, basics.dtype, chosen.tokens, basics.capacity))
     found = max(moments, key=_bytes)
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
