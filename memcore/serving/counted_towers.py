@@ -7,10 +7,13 @@ Gemma 4's are shown videos, an item of which has more tokens than an image: 32 f
 of 16 pixels along a side, for every 2,496 tokens of a step. Before 0.22 frames run one by one, since then together; its
 model without towers projects the same pixels.
 
+DeepSeek-OCR's encodes one image after the other, four crops of 640 pixels and the whole of 1,024 pixels, whose first
+layers add positions to the scores of all pairs of patches.
+
 Sources: vllm, model_executor/models/dots_ocr.py (DotsVisionAttention.forward, DotsVisionBlock.forward) and qwen2_vl.py
 (apply_rotary_pos_emb_vision); preprocessor_config.json of rednote-hilab/dots.ocr; gemma4_mm.py of 0.19, 0.22, 0.24 and
 0.26 (_VIDEO_MAX_FRAMES, _VIDEO_MAX_SOFT_TOKENS, _process_video_input, _encoder_chunk); transformers, models/gemma4
-(Gemma4VisionMLP).
+(Gemma4VisionMLP); deepseek_ocr.py and deepencoder.py of 0.26 (get_num_image_tokens, add_decomposed_rel_pos).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Mapping
 from math import isqrt
 
 from memcore.memory.ledger import Entry
+from memcore.networks.families.counted import clips
 from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
@@ -51,11 +55,14 @@ _ITEM = _FRAMES * (_TOKENS + 8)
 _PLACES = 10_240
 """Positions along a side of an image that the tower has (`position_embedding_size`)."""
 _GEMMA = "vllm, model_executor/models/gemma4_mm.py"
+_CROP, _CROPS, _PAGE, _READ = 640, 4, 1024, 16 * 17 + 20 * 21 + 1
+"""Pixels along a side of DeepSeek-OCR's crops, how many there are, pixels of the whole image, and tokens of all."""
+_OCR = "vllm, model_executor/models/deepseek_ocr.py and deepencoder.py"
 
 
 def known(raw: Mapping[str, object]) -> bool:
     """Whether it is known what such a tower needs."""
-    return raw.get("model_type") in TOWERS or _films(raw)
+    return raw.get("model_type") in TOWERS or _films(raw) or clips(raw)
 
 
 def _films(raw: Mapping[str, object]) -> bool:
@@ -79,6 +86,14 @@ def _frames(raw: Mapping[str, object], budget: int) -> Mapping[str, int]:
 
 def kept(raw: Mapping[str, object], hidden: int, dtype: str, budget: int) -> list[Entry]:
     """Pixels of all frames and what the tower makes of them, until profiling ends; `hidden`: the decoder's width."""
+    if clips(raw):
+        read = {"images": max(budget // _READ, 1), "nm": _READ, "h": hidden}
+        sizes = {**read, "crops": _CROPS, "px": _CROP, "whole": _PAGE}
+        return [
+            tensor("pixels", ACTIVATIONS, ("images", "crops", 3, "px", "px"), BYTES[dtype], sizes, _OCR),
+            tensor("pixels of whole images", ACTIVATIONS, ("images", 3, "whole", "whole"), BYTES[dtype], sizes, _OCR),
+            tensor("image tokens", ACTIVATIONS, ("images", "nm", "h"), BYTES[dtype], sizes, _OCR),
+        ]
     if not _films(raw):
         return []
     sizes, size = {**_frames(raw, budget), "h": hidden}, BYTES[dtype]
@@ -113,6 +128,10 @@ def filming(raw: Mapping[str, object], dtype: str, budget: int, capacity: int | 
 def encoding(raw: Mapping[str, object], dtype: str, budget: int, ranks: int) -> list[Entry]:
     """The widest moment of such a tower, in attention; nothing for others."""
     tower = TOWERS.get(str(raw.get("model_type")))
+    if clips(raw):
+        sizes = {"np": (_PAGE // 16) ** 2, "at": 12}
+        title = "relative positions that the tower adds to scores"
+        return [*kept(raw, 1, dtype, budget), tensor(title, ACTIVATIONS, ("at", "np", "np"), BYTES[dtype], sizes, _OCR)]
     if tower is None:
         return []
     vision = raw.get("vision_config")

@@ -305,6 +305,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "scores of the indexer in whole graphs and in what warms them up": "完整图及其预热中索引器的分数",
     "keys that the indexer gathers": "索引器收集的键",
     "encoded frames": "已编码的帧",
+    "pixels of whole images": "整幅图像的像素",
+    "relative positions that the tower adds to scores": "视觉塔注意力分数的相对位置偏置",
     "input or product": "输入或乘积",
     "experts' workspace: {what}": "专家工作区：{what}",
     "size of the cache": "缓存大小",
