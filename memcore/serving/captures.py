@@ -21,7 +21,7 @@ from memcore.networks.parts import Attention, Experts, Ffn, LatentAttention, Mix
 from memcore.records import dataclass
 from memcore.serving.devices import direct, integrated, switched
 from memcore.serving.job import ServingJob
-from memcore.serving.profile import ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
+from memcore.serving.profile import CHUNK, ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
 from memcore.serving.settings import ServerHardware
 from memcore.serving.stages import Stage
 from memcore.units import KiB, MiB
@@ -200,7 +200,7 @@ def _ffn(ffn: Ffn) -> Iterator[int]:
 
 def pool(step: Step, stage: Stage, largest: int) -> int:
     """Bytes of the tensors of the largest size, whose blocks all smaller ones use again."""
-    sizes = {**step.sizes, TOKENS: largest, ROWS: largest, WIDEST_CONTEXT: largest}
+    sizes = {**step.sizes, TOKENS: largest, ROWS: largest, WIDEST_CONTEXT: largest, CHUNK: min(largest, step.chunk)}
     entries = widest(replace(step, sizes=sizes, benchmark=0, scores=0), stage)
     return segments(entry.bytes // entry.copies for entry in entries for _ in range(entry.copies))
 

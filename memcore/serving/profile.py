@@ -35,8 +35,8 @@ _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
 _SCALED_ROWS, _SCALED_TOGETHER = 163_840, 64
 """Rows of an expert that VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE allows, and elements whose four scales are one integer."""
 
-TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
-"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace."""
+TOKENS, ROWS, WIDEST_CONTEXT, CHUNK = "T", "R", "C", "Tc"
+"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace, tokens that experts take at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ class Step:
     """Kernels of experts allocate their buffers while they run; else the server keeps them as a workspace."""
     sorts_in_experts: bool = False
     """They are vLLM's of CUTLASS: rows are sorted by expert, and results put back, in tensors of their own."""
+    chunk: int = 0
+    """Tokens for which each layer of experts allocates buffers at once, before these were kept; 0: they are."""
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
     scores: int = 0
@@ -229,6 +231,8 @@ def _inside(step: Step, ffn: Experts) -> Iterator[list[Entry]]:
             tensor("experts' rows in NVFP4", ACTIVATIONS, rows, Fraction(1, 2), sizes, _CUTLASS),
             tensor("scales of experts' rows", ACTIVATIONS, scales, 4, sizes, _CUTLASS),
         ]
+    elif step.chunk:
+        yield list(_former_buffers(step, ffn))
     elif step.allocates_in_experts:
         yield [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
     else:
@@ -257,6 +261,16 @@ def _buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
         shape = (*tokens, *max(each, key=lambda width: product(width, step.sizes)))
         text = Message("experts' workspace: {}", title)
         yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
+
+
+def _former_buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
+    """Gate and up or results, whichever are wider, and the product (fused_experts_impl, fused_marlin_moe of 0.12)."""
+    tokens: Shape = (CHUNK, ffn.routed)
+    own: Shape = sharded(("m",), EXPERT_TENSOR)
+    wide = max(((2 if ffn.gated else 1, *own), (ffn.reads,)), key=lambda width: product(width, step.sizes))
+    for title, width in (("gate and up", wide), ("input or product", own)):
+        text = Message("experts' workspace: {}", title)
+        yield tensor(text, ACTIVATIONS, (*tokens, *width), BYTES[step.dtype], step.sizes, _MOE)
 
 
 def largest(entries: Sequence[Entry], count: int) -> list[Entry]:
