@@ -130,10 +130,10 @@ def test_experts_keep_their_workspace():
 
 def test_experts_allocated_buffers_while_they_ran():
     """Before 0.13: gate and up or results in one, the product in another, for 16,384 tokens at once."""
-    found = serve("qwen1.5-moe-a2.7b", version="0.12.0", inference={"max_num_seqs": 8}, max_num_batched_tokens=20000)
+    found = serve("qwen3-30b-a3b", version="0.12.0", inference={"max_num_seqs": 8}, max_num_batched_tokens=20000)
     own = [entry for entry in found.ledger.entries if "experts' workspace" in entry.title]
     assert {entry.category for entry in own} == {"activations"}
-    assert sorted(entry.bytes for entry in own) == [16384 * 4 * 1408 * 2, 16384 * 4 * 2 * 1408 * 2]
+    assert sorted(entry.bytes for entry in own) == [16384 * 8 * 768 * 2, 16384 * 8 * 2048 * 2]
 
 
 @pytest.mark.parametrize(
