@@ -377,6 +377,21 @@ def test_attention_of_nvidias_gemma_has_16_bits(model, logged):
     assert loaded(found).expected / 2**30 == pytest.approx(logged, rel=0.007)
 
 
+@pytest.mark.parametrize(
+    ("model", "version", "accelerator", "ranks", "logged"),
+    [
+        ("nvidia/GLM-5.2-NVFP4", "0.26.0", "b200", 4, 106.69),
+        ("cyankiwi/Qwen3-Next-80B-A3B-Instruct-AWQ-4bit", "0.13.0", "l40s", 2, 22.53),
+        ("cyankiwi/Mistral-Small-4-119B-2603-AWQ-4bit", "0.19.0", "l40s", 2, 33.94),
+    ],
+)
+def test_mixtures_of_which_experts_alone_are_quantized(model, version, accelerator, ranks, logged):
+    """By who made them and how they attend; attention, dense layers and shared experts have 16 bits."""
+    inference = {"max_model_len": 4096}
+    found = serve(model, version=version, inference=inference, gpus=ranks, accelerator=accelerator)
+    assert loaded(found).expected / 2**30 == pytest.approx(logged, rel=0.02)
+
+
 def test_rotations_of_three_directions_began_with_videos():
     """Before Qwen2.5-VL came, in 0.7.2, the tables were those of other rotations."""
     before, after = (

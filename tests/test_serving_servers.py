@@ -128,6 +128,14 @@ def test_experts_keep_their_workspace():
     assert sorted(own) == [tokens * 2048 * 2, tokens * 2 * 1408 * 2]
 
 
+def test_experts_allocated_buffers_while_they_ran():
+    """Before 0.13: gate and up or results in one, the product in another, for 16,384 tokens at once."""
+    found = serve("qwen3-30b-a3b", version="0.12.0", inference={"max_num_seqs": 8}, max_num_batched_tokens=20000)
+    own = [entry for entry in found.ledger.entries if "experts' workspace" in entry.title]
+    assert {entry.category for entry in own} == {"activations"}
+    assert sorted(entry.bytes for entry in own) == [16384 * 8 * 768 * 2, 16384 * 8 * 2048 * 2]
+
+
 @pytest.mark.parametrize(
     ("version", "kept", "running"),
     [("0.20.2", 2816 + 1408, 3 * 2816), ("0.21.0", 2 * 2816, 0), ("0.22.0", 0, 2 * 2816)],
@@ -574,6 +582,62 @@ def test_a_tower_whose_code_says_what_it_needs():
     assert not any("how much this model's tower needs" in note for note in found.notes)
     rotated = [entry.bytes for entry in found.ledger.entries if entry.title.startswith("the same in fp32")]
     assert rotated == [4 * 57600 * 1536 * 4]
+
+
+@pytest.mark.parametrize(
+    ("model", "title", "size"),
+    [
+        # Three videos of 32 frames; eight of 16 in two products of all patches; eleven images
+        ("google/gemma-4-E4B-it", "pixels", 96 * 630 * 768 * 2),
+        ("openbmb/MiniCPM-V-2_6", "feed-forward of the tower", 2 * 8 * 16 * 1024 * 4304 * 2),
+        ("deepseek-ai/DeepSeek-OCR", "pixels of whole images", 11 * 3 * 1024 * 1024 * 2),
+    ],
+)
+def test_towers_that_their_code_describes(model, title, size):
+    """What profiling shows to them with 8,192 tokens, and no doubt about 4 GiB."""
+    found = serve(model, version="0.22.0", inference={"max_model_len": 8192})
+    assert [entry.bytes for entry in found.ledger.entries if entry.title == title] == [size]
+    assert not any("how much this model's tower needs" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("version", "times"), [("0.12.0", 0), ("0.26.0", 1)])
+def test_what_an_indexer_brings(version, times):
+    """Keys for 40 times the longest sequence, where experts need less, and scores of all its tokens, captured and warmed up."""
+    hardware = {"accelerator": "b200", "num_gpus": 8}
+    found = serve(
+        "deepseek-ai/DeepSeek-V3.2",
+        version=version,
+        inference={"max_model_len": 65536, "max_num_seqs": 256},
+        hardware=hardware,
+        parallelism={"tensor_parallel_size": 8},
+        max_num_batched_tokens=1024,
+    )
+    kept = {str(entry.title): entry.bytes for entry in found.ledger.entries}
+    assert kept.get("keys that the indexer gathers", 0) == times * 65536 * 40 * 132
+    title = "scores of the indexer in whole graphs and in what warms them up"
+    assert kept.get(title, 0) == times * 2 * 256 * 65536 * 4
+    assert "expanded context" not in kept
+
+
+def test_sums_over_a_network():
+    """A captured sum keeps as much as one inside a machine; on GPUs with the host's memory 0.76 MiB."""
+
+    def text(accelerator, ranks):
+        hardware = {"accelerator": accelerator, "num_gpus": ranks}
+        parallelism = {"tensor_parallel_size": ranks}
+        found = serve("qwen2.5-72b-instruct", version="0.19.0", hardware=hardware, parallelism=parallelism)
+        return next(entry.bytes for entry in found.ledger.entries if entry.title == "captured graphs")
+
+    sums = 102 * 80
+    assert text("h100-sxm-80gb", 16) - text("h100-sxm-80gb", 8) == pytest.approx(sums * 0.2 * MiB, rel=0.01)
+    assert text("gb10", 2) - text("gb10", 1) > sums * 0.7 * MiB
+
+
+@pytest.mark.parametrize(("version", "size"), [("0.13.0", 2), ("0.14.0", 1)])
+def test_checkpoints_that_bring_a_cache_in_fp8(version, size):
+    """ModelOpt's say so, and vLLM reads that since 0.14 (a start of 0.13.0 has 128 KiB for each token)."""
+    found = serve("nvidia/Llama-3.1-8B-Instruct-FP4", version=version)
+    assert found.pool.bytes_each // 16 == 32 * 2 * 8 * 128 * size
 
 
 @pytest.mark.parametrize(("driver", "times"), [("535.183.01", 3.46), ("550.54.15", 1), ("580.76.05", 1)])

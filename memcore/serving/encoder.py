@@ -9,6 +9,7 @@ qwen2_5_vl.py; read in 0.19 and 0.27).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from memcore.memory.ledger import Entry
@@ -19,7 +20,7 @@ from memcore.networks.parts import Attention, FeedForward
 from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
-from memcore.serving.pictures import PICTURES
+from memcore.serving.pictures import PICTURES, SLICES
 from memcore.serving.profile import ACTIVATIONS
 from memcore.serving.videos import FAMILIES, images_of, longest_video
 from memcore.symbols import Quotient, Shape, half
@@ -75,7 +76,9 @@ def shown(model: Model, raw: Mapping[str, object], longest: int) -> Shown | None
         return Shown(model.images, largest_image(model.images))
     if model.network.family in PICTURES:
         pictured = PICTURES[model.network.family](raw)
-        return Shown(pictured, largest_image(pictured))
+        found = largest_image(pictured)
+        slices = SLICES.get(model.network.family)
+        return Shown(pictured, found if slices is None else replace(found, tiles=slices(raw)))
     if model.network.family not in FAMILIES:
         return None
     images = images_of(raw)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from memcore import registry
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.devices import device_of
-from memcore.config.engine import EngineSettings
+from memcore.config.engine import EngineSettings, release
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
@@ -112,8 +112,9 @@ class Server:
     """The weights that it reports are the target's; what proposes tokens has a line of its own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
-    reads_cache_format: bool = False
-    """The cache is in fp8 without being asked for where the checkpoint has scales for it."""
+    reads_cache_format: tuple[int, ...] | None = None
+    """The cache is in fp8 without being asked for where the checkpoint has scales for it: in ModelOpt's since this
+    release, in others always; None: never."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
@@ -407,8 +408,10 @@ def _basics(
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
-    if cache == "auto" and server.reads_cache_format:
-        cache = _own_cache(served, stored) or cache
+    if cache == "auto" and server.reads_cache_format is not None:
+        version = config[EngineSettings.version]
+        made = version is None or release(version) >= server.reads_cache_format
+        cache = own_cache(served.raw) or (_made_cache(served, stored) if made else None) or cache
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
     basics = Basics(
@@ -443,10 +446,10 @@ def _drafting(draft: Any) -> Model:
         raise ConfigError([replace(each, path=path) for each in error.problems]) from None
 
 
-def _own_cache(served: _Served, stored: Stored | None) -> str | None:
-    """The dtype that the checkpoint, or whoever made it, stores scales of the cache for."""
+def _made_cache(served: _Served, stored: Stored | None) -> str | None:
+    """The dtype that whoever made the checkpoint stores scales of the cache for."""
     makers = CACHES_IN_FP8.get(stored.format.name if stored else "", frozenset())
-    return own_cache(served.raw) or ("fp8" if served.maker.lower() in makers else None)
+    return "fp8" if served.maker.lower() in makers else None
 
 
 def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, server: Server) -> Speculation | None:

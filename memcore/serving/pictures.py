@@ -49,11 +49,36 @@ def _aria(raw: Raw) -> Images:
     return Images(side=980, patch=_size(raw.get("vision_config"), "patch_size", 14), tokens=max(tokens, 1))
 
 
+def _minicpm(raw: Raw) -> Images:
+    side, queries = _size(raw, "image_size", 448), _size(raw, "query_num", 64)
+    return Images(side=side, patch=_size(raw.get("vision_config"), "patch_size", 14), tokens=queries * _slices(raw))
+
+
+def _slices(raw: Raw) -> int:
+    """Frames of a video, which has more tokens than slices of an image; before 2.6 slices and the image as a whole."""
+    return _FRAMES if str(raw.get("version")) in _FILMING else 1 + _size(raw, "max_slice_num", 9)
+
+
+def _hunyuan(raw: Raw) -> Images:
+    """An image of 512 by 8,192 pixels, with a token more for each row and two around it (hunyuan_vision.py)."""
+    vision = raw.get("vision_config")
+    patch, merge = _size(vision, "patch_size", 16), _size(vision, "spatial_merge_size", 2)
+    along, down = 512 // patch // merge, 8192 // patch // merge
+    return Images(side=2048, patch=patch, merge=merge, tokens=down * (along + 1) + 2)
+
+
+_FILMING, _FRAMES = frozenset({"2.6", "4.0", "4.5"}), 16
+"""Versions of MiniCPM-V that take videos, and frames of one (minicpmv.py, `_MAX_FRAMES_PER_VIDEO`; 0.13 to 0.26)."""
+
 PICTURES: Mapping[str, Callable[[Raw], Images]] = {
     "idefics3": _idefics,
     "smolvlm": _idefics,
     "lfm2_vl": _lfm2,
     "aya_vision": _aya,
     "aria": _aria,
+    "minicpmv": _minicpm,
+    "hunyuan_vl": _hunyuan,
 }
 """By the family of the network."""
+SLICES: Mapping[str, Callable[[Raw], int]] = {"minicpmv": _slices}
+"""Tiles of the largest image, where they are not counted along a side."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
@@ -31,8 +32,11 @@ _FLASHINFER = "flashinfer, cutlass_fused_moe_kernels.cuh"
 _CUTLASS = "vllm, model_executor/layers/fused_moe/experts/cutlass_moe.py, run_cutlass_moe_fp4"
 _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
 
-TOKENS, ROWS, WIDEST_CONTEXT = "T", "R", "C"
-"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace."""
+_SCALED_ROWS, _SCALED_TOGETHER = 163_840, 64
+"""Rows of an expert that VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE allows, and elements whose four scales are one integer."""
+
+TOKENS, ROWS, WIDEST_CONTEXT, CHUNK = "T", "R", "C", "Tc"
+"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace, tokens that experts take at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,12 @@ class Step:
     """Kernels of experts allocate their buffers while they run; else the server keeps them as a workspace."""
     sorts_in_experts: bool = False
     """They are vLLM's of CUTLASS: rows are sorted by expert, and results put back, in tensors of their own."""
+    chunk: int = 0
+    """Tokens for which each layer of experts allocates buffers at once, before these were kept; 0: they are."""
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
+    scores: int = 0
+    """Bytes that stand for the scores of an indexer."""
 
 
 def sampling(step: Step) -> list[Entry]:
@@ -110,7 +118,7 @@ def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
     for ffn in layer.ffns:
         dense = ffn.shared if isinstance(ffn, Experts) else ffn
         if isinstance(ffn, Experts):
-            yield [*stream, *read, *_routed(step, ffn), *_inside(step, ffn)]
+            yield from ([*stream, *read, *_routed(step, ffn), *inside] for inside in _inside(step, ffn))
         if dense is not None:
             yield [*stream, *read, *_dense(step, dense)]
 
@@ -137,15 +145,25 @@ def _attention(step: Step, mixer: Attention) -> list[Entry]:
 
 
 def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
-    """Prefill expands the latent vectors; a workspace stands for the longest context that is expanded at once."""
+    """Prefill expands the latent vectors; a workspace stands for the longest context that is expanded at once.
+
+    Sparse attention expands none, and has scores where a layer's own indexer chooses tokens.
+    """
     size, sizes = BYTES[step.dtype], step.sizes
     heads: Shape = (Quotient((mixer.heads.query,), TENSOR),)
     source = "vllm, model_executor/layers/attention/mla_attention.py"
-    return [
+    found = [
         tensor("queries", ACTIVATIONS, (TOKENS, *heads, mixer.heads.width), size, sizes, source, copies=2),
         tensor("attention output", ACTIVATIONS, (TOKENS, *heads, mixer.heads.value), size, sizes, source),
-        tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source),
     ]
+    if not mixer.indexer and not mixer.reuses:
+        found.append(tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source))
+    elif mixer.indexer and step.scores:
+        text, source = "VLLM_SPARSE_INDEXER_MAX_LOGITS_MB", "vllm, model_executor/layers/sparse_attn_indexer.py"
+        found.append(
+            Entry(title="scores of the indexer", category=ACTIVATIONS, each=step.scores, text=text, source=source)
+        )
+    return found
 
 
 def gates(step: Step, stage: Stage) -> int:
@@ -195,15 +213,30 @@ def _routed(step: Step, ffn: Experts) -> list[Entry]:
     ]
 
 
-def _inside(step: Step, ffn: Experts) -> list[Entry]:
-    """What kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers."""
+def _inside(step: Step, ffn: Experts) -> Iterator[list[Entry]]:
+    """What kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers.
+
+    vLLM's of CUTLASS have scales of NVFP4 for as many rows as VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE says and each of a
+    token's experts, whatever the step: 0.22 GiB of graphs of Gemma 4's mixture (_custom_ops.py,
+    scaled_fp4_experts_quant; read in 0.19 to 0.26). They are gone when results are put back.
+    """
+    size, sizes = BYTES[step.dtype], step.sizes
     if step.sorts_in_experts:
         rows: Shape = (TOKENS, ffn.routed, ffn.reads)
         title = "experts' rows, sorted, and their results, put back and weighted"
-        return [tensor(title, ACTIVATIONS, rows, BYTES[step.dtype], step.sizes, _CUTLASS, copies=3)]
-    if not step.allocates_in_experts:
-        return []
-    return [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
+        yield [tensor(title, ACTIVATIONS, rows, size, sizes, _CUTLASS, copies=3)]
+        scales: Shape = (_SCALED_ROWS, ffn.routed, Quotient((ffn.reads,), _SCALED_TOGETHER))
+        yield [
+            tensor("experts' rows, sorted", ACTIVATIONS, rows, size, sizes, _CUTLASS),
+            tensor("experts' rows in NVFP4", ACTIVATIONS, rows, Fraction(1, 2), sizes, _CUTLASS),
+            tensor("scales of experts' rows", ACTIVATIONS, scales, 4, sizes, _CUTLASS),
+        ]
+    elif step.chunk:
+        yield list(_former_buffers(step, ffn))
+    elif step.allocates_in_experts:
+        yield [replace(entry, category=ACTIVATIONS, source=_FLASHINFER) for entry in _buffers(step, ffn)]
+    else:
+        yield []
 
 
 def expert_workspace(step: Step, stage: Stage) -> list[Entry]:
@@ -228,6 +261,16 @@ def _buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
         shape = (*tokens, *max(each, key=lambda width: product(width, step.sizes)))
         text = Message("experts' workspace: {}", title)
         yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
+
+
+def _former_buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
+    """Gate and up or results, whichever are wider, and the product (fused_experts_impl, fused_marlin_moe of 0.12)."""
+    tokens: Shape = (CHUNK, ffn.routed)
+    own: Shape = sharded(("m",), EXPERT_TENSOR)
+    wide = max(((2 if ffn.gated else 1, *own), (ffn.reads,)), key=lambda width: product(width, step.sizes))
+    for title, width in (("gate and up", wide), ("input or product", own)):
+        text = Message("experts' workspace: {}", title)
+        yield tensor(text, ACTIVATIONS, (*tokens, *width), BYTES[step.dtype], step.sizes, _MOE)
 
 
 def largest(entries: Sequence[Entry], count: int) -> list[Entry]:

@@ -4,9 +4,10 @@ A format's name alone does not say which layers have it. Sources: the recipes of
 the head, embeddings, routers, towers and, in hybrid networks, linear attention in 16 bits (quantization_w8a8_fp8/
 qwen3_5_moe.py); those of ModelOpt (in its mixed checkpoints NVFP4 for feed-forward layers and the head, fp8 for
 attention: `quantized_layers` of nvidia/Qwen3.6-27B-NVFP4 and nvidia/Qwen3.6-35B-A3B-NVFP4; in Gemma 4 attention in 16
-bits, in its mixture the dense layers, too: 17.89 GiB are loaded of nvidia/Gemma-4-26B-A4B-NVFP4);
-AutoAWQ and GPTQModel, which in dense networks quantize every linear layer of a block; AutoRound, whose defaults skip
-shapes that no 32 divides (`in_proj_a`, `in_proj_b`).
+bits, in its mixture the dense layers, too: 17.89 GiB are loaded of nvidia/Gemma-4-26B-A4B-NVFP4; latent attention in 16
+bits, `*attn*` in examples/deepseek/ptq.py, and GLM's shared experts: sgl-project/sglang, pull request 29380); AutoAWQ
+and GPTQModel, which in dense networks quantize every linear layer of a block; AutoRound, whose defaults skip shapes
+that no 32 divides (`in_proj_a`, `in_proj_b`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from memcore.networks.network import Model
-from memcore.networks.parts import SpecialMixer
+from memcore.networks.parts import LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.serving.checkpoint import Part, Stored
 from memcore.serving.formats import FORMATS, MATRICES, Format
@@ -59,10 +60,17 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
         return Recipe(usual=_NVFP4_OF[maker]())
     if name == "nvfp4" and maker == "nvidia" and model.network.family == "gemma4":
         return Recipe(usual=_covering(chosen, frozenset({"routed-expert"}) if routed else FFNS))
+    latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
+    if name == "nvfp4" and maker == "nvidia" and routed and latent:
+        experts = model.network.family.startswith("glm")
+        return Recipe(usual=_covering(chosen, frozenset({"routed-expert"}) if experts else FFNS))
     if name == "int4" and _AUTOROUND.search(repository):
         return Recipe(usual=everything)
     if name in ("awq", "int4") and maker in _INT4_OF:
-        return Recipe(usual=_covering(FORMATS["int4"].with_groups(32), MATRICES))
+        alone = routed and (hybrid or latent)
+        return Recipe(
+            usual=_covering(FORMATS["int4"].with_groups(32), frozenset({"routed-expert"}) if alone else MATRICES)
+        )
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
             usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
@@ -120,8 +128,11 @@ CACHES_IN_FP8: Mapping[str, frozenset[str]] = {"nvfp4": frozenset({"nvidia", "sa
 `kv_cache_quant_algo`: vLLM 0.19.1 says that it takes fp8 for Gemma-4-31B-IT-NVFP4, of which 98,912 tokens fit.
 """
 _INT4_OF = frozenset({"cyankiwi"})
-"""Who quantizes every matrix of a block to int4 in groups of 32, whatever the repository's name says: of Qwen3.5-9B
-7.55 GiB are loaded, of each half of Qwen3-Next-80B-A3B 22.53 GiB."""
+"""Who quantizes to int4 in groups of 32, whatever the repository's name says.
+
+Every matrix of a block: of Qwen3.5-9B 7.55 GiB are loaded; in mixtures with recurrent or latent layers routed experts
+alone: of each half of Qwen3-Next-80B-A3B 22.53 GiB, of Mistral Small 4 33.94.
+"""
 
 
 def _largest(chosen: Format, *, routed: bool) -> Stored:

@@ -18,6 +18,7 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.servers.vllm.options import Options
+from memcore.servers.vllm.sparse import captured_scores
 from memcore.servers.vllm.stacks import stack_of
 from memcore.serving.captures import (
     FORMER,
@@ -45,8 +46,10 @@ _TITLE, _CATEGORY = "captured graphs", "CUDA graphs"
 _GRANULE = 2 * MiB
 """In which drivers take a GPU's memory."""
 _NETWORK = 0.76
-"""MiB of each layer whose result NCCL sums over a network: 5.07 GiB are estimated for 102 graphs of 62 layers on two
-GB10 (eugr/spark-vllm-docker, issue 396: 0.8 counts as 0.758)."""
+"""MiB of each layer whose result NCCL sums over a network where GPUs share the host's memory, in which NCCL's proxies
+keep their part of each captured sum: 5.07 GiB are estimated for 102 graphs of 62 layers on two GB10
+(eugr/spark-vllm-docker, issue 396: 0.8 counts as 0.758). Other GPUs are taken to keep what they keep of sums inside a
+machine; no log of theirs is known."""
 _SPLITS = 32
 """Parts of a sequence that FlashAttention 3 reads at the same time while graphs are captured
 (`flash_attn_max_num_splits_for_cuda_graph`)."""
@@ -104,6 +107,7 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
         )
     pooled = _pool(job, step, stage, max(pieces + whole))
     inside = [each for each in (_split(job, chosen, stage, max(whole, default=0)),) if each is not None]
+    inside += captured_scores(job, chosen, stage, max(whole, default=0))
     attends = job.basics.sizes.keys() >= {"a", "d"}
     if whole and attends and _flashinfer(job) and chosen.facts.server_batches:
         inside.append(_workspace(job, chosen))
@@ -215,12 +219,13 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
     pieces, whole = counts
     ranks, plain = job.basics.layout.tensor, _variants(chosen) > 1
     networked = _networked(job)
-    sums = summed_by_nccl(job) and not networked
+    hosted = networked and integrated(job.accelerator)
+    sums = (networked or summed_by_nccl(job)) and not hosted
     found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras), sums=sums)
     if plain:
         other = count(stage, ranks, pieces=pieces, whole=whole)
         found = replace(found, graphs=found.graphs + other.graphs, kernels=found.kernels + other.kernels)
-    summed = _NETWORK * (pieces + whole) * len(stage.layers) if networked else 0
+    summed = _NETWORK * (pieces + whole) * len(stage.layers) if hosted else 0
     return found, int(summed * MiB)
 
 

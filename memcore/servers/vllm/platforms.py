@@ -11,8 +11,8 @@ from memcore.messages import Message
 from memcore.networks.parts import Attention
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
+from memcore.serving import counted_towers
 from memcore.serving.all_to_all import NEAR, deep_ep, flashinfer, low_latency_bytes, one_sided_bytes, two_sided_bytes
-from memcore.serving.counted_towers import TOWERS
 from memcore.serving.encoder import shown
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
@@ -161,7 +161,7 @@ def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     """Whether profiling encodes images with a tower of which the weights alone are known."""
     model, runner = job.basics.model, chosen.runner
     encodes = chosen.images and (runner is None or runner.images)
-    known = model.images or shown(model, {}, 1) or job.basics.raw.get("model_type") in TOWERS
+    known = model.images or shown(model, {}, 1) or counted_towers.known(job.basics.raw)
     return bool(encodes and model.parameters_by_kind.get("tower") and not known)
 
 

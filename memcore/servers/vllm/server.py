@@ -6,7 +6,7 @@ v1/core/kv_cache_utils.py; worker/worker.py before 0.8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
@@ -15,11 +15,20 @@ from memcore.config.engine import EngineSettings
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Experts
 from memcore.records import dataclass
 from memcore.servers.vllm.adapters import ADAPTERS, adapters
 from memcore.servers.vllm.compressed import compressed
 from memcore.servers.vllm.defaults import loads, options
+from memcore.servers.vllm.experts import (
+    HOPPER,
+    PLAIN_BLACKWELL,
+    TRTLLM,
+    flashinfer_experts,
+    major,
+    own_kernels,
+    sorting_experts,
+    taken_at_once,
+)
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.paging import Pages, Paging, page
@@ -35,6 +44,7 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
+from memcore.servers.vllm.sparse import gathered, profiled_scores
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals
 from memcore.serving import counted_towers
@@ -190,6 +200,8 @@ _ENCODED = int(0.8 * GiB)
 cache of Qwen3.6-35B-A3B-NVFP4 on an RTX 5090 needs; which tensors these are is not known."""
 _FEWER = int(0.6 * GiB)
 """What logs of Qwen's towers have less: 0.5 GiB on two and four RTX 3090, so far without a known reason."""
+_FILMED_AT_ONCE = (0, 22)
+"""Since then Gemma 4's tower encodes frames together (gemma4_mm.py, _encoder_chunk)."""
 _SHARED = 0.5
 """Shares of a GPU below which something else is likely to run on it."""
 
@@ -199,6 +211,7 @@ def _uncertain(
 ) -> tuple[int, int]:
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
+    raw = job.basics.raw
     # A start is the first one or it is not: that does not even out with the rest.
     open_ones = [entry for entry in within if entry.title == FIRST_START and entry.low < entry.bytes]
     if open_ones:
@@ -207,7 +220,7 @@ def _uncertain(
     if chosen.facts.flashinfer_samples:
         facts = replace(chosen.facts, sampler=8)
         lower += _bytes(_peak(job, chosen, stage)) - _bytes(_peak(job, replace(chosen, facts=facts), stage))
-    if any(entry.title == _TOWER for entry in profiled):
+    if any(entry.title == _TOWER for entry in profiled) or (_encodes(chosen, stage) and counted_towers.known(raw)):
         higher += _ENCODED
         lower += _FEWER
     if chosen.facts.whole_device and chosen.utilization < _SHARED:
@@ -257,13 +270,14 @@ def _paging(job: ServingJob, chosen: Options, stage: Stage, pages: Pages) -> Pag
 def _step(job: ServingJob, chosen: Options) -> Step:
     basics = job.basics
     sequences = min(chosen.sequences, chosen.tokens)
-    inside = chosen.facts.keeps_expert_workspace and _flashinfer_experts(job, chosen)
+    inside = chosen.facts.keeps_expert_workspace and flashinfer_experts(job, chosen)
     widest_context = min(max(8 * basics.max_model_len, 4 * chosen.sequences * chosen.block_size), 65536)
     sizes = {
         **basics.sizes,
         "T": chosen.tokens,
         "R": sequences * (2 if basics.speculation else 1),
         "C": max(widest_context, chosen.sequences * chosen.block_size),
+        "Tc": taken_at_once(job, chosen),
     }
     sampled = stack_of(basics).samples
     sampler = chosen.facts.sampler if chosen.runner is None else chosen.runner.sampler
@@ -275,8 +289,10 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         copies_logits=sampled and (chosen.runner is None or chosen.runner.copies_logits),
         format=basics.stored.format if basics.stored else None,
         allocates_in_experts=inside,
-        sorts_in_experts=chosen.facts.keeps_expert_workspace and _sorting_experts(job, chosen),
+        sorts_in_experts=chosen.facts.keeps_expert_workspace and sorting_experts(job, chosen),
         benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
+        scores=profiled_scores(chosen),
+        chunk=taken_at_once(job, chosen),
     )
 
 
@@ -331,16 +347,16 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
                 copies=2,
             )
         )
-    if chosen.facts.keeps_expert_workspace and not _own_kernels(job, chosen):
+    if chosen.facts.keeps_expert_workspace and not own_kernels(job, chosen):
         brought = expert_workspace(step, stage)
-        if brought and _flashinfer_experts(job, chosen):
+        if brought and flashinfer_experts(job, chosen):
             # TensorRT-LLM's kernels need no tensor of vLLM, CUTLASS's one for the result (workspace_shapes).
             title, result = "experts' result", ("T", "h")
             source = "vllm, model_executor/layers/fused_moe/experts/flashinfer_cutlass_moe.py, workspace_shapes"
             brought = [tensor(title, WORKSPACES, result, BYTES[basics.dtype], step.sizes, source)]
-            keeps = _major(job) == _PLAIN_BLACKWELL if chosen.experts == "auto" else chosen.experts != _TRTLLM
+            keeps = major(job) == PLAIN_BLACKWELL if chosen.experts == "auto" else chosen.experts != TRTLLM
             brought = brought if keeps else []
-        found += brought
+        found += max(brought, gathered(job, chosen, stage), key=_bytes)
     if chosen.facts.buffers_inside:
         rows = -(-basics.max_model_len // chosen.block_size)
         source = "vllm, v1/worker/block_table.py"
@@ -349,82 +365,27 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     return found
 
 
-_TRTLLM = "flashinfer_trtllm"
-_HOPPER, _TRTLLM_BLACKWELL, _PLAIN_BLACKWELL = 9, 10, 12
-"""Compute capabilities: Hopper's; of Blackwell the data center's, and others', for which TensorRT-LLM has no kernels of
-experts."""
-
-
-def _major(job: ServingJob) -> int:
-    return (job.accelerator.major if job.accelerator else None) or 9
-
-
-def _blackwell_nvfp4(job: ServingJob) -> bool:
-    """Whether experts in NVFP4 run on Blackwell, which has kernels for them."""
-    stored = job.basics.stored
-    form = stored.format_of("routed-expert", ()) if stored is not None else None
-    return _major(job) >= _TRTLLM_BLACKWELL and form is not None and form.name == "nvfp4"
-
-
-def _gelu(job: ServingJob) -> bool:
-    layers = job.basics.model.layers
-    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
-    return any(name.startswith("gelu") for name in names)
-
-
-def _flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
-    """Whether FlashInfer's kernels run the experts, which allocate what they need while they run.
-
-    Blackwell's run experts in NVFP4 since 0.19, GELU's since 0.22; older GPUs have other kernels
-    (fused_moe/oracle/nvfp4.py and flashinfer_cutlass_moe.py; read in 0.19, 0.20.0, 0.20.2, 0.22, 0.24 and 0.27). Those
-    without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
-    Triton's kernels keep is more: that is taken.
-    """
-    if chosen.experts != "auto":
-        return chosen.experts.startswith("flashinfer")
-    return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
-
-
-def _sorting_experts(job: ServingJob, chosen: Options) -> bool:
-    """Whether vLLM's CUTLASS kernels run the experts, which FlashInfer's do not take.
-
-    Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
-    fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
-    """
-    if chosen.experts != "auto":
-        return chosen.experts == "cutlass" and _blackwell_nvfp4(job)
-    return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
-
-
-def _own_kernels(job: ServingJob, chosen: Options) -> bool:
-    """MXFP4 experts run in kernels that bring no workspace on Hopper and on Blackwell's large GPUs; Marlin brings one.
-
-    Source: vllm, model_executor/layers/fused_moe/experts/gpt_oss_triton_kernels_moe.py and marlin_moe.py.
-    """
-    stored = job.basics.stored
-    major = job.accelerator.major if job.accelerator else 9
-    if stored is None or stored.format.name != "mxfp4" or chosen.experts == "marlin":
-        return False
-    return major in (9, 10) or chosen.experts in ("triton", _TRTLLM)
-
-
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """The widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
     seen = shown(basics.model, basics.raw, basics.max_model_len) if _encodes(chosen, stage) else None
     images = kept_images(basics.model, basics.dtype, chosen.tokens, seen)
+    if _encodes(chosen, stage):
+        images += counted_towers.kept(basics.raw, basics.sizes["h"], basics.dtype, chosen.tokens)
     last = pooling(step) if chosen.pooling else sampling(step)
     moments = [widest(step, stage), last if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
-    if images:
+    if seen is not None:
         moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
     if _encodes(chosen, stage):
         moments.append(counted_towers.encoding(basics.raw, basics.dtype, chosen.tokens, basics.layout.tensor))
+        if chosen.facts.since >= _FILMED_AT_ONCE:
+            moments.append(counted_towers.filming(basics.raw, basics.dtype, chosen.tokens, basics.capacity))
     found = max(moments, key=_bytes)
     return [*found, *first_start(job, chosen, stage, _bytes(found))]
 
 
-def _bytes(entries: list[Entry]) -> int:
+def _bytes(entries: Iterable[Entry]) -> int:
     return sum(entry.bytes for entry in entries)
 
 
@@ -474,7 +435,7 @@ def _alone(job: ServingJob, chosen: Options) -> tuple[Range, str]:
             Range(int(-0.1 * GiB), 0, int(0.4 * GiB)),
             "observed nothing beyond the CUDA context, which is already counted",
         )
-    former, hopper = chosen.facts.since < (0, 20), _major(job) == _HOPPER
+    former, hopper = chosen.facts.since < (0, 20), major(job) == HOPPER
     if former and hopper:
         return Range(int(-0.1 * GiB), int(0.15 * GiB), int(0.4 * GiB)), "observed -0.1 to 0.37 GiB, 0.16 on most H100"
     if former:
@@ -661,7 +622,7 @@ SERVER = Server(
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
-    reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
+    reads_cache_format=(0, 14),  # vllm, utils/torch_utils.py, resolve_kv_cache_dtype_string; not in 0.13
     asks_for_a_share=True,
     stacks=frozenset(STACKS),
     oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"

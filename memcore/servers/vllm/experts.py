@@ -1,0 +1,85 @@
+"""Which kernels run a mixture's experts in vLLM, and for how many tokens they allocate buffers."""
+
+from __future__ import annotations
+
+from memcore.networks.parts import Experts
+from memcore.servers.vllm.options import Options
+from memcore.serving.job import ServingJob
+
+TRTLLM = "flashinfer_trtllm"
+HOPPER, _TRTLLM_BLACKWELL, PLAIN_BLACKWELL = 9, 10, 12
+"""Compute capabilities: Hopper's; of Blackwell the data center's, and others', for which TensorRT-LLM has no kernels of
+experts."""
+
+
+def major(job: ServingJob) -> int:
+    """Compute capability, as far as kernels of experts ask for it."""
+    return (job.accelerator.major if job.accelerator else None) or 9
+
+
+def _blackwell_nvfp4(job: ServingJob) -> bool:
+    """Whether experts in NVFP4 run on Blackwell, which has kernels for them."""
+    stored = job.basics.stored
+    form = stored.format_of("routed-expert", ()) if stored is not None else None
+    return major(job) >= _TRTLLM_BLACKWELL and form is not None and form.name == "nvfp4"
+
+
+def _gelu(job: ServingJob) -> bool:
+    layers = job.basics.model.layers
+    names = {ffn.activation for layer, _ in layers for ffn in layer.ffns if isinstance(ffn, Experts)}
+    return any(name.startswith("gelu") for name in names)
+
+
+def flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
+    """Whether FlashInfer's kernels run the experts, which allocate what they need while they run.
+
+    Blackwell's run experts in NVFP4 since 0.19, GELU's since 0.22; older GPUs have other kernels
+    (fused_moe/oracle/nvfp4.py and flashinfer_cutlass_moe.py; read in 0.19, 0.20.0, 0.20.2, 0.22, 0.24 and 0.27). Those
+    without a format may run in them since 0.20, where nvcc is installed. In a start of 0.20.0 they did not, and what
+    Triton's kernels keep is more: that is taken.
+    """
+    if chosen.experts != "auto":
+        return chosen.experts.startswith("flashinfer")
+    return _blackwell_nvfp4(job) and chosen.facts.since >= ((0, 22) if _gelu(job) else (0, 19))
+
+
+def sorting_experts(job: ServingJob, chosen: Options) -> bool:
+    """Whether vLLM's CUTLASS kernels run the experts, which FlashInfer's do not take.
+
+    Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
+    fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
+    """
+    if chosen.experts != "auto":
+        return chosen.experts == "cutlass" and _blackwell_nvfp4(job)
+    return _blackwell_nvfp4(job) and _gelu(job) and (0, 19) <= chosen.facts.since < (0, 21)
+
+
+def own_kernels(job: ServingJob, chosen: Options) -> bool:
+    """MXFP4 experts run in kernels that bring no workspace on Hopper and on Blackwell's large GPUs; Marlin brings one.
+
+    Source: vllm, model_executor/layers/fused_moe/experts/gpt_oss_triton_kernels_moe.py and marlin_moe.py.
+    """
+    stored = job.basics.stored
+    found = job.accelerator.major if job.accelerator else 9
+    if stored is None or stored.format.name != "mxfp4" or chosen.experts == "marlin":
+        return False
+    return found in (9, 10) or chosen.experts in ("triton", TRTLLM)
+
+
+_CHUNK, _FORMER_CHUNK, _SMALLER = 16 * 1024, 32 * 1024, (0, 12)
+"""VLLM_FUSED_MOE_CHUNK_SIZE, what it was in 0.8.5, 0.10.2 and 0.11.0, and the first release read with the smaller one.
+Marlin's kernels, for 4 bits, take all tokens."""
+
+
+def taken_at_once(job: ServingJob, chosen: Options) -> int:
+    """Tokens for which experts allocate buffers at once, before they keep them.
+
+    0.2 of the 0.36 GiB of activations that a start of 0.7.1 has with DeepSeek-Coder-V2-Lite are theirs.
+    """
+    if chosen.facts.keeps_expert_workspace:
+        return 0
+    stored = job.basics.stored
+    form = stored.format_of("routed-expert", ()) if stored is not None else None
+    if form is not None and form.name in ("awq", "gptq", "int4"):
+        return chosen.tokens
+    return min(chosen.tokens, _CHUNK if chosen.facts.since >= _SMALLER else _FORMER_CHUNK)

@@ -1,0 +1,68 @@
+"""What the indexer of sparse attention brings (DeepSeek-V3.2, GLM-5): keys that it gathers, and scores of all tokens.
+
+Sources: vllm, v1/attention/backends/mla/indexer.py (get_max_prefill_buffer_size), model_executor/layers/
+sparse_attn_indexer.py, v1/worker/workspace.py and v1/attention/backends/mla/flashinfer_mla_sparse.py (read in 0.13,
+0.19, 0.22 and 0.26). A start of GLM-5.2 with 819,200 tokens on GB200 says 6.31 GiB of peak activations, of which 4.03
+are the keys, and 4.13 GiB of graphs, of which 3.13 are scores.
+"""
+
+from __future__ import annotations
+
+from memcore.memory.ledger import Entry
+from memcore.networks.parts import LatentAttention
+from memcore.servers.vllm.options import Options
+from memcore.serving.entries import tensor
+from memcore.serving.job import ServingJob
+from memcore.serving.profile import TOKENS, WORKSPACES
+from memcore.serving.stages import Stage
+from memcore.units import MiB
+
+_INDEXER = "vllm, model_executor/layers/sparse_attn_indexer.py"
+_KEYS, _KEY = 40, 132
+"""Keys that are gathered for each token of the longest sequence, and bytes of one: 128 in fp8 and a scale."""
+_SCORES = 512 * MiB
+"""VLLM_SPARSE_INDEXER_MAX_LOGITS_MB."""
+_SCORED = (0, 19)
+"""The first release that was read in which profiling has them; 0.13 has not."""
+_WORKSPACE = 394 * MiB
+"""VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py)."""
+_DATA_CENTER = 10
+"""Compute capability of the GPUs whose sparse attention is FlashInfer's."""
+
+
+def indexes(stage: Stage) -> bool:
+    """Whether some layer has an indexer."""
+    mixers = [mixer for layer in stage.kinds for mixer in layer.mixers]
+    return any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
+
+
+def gathered(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """Keys of a chunk of prompts, in the workspace that experts have, too; before 0.13 they are gone with the step."""
+    if not indexes(stage) or not chosen.facts.keeps_expert_workspace:
+        return []
+    sizes = {"L": job.basics.max_model_len, "chunk": _KEYS, "key": _KEY}
+    source = "vllm, v1/attention/backends/mla/indexer.py, get_max_prefill_buffer_size"
+    return [tensor("keys that the indexer gathers", WORKSPACES, ("L", "chunk", "key"), 1, sizes, source)]
+
+
+def profiled_scores(chosen: Options) -> int:
+    """Bytes that stand for the scores of a chunk of prompts while profiling runs."""
+    return _SCORES if chosen.facts.since >= _SCORED else 0
+
+
+def captured_scores(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> list[Entry]:
+    """Scores of all tokens of the longest sequence, for each of the largest whole graph: captured, and warmed up.
+
+    FlashInfer's workspace is allocated with the first step that has metadata.
+    """
+    if not tokens or not indexes(stage) or not chosen.facts.keeps_expert_workspace:
+        return []
+    sizes = {TOKENS: tokens, "L": job.basics.max_model_len}
+    title = "scores of the indexer in whole graphs and in what warms them up"
+    found = [tensor(title, "CUDA graphs", (TOKENS, "L"), 4, sizes, _INDEXER, copies=2)]
+    if job.accelerator is not None and job.accelerator.major == _DATA_CENTER:
+        source = "vllm, v1/attention/backends/mla/flashinfer_mla_sparse.py"
+        text = "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
+        title = "workspace of FlashInfer's attention"
+        found.append(Entry(title=title, category="CUDA graphs", each=_WORKSPACE, text=text, source=source))
+    return found
