@@ -110,8 +110,12 @@ def _work(known: _Known, sequence: int) -> Work:
                 sparse += count
                 active += count * sum(model.size(w.shape) for w in ffn.experts) * sizes[ffn.routed] / sizes["E"]
     columns = max(model.active_parameters - looked_up - positions - sizes["V"] * sizes["h"], 0) / sizes["h"]
+    # For each further token that a layer predicts the head makes logits of its own (Megatron-LM, transformer/
+    # multi_token_prediction.py, process_mtp_loss).
+    predicted = sum(count * layer.extra.predicts for layer, count in model.layers if layer.extra is not None)
+    head = 2.0 * sizes["V"] * sizes["h"] * sequence
     return Work(
-        products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
+        products=2.0 * (model.active_parameters - looked_up - positions) * sequence + predicted * head,
         attention=operations * sequence,
         parameters=model.parameters,
         layers=model.num_layers,
@@ -123,7 +127,7 @@ def _work(known: _Known, sequence: int) -> Work:
         elementwise=float(sequence * _elementwise(model)),
         inner=model.num_layers * 0.0 + columns,
         outer=4.0 * model.num_layers * sizes["h"],
-        head=2.0 * sizes["V"] * sizes["h"] * sequence,
+        head=(1 + predicted) * head,
         frozen=model.network.adapted,
         sparse=sparse,
         expert_products=2.0 * active * sequence,
@@ -186,8 +190,7 @@ def work_for(job: Job, sequence: int) -> Work:
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
         kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3
     if str(job.config[Training.precision]).startswith("fp8"):
-        head = 2.0 * sizes["V"] * sizes["h"] * sequence
-        narrow = max(1 - head / work.products, 0.0)
+        narrow = max(1 - work.head / work.products, 0.0)
         elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
     return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
 
