@@ -58,11 +58,13 @@ version of fused attention; the cases name none. Of the FP8 runs one has experts
 expected: later releases of the same recipe take half the time. torchtitan's H100s may draw 500 W instead of 700 and read
 2.4 instead of 3.35 TB/s; rings of context parallelism are slower than expected. The runs of 2025 and 2026 were written down
 before they were predicted: torchtitan's with tensor parallelism and without compilation take 15 to 23 % longer than
-expected, and float8 scaled by rows had a slow kernel (torchtitan issue 1207). Unsloth's is of a T4, whose clock falls.
+expected, and float8 scaled by rows was 22 % slower: its
+casts look along both axes of what every rank gathers, which is expected since. Unsloth's is of a T4, whose clock falls.
 Twenty-four further runs of three sources were written down before they were predicted,
 and are as they came: 23 of them are expressible. Eighteen of Megatron Bridge's archive were written down after those:
 dense ones were 15, those with LoRA 11, those with experts 20 % off, and 15 were inside the range; DeepSeek-V3 predicts a
-further token in all of Megatron Bridge's runs, whose layer and logits are on the last stage: described since. nanoGPT's is of a release of 2022 without compilation.
+further token in all of Megatron Bridge's runs, whose layer and logits are on the last stage: described since.
+nanoGPT's is of a release of 2022 without compilation.
 llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one."""
 
 
@@ -282,7 +284,7 @@ def test_layouts_of_nanotron():
     ("name", "tokens", "ratio"),
     [
         ("torchtitan-2506-70b-fsdp32-tp8-bf16-tps", 652.4, 0.967),
-        ("torchtitan-2506-70b-fsdp32-tp8-tensorwise-tps", 942.4, 1.128),
+        ("torchtitan-2506-70b-fsdp32-tp8-tensorwise-tps", 942.4, 1.144),
         ("torchtitan-2506-8b-fsdp8-tp8-bf16-tps", 4809.4, 0.955),
         ("torchtitan-2506-8b-fsdp8-tp8-tensorwise-tps", 5570.1, 1.008),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,6 +40,8 @@ class Work:
     """Experts of a token, over all layers."""
     elementwise: float = 0.0
     """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
+    gathered: float = 0.0
+    """The same of kernels that every rank of tensor parallelism runs on all that it gathers."""
     head: float = 0.0
     """Of `products`, those of the head."""
     frozen: bool = False
@@ -174,7 +176,7 @@ def work_for(job: Job, sequence: int) -> Work:
     capability = job.accelerator.capability if job.accelerator else USUAL.capability
     flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
-    elementwise, narrow = work.elementwise, 0.0
+    elementwise, narrow, gathered = work.elementwise, 0.0, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
     if composes(job) and job.stages == 1:
         recorded, passes = kernels_of(job), 3 + recomputed(job)[0]
@@ -191,8 +193,19 @@ def work_for(job: Job, sequence: int) -> Work:
         kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3
     if str(job.config[Training.precision]).startswith("fp8"):
         narrow = max(1 - work.head / work.products, 0.0)
-        elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
-    return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+        own = _casts(job)
+        if own is None:
+            elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
+        else:
+            elementwise += sequence * work.inner * own / 3
+            gathered = sequence * work.outer * own / 3
+    return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise, gathered=gathered))
+
+
+def _casts(job: Job) -> float | None:
+    """Bytes of casts to 8 bits for each element that products read, in a step, where the job's engine says so."""
+    own: Callable[[Job], float | None] | None = getattr(registry.engine_module(job.engine.name, "costs"), "casts", None)
+    return None if own is None else own(job)
 
 
 def composes(job: Job) -> bool:

@@ -311,6 +311,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: S
         regrouped=traffic.regrouped,
         pieces=usual.pieces,
         all_reduces=traffic.all_reduces,
+        narrow_gathers=usual.narrow_gathers,
         dispatch=usual.dispatch,
         divides_experts=_divides_experts(space, layout, usual),
         sends_behind=usual.sends_behind and layout.stages > 1 and policy.chunks > 1,
