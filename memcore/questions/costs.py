@@ -284,7 +284,8 @@ def _sending(
         summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring * (not plan.all_reduces)
     if plan.copies > 1:
         nodes = max(plan.tensor * ranks / roofline.domain, 1)
-        tree = roofline.collective_latency * (1 + 2 * log2(nodes)) + roofline.rank_latency * (roofline.domain - 1)
+        hop = roofline.collective_latency + roofline.hop_latency
+        tree = roofline.collective_latency + 2 * log2(nodes) * hop + roofline.rank_latency * (roofline.domain - 1)
         summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.scattered)
         summing += _messages(part, layers, plan.messages[1]) * plan.reduces * tree
     return gathering, summing
