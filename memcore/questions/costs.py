@@ -371,6 +371,7 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     faster = _faster(work, roofline)
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, roofline)
+    products += each * work.unaligned * passes / reached * (_UNALIGNED - 1)
     elementwise = each * (work.elementwise + plan.tensor * work.gathered) * (3 + plan.products_again) / memory
     layer, routing = (_SHORTEST if part in work.captured else roofline.kernel_latency for part in ("layer", "routing"))
     kernels = (_KERNELS * work.layers * layer + _ROUTING * work.sparse * routing) / plan.stages
@@ -405,6 +406,13 @@ _EDGE = 120
 514 on a B200 a line through one over the dimensions explains all but 5 and 10 %, with 160 and 80
 (MooreThreads/SimuMax, configs/system, matmul)."""
 _GROUPED = 1.2
+
+
+_UNALIGNED = 6.5
+"""How much longer products take whose rows are no multiple of 16 bytes, which kernels load element by element. Steps of
+GPT-2 (50,257 words) with compiled blocks and of Granite (49,155) take 6.9 and 15.4 ms longer on an H100 than they would,
+as if products of the head ran at 117 and 133 TFLOP/s (validation/measured/: compile-gpt2, family-granite-2b-8-b4s1024);
+six others of theirs are as expected then. NVIDIA's matrix multiplication background, section 4.1, says to pad."""
 
 
 def _narrow(work: Work, plan: Plan) -> float:

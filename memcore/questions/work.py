@@ -44,6 +44,8 @@ class Work:
     """The same of kernels that every rank of tensor parallelism runs on all that it gathers."""
     head: float = 0.0
     """Of `products`, those of the head."""
+    unaligned: float = 0.0
+    """Of `products`, those whose rows are no multiple of 16 bytes: the head's with an odd number of words."""
     frozen: bool = False
     """Weights are frozen but for adapters: the backward pass computes no gradients of them."""
     narrow: float = 0.0
@@ -173,6 +175,7 @@ def _elementwise(model: Model) -> float:
 def work_for(job: Job, sequence: int) -> Work:
     """What one sequence of a job takes, with its precision and its attention kernel."""
     work, model, sizes = work_of(job.model, sequence), job.model, job.sizes
+    unaligned = work.head if sizes.get("V", 0) % 8 and not in_fp32(job) else 0.0
     capability = job.accelerator.capability if job.accelerator else USUAL.capability
     flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
@@ -199,7 +202,10 @@ def work_for(job: Job, sequence: int) -> Work:
         else:
             elementwise += sequence * work.inner * own / 3
             gathered = sequence * work.outer * own / 3
-    return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise, gathered=gathered))
+    return _with_launches(
+        job,
+        replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise, gathered=gathered, unaligned=unaligned),
+    )
 
 
 def _casts(job: Job) -> float | None:
