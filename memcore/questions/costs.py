@@ -410,7 +410,7 @@ _GROUPED = 1.2
 
 _UNALIGNED = 6.5
 """How much longer products take whose rows are no multiple of 16 bytes, which kernels load element by element. Steps of
-GPT-2 (50,257 words) with compiled blocks and of Granite (49,155) take 6.9 and 15.4 ms longer on an H100 than they would,
+GPT-2 (50,257 words) with compiled blocks and of Granite (49,155) take 6.9 and 15.4 ms longer on an H100 than without,
 as if products of the head ran at 117 and 133 TFLOP/s (validation/measured/: compile-gpt2, family-granite-2b-8-b4s1024);
 six others of theirs are as expected then. NVIDIA's matrix multiplication background, section 4.1, says to pad."""
 
