@@ -63,29 +63,28 @@ the predicted range (tests/test_speed.py states the error for each source). If t
 of each other, the model cannot tell them apart: measure both. Memory is exact in comparison: every recommended layout has been
 through `estimate`.
 
-**What is off, and where**: torchtitan's float8 scaled by rows is expected to be as fast as by tensors and takes 18 to 26 %
-longer: its products run in CUTLASS at 90 to 100 % of cuBLAS's rate, at some shapes at half (pytorch issue 147971), and
-torchao's README has it 10 % faster than bf16 where tensors are 25 %; the casts along columns have no published rate.
-DeepSeek-V3 on 512 GPUs takes 23 to 26 % longer than expected, on one GPU with fake communication 7 % (torchtitan 00cffaeb3).
-The rest is probably communication, ranks that wait for each other, or both: these runs do not tell them apart, nor links in a
-node from the network.
+**What is off, and where**: steps of less than about 60 ms on one GPU wait for the host, which starts kernels up to 1.7 times
+as slowly as expected: small models without compilation take that much longer. torchtitan's DeepSeek-V3 on 512 GPUs takes 23 to
+26 % longer than expected, on one GPU with fake communication 7 % (torchtitan 00cffaeb3). The rest is probably communication,
+ranks that wait for each other, or both: these runs do not tell them apart, nor links in a node from the network.
 
 **How well it ranks**: of vTrain's 109 runs of four models on 64 to 512 A100s (VIA-Research/vTrain, ground_truth_multi.csv)
 times are 7 % off on average, and the layout that is expected to be fastest takes 1.3 % longer than the one that was. Of
 nanotron's sweep (its Ultra-Scale Playbook; 1,671 runs of four models on 8 to 512 H100s that ended and leave a tenth of the GPU
 free) the rank correlation is 0.85 in the median of 26 groups of a model and a number of nodes. On up to 8 nodes the layout
-expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest; on 16 nodes it takes 13 % longer,
-on 32 33 %, on 64 174 %. The likely cause, inferred and not measured in these runs, is that sums of gradients are slower there
-than expected. The playbook's own measurements fit that (assets/data/benchmarks/pp_comm_bandwidth.html): all-reduces of 256 MB
+expected first of those with tensor parallelism in a node takes 1.7 % longer than the fastest; on 16 nodes it takes 20 % longer,
+on 32 12 %, and on 64, where runs of one layout differ by up to six times, several times as long. The likely cause on 16 and 32,
+inferred and not measured in these runs, is that sums of gradients are slower there than expected. The playbook's own measurements fit that (assets/data/benchmarks/pp_comm_bandwidth.html): all-reduces of 256 MB
 reach 436, 362, 160, 100, 85, 65 and 33 GB/s on 1 to 64 nodes, and all-gathers 250, 185, 119, 69, 55, 28 and 11, as a ring whose
 every step over 16 to 512 GPUs takes 26 to 43 µs longer than its bytes. They say too that the network is uneven: one all-reduce
 in twenty on 64 nodes is below 12 GB/s and one in twenty above 177. Runs of the same layout under ZeRO-0 and ZeRO-1, which send
 nearly the same, differ by more than half in a quarter of pairs on 16 and 32 nodes and in four of ten on 64 (3.0 and 0.5 s in
 one of them). No model of a layout can tell these apart: even a choice by the mean of both runs is 23 % slower than the fastest
-beyond 8 nodes. Of 624 runs with pipelines, 65 of 232 on 16 nodes, 105 of 216 on 32 and all but one on 64 wait in every
-micro-batch, whatever the model: 0.7 s with two stages and 1.2 s with four to 32, which is 0.3 s for each of the two or four
-transfers of a stage. nanotron sends shapes, strides and data one after the other, and the host waits for the first two
-(parallel/pipeline_parallel/p2p.py); nothing published says why that takes so long there, and not in other runs.
+beyond 8 nodes. Of 624 runs with pipelines, 65 of 232 on 16 nodes, 105 of 216 on 32 and all but one on 64 wait in every slot of
+the pipeline, 0.8 s whatever the model and the layout. These ran a version of nanotron whose hosts ask every 0.1 s whether a
+message has arrived (branch nouamane/bench2, parallel/pipeline_parallel/p2p.py, `_send_meta`, `_recv_meta`): a stage receives
+twice and sends twice in a slot, and each time two messages say the shape. With those 0.8 s the rank correlation is 0.92 to 0.98
+on 16 to 64 nodes, and the median of expected over measured times 0.9 to 1.1.
 
 ## Formulas
 
@@ -102,10 +101,10 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 
 | Term | Seconds or bytes | Rate |
 | --- | --- | --- |
-| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, in 8 bits 2 × `flops` × `narrow_efficiency`, where the head stays in 16; a product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long; fp32 runs at the peak of fp32, without TF32 |
+| products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, in 8 bits 2 × `flops` × `narrow_efficiency`, where the head stays in 16; a product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long, one whose rows are no multiple of 16 bytes (a head with an odd number of words) 6.5 times; a further token that is predicted takes the head's product once more; fp32 runs at the peak of fp32, without TF32 |
 | products of experts | an expert with N tokens takes 1 + 1.2·balance/N times as long; balance: operations that products do while the GPU reads a byte (measured: 1.1 on an A100, 1.3 on a B200) | |
 | attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3.5, since the backward pass computes the scores once more; + what is computed again | `flops` × `attention_efficiency` × s/(s + 350); cuDNN's kernel is 1.6 times as fast on an H100, eager attention moves 12 bytes for each score |
-| elementwise | PyTorch without compiling: 2.8 bytes for each byte that kernels other than products and attention allocate on the recorded tape (`python -m validation.kernels`), and 3 µs for each kernel. Else, for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers), 84·h·L in a pipeline's stages of PyTorch, 114·h·L where norms are composed of several kernels, 12 bytes·h for each chosen expert (all-to-all; torchtitan's own kernels 42·h; 4·h with HybridEP, 4·h and 4·h for each rank with DeepEP), 8/3 bytes of each product's inputs in 8 bits, and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
+| elementwise | PyTorch without compiling: 2.8 bytes for each byte that kernels other than products and attention allocate on the recorded tape (`python -m validation.kernels`), and 3 µs for each kernel. Else, for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers), 84·h·L in a pipeline's stages of PyTorch, 114·h·L where norms are composed of several kernels, 12 bytes·h for each chosen expert (all-to-all; torchtitan's own kernels 42·h; 4·h with HybridEP, 4·h and 4·h for each rank with DeepEP), 8/3 bytes of each product's inputs in 8 bits (torchao: 7 bytes in a step, 22 with a scale for each row, on all that tensor parallelism gathers), and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
 | further kernels | where they are not recorded, adapters: 12 bytes of each input and 20 of each output element of an adapted matrix, 30 and 56 if the adapter is in fp32; weights in four bits: made 16-bit again in each pass; latent attention without fused kernels: 15 bytes of each element of queries, keys and values; further norms: 39 bytes of each element | `memory` × `memory_efficiency` |
 | products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |
 | data | P/(t·p) · (z-1)/z · (w·gathers + g·reductions) + 2·P/(t·p·z) · g · (d-1)/d; nanotron sums all gradients on all ranks: no reductions, and 2·P/(t·p) · g · (z-1)/z | the link that t·z, or all ranks, need; over nodes the ports of all ranks of the group in a node; `collective_latency` and `rank_latency`, in rings over nodes `hop_latency` too, for each bucket or layer |

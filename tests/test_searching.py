@@ -21,7 +21,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.cli import main
 from memcore.faces.render.search import flags_of, search_data, search_text
-from memcore.questions.costs import plan_of
+from memcore.questions.costs import plan_of, traffic_of
 from memcore.questions.searching import tasks
 from memcore.questions.searching.found import TIE, order, pareto
 from memcore.questions.searching.layouts import Layout, config_of
@@ -29,7 +29,7 @@ from memcore.questions.searching.peaks import Fixed, Peaks
 from memcore.questions.searching.questions import questions_of
 from memcore.questions.searching.records import csv_line, json_line, recorded
 from memcore.questions.searching.search import HEADROOM
-from memcore.questions.searching.spaces import Tried, sequences_of, space_of
+from memcore.questions.searching.spaces import Tried, sent, sequences_of, space_of
 from memcore.questions.searching.tasks import Task, growths_of, perform
 from memcore.questions.searching.totals import Totals
 from memcore.trace.record import program_of
@@ -695,3 +695,27 @@ def test_stages_with_different_numbers_of_layers():
     found = estimate(config_of(question.config, layout, question.space.policies, question.space.divided(layout)))
     assert question.least(layout) <= found.allocated.expected
     assert plan_of(found.job).heaviest == pytest.approx(question.slowest(16, 1), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("engine", "step"), [({"type": "deepspeed"}, 1), ({"type": "deepspeed", "overlap_comm": True}, 1), ({"type": "fsdp"}, 40),
+                         ({"type": "megatron"}, 40)],
+)  # fmt: skip
+def test_layouts_send_what_their_engine_sends(engine, step):
+    """What the cost of a layout takes as sent is what its own job sends: of DeepSpeed, by the ZeRO stage."""
+    training = {"sequence_length": 4096, "gradient_accumulation_steps": 4}
+    hardware = {"num_gpus": 16, "accelerator": "h100-sxm-80gb"}
+    config = Config.from_dict({"model": "llama-3.1-8b", "training": training, "engine": engine, "hardware": hardware})
+    question = questions_of(config, None, None, None, None, Tried())[0][0]
+    compared = 0
+    for layout in list(question.space.layouts())[::step]:
+        try:
+            job = estimate(config_of(question.config, layout, question.space.policies)).job
+        except MemcoreError:
+            continue
+        if layout.shards == 1:
+            continue  # nothing is gathered, however often
+        compared += 1
+        found = sent(question.space, layout, question.job, question.traffic)
+        assert found._replace(shards=0) == traffic_of(job)._replace(shards=0)
+    assert compared >= 6

@@ -86,3 +86,5 @@ class Method:
     """Only where all weights cannot be trained with less given up."""
     near: bool = False
     """Only where weights stay on the GPU: on the host those of fewer bits serve as well."""
+    narrow: bool = False
+    """It trains less than the others of its tier: only where none of them is safe."""

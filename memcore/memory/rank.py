@@ -149,6 +149,11 @@ class Rank:
         return self.peak.peak
 
     @property
+    def least(self) -> int:
+        """Bytes that the peak surely has, without a recorded step: what the rank keeps from step to step."""
+        return self.persistent.before_step
+
+    @property
     def because(self) -> str:
         """Return what is in flight at the peak, where several micro-batches can be."""
         return ""

@@ -331,6 +331,8 @@ class Extra:
     """The axes of the layer's hidden states, where there are matrices whose part is not recognized."""
     routed: str = ""
     """The symbol for experts of each token, where some of them are experts'."""
+    predicts: int = 0
+    """Further tokens that the layer predicts, for each of which the head makes logits."""
 
     def weights(self) -> Iterator[Weight]:
         """Its parameters, and those of adapters."""

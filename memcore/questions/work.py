@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,8 +40,12 @@ class Work:
     """Experts of a token, over all layers."""
     elementwise: float = 0.0
     """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
+    gathered: float = 0.0
+    """The same of kernels that every rank of tensor parallelism runs on all that it gathers."""
     head: float = 0.0
     """Of `products`, those of the head."""
+    unaligned: float = 0.0
+    """Of `products`, those whose rows are no multiple of 16 bytes: the head's with an odd number of words."""
     frozen: bool = False
     """Weights are frozen but for adapters: the backward pass computes no gradients of them."""
     narrow: float = 0.0
@@ -110,8 +114,12 @@ def _work(known: _Known, sequence: int) -> Work:
                 sparse += count
                 active += count * sum(model.size(w.shape) for w in ffn.experts) * sizes[ffn.routed] / sizes["E"]
     columns = max(model.active_parameters - looked_up - positions - sizes["V"] * sizes["h"], 0) / sizes["h"]
+    # For each further token that a layer predicts the head makes logits of its own (Megatron-LM, transformer/
+    # multi_token_prediction.py, process_mtp_loss).
+    predicted = sum(count * layer.extra.predicts for layer, count in model.layers if layer.extra is not None)
+    head = 2.0 * sizes["V"] * sizes["h"] * sequence
     return Work(
-        products=2.0 * (model.active_parameters - looked_up - positions) * sequence,
+        products=2.0 * (model.active_parameters - looked_up - positions) * sequence + predicted * head,
         attention=operations * sequence,
         parameters=model.parameters,
         layers=model.num_layers,
@@ -123,7 +131,7 @@ def _work(known: _Known, sequence: int) -> Work:
         elementwise=float(sequence * _elementwise(model)),
         inner=model.num_layers * 0.0 + columns,
         outer=4.0 * model.num_layers * sizes["h"],
-        head=2.0 * sizes["V"] * sizes["h"] * sequence,
+        head=(1 + predicted) * head,
         frozen=model.network.adapted,
         sparse=sparse,
         expert_products=2.0 * active * sequence,
@@ -167,10 +175,11 @@ def _elementwise(model: Model) -> float:
 def work_for(job: Job, sequence: int) -> Work:
     """What one sequence of a job takes, with its precision and its attention kernel."""
     work, model, sizes = work_of(job.model, sequence), job.model, job.sizes
+    unaligned = work.head if sizes.get("V", 0) % 8 and not in_fp32(job) else 0.0
     capability = job.accelerator.capability if job.accelerator else USUAL.capability
     flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
     kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
-    elementwise, narrow = work.elementwise, 0.0
+    elementwise, narrow, gathered = work.elementwise, 0.0, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
     if composes(job) and job.stages == 1:
         recorded, passes = kernels_of(job), 3 + recomputed(job)[0]
@@ -186,10 +195,23 @@ def work_for(job: Job, sequence: int) -> Work:
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
         kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3
     if str(job.config[Training.precision]).startswith("fp8"):
-        head = 2.0 * sizes["V"] * sizes["h"] * sequence
-        narrow = max(1 - head / work.products, 0.0)
-        elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
-    return _with_launches(job, replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise))
+        narrow = max(1 - work.head / work.products, 0.0)
+        own = _casts(job)
+        if own is None:
+            elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
+        else:
+            elementwise += sequence * work.inner * own / 3
+            gathered = sequence * work.outer * own / 3
+    return _with_launches(
+        job,
+        replace(work, narrow=narrow, kernel=kernel, elementwise=elementwise, gathered=gathered, unaligned=unaligned),
+    )
+
+
+def _casts(job: Job) -> float | None:
+    """Bytes of casts to 8 bits for each element that products read, in a step, where the job's engine says so."""
+    own: Callable[[Job], float | None] | None = getattr(registry.engine_module(job.engine.name, "costs"), "casts", None)
+    return None if own is None else own(job)
 
 
 def composes(job: Job) -> bool:

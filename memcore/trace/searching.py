@@ -16,6 +16,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.records import dataclass
 from memcore.trace.job import Job
+from memcore.trace.traffic import Traffic
 
 SCHEDULES = ("1f1b", "interleaved-1f1b", "zbv", "dualpipev")
 """Of pipelines whose stages run in PyTorch."""
@@ -67,6 +68,9 @@ class Row:
     """Bytes that are there for each parameter at least and that data-parallel ranks do not share, where it says so."""
     state_bytes: Callable[[Job], int] | None = None
     """Bytes of optimizer states for each parameter that data-parallel ranks share, where they share these alone."""
+    sends: Callable[[Job, Settings, int, int], Traffic] | None = None
+    """What it sends where that follows a policy's settings: of the job that is searched, a policy's settings, ranks and
+    micro-batches."""
     uneven: bool = False
     """Stages may have different numbers of layers, which a job lists."""
     counted: Callable[[Config], int] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
@@ -79,13 +79,30 @@ class Bench:
         return roofline_for(found.job.config).adjusted(**self.rates)
 
     def need(self, found: Estimate) -> int:
-        """Bytes of tensors at the peak; of what does not fit only as many as show that, which records fewer stages."""
-        capacity, most = found.capacity or 0, 0
+        """Bytes of tensors at the peak; of what does not fit only as many as show that, which records fewer stages.
+
+        What stays from step to step may show it without any recorded step.
+        """
+        capacity, most = found.capacity or 0, max(rank.least for rank in found.ranks)
         for rank in found.ranks:
-            most = max(most, rank.most)
             if most > capacity:
                 break
+            most = max(most, rank.most)
         return most
+
+    def leanest(self, tried: Sequence[Estimate]) -> Estimate | None:
+        """The estimate that needs least: those that surely need more than another are not recorded."""
+        least: Estimate | None = None
+        for bound, each in sorted(((self.need(each), each) for each in tried), key=lambda pair: pair[0]):
+            if least is not None and least.allocated.expected <= bound:
+                break
+            if least is None or each.allocated.expected < least.allocated.expected:
+                least = each
+        return least
+
+    def roomy(self, found: Estimate) -> bool:
+        """Whether tensors alone leave the headroom; what does not is not safe."""
+        return self.need(found) <= (1 - self.headroom) * (found.capacity or 0)
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""
@@ -94,7 +111,7 @@ class Bench:
     def safe(self, found: Found) -> bool:
         """Whether all of the range fits; of training also the expected value with headroom."""
         capacity = found.capacity or 0
-        if isinstance(found, Estimate) and self.need(found) > (1 - self.headroom) * capacity:
+        if isinstance(found, Estimate) and not self.roomy(found):
             return False  # without a look at the allocator, which takes longest
         if not self.holds(found) or found.device.high > capacity:
             return False

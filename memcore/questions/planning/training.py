@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import islice
@@ -34,6 +34,8 @@ _FAR = 1.5
 _ALIKE = 1.05
 """Steps whose times differ by no more are about as fast."""
 _ORDER = tuple(TIERS)
+_LESS = frozenset(("work", "hardware"))
+"""Tiers that are no choice on the hardware and for the work that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,22 @@ def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
 
     Nor is a second method that changes nothing of a job, as adapters at all linear layers where only attention has any.
     """
-    found = list({each.outcome: each for each in reversed(found)}.values())[::-1]
+    found = _with_far_faster(list({each.outcome: each for each in reversed(found)}.values())[::-1])
     usual = [each for each in found if not each.bold]
     fastest = {tier: min(each.seconds for each in usual if each.tier == tier) for tier in {each.tier for each in usual}}
     return sorted(
         (each for each in found if not any(other.beats(each) for other in found)),
-        key=lambda each: each.rank(fastest[each.tier]),
+        key=lambda each: each.rank(fastest.get(each.tier, each.seconds)),
     )
+
+
+def _with_far_faster(found: Sequence[Candidate]) -> list[Candidate]:
+    """The same, where what leaves less headroom but is far faster than all that is safe is marked as such."""
+    safe = min((each.seconds for each in found if each.safe and each.tier not in _LESS), default=0.0)
+    return [
+        replace(each, bold=True) if not each.safe and each.tier not in _LESS and each.seconds * _FAR < safe else each
+        for each in found
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +175,17 @@ class Trainings:
     asked: Asked
     bench: Bench
     tiers: Sequence[str]
-    leanest: Estimate | None = None
-    """Of what was tried, the estimate that needs least."""
-    least: dict[str, int] = field(default_factory=dict)
-    """The least memory of tensors among the jobs that were tried, by the tier of their method, or of their transfer."""
-    elsewhere: int = 0
-    """The least memory of tensors on the hardware that was tried last, if nothing fits there."""
+    tried: dict[str, list[Estimate]] = field(default_factory=dict)
+    """What was tried and is not safe on the GPUs that the job has, by the tier of the method, or of the transfer."""
+    elsewhere: list[Estimate] = field(default_factory=list)
+    """The same on the hardware that was tried last."""
     trains_all: bool = False
     """A plan that gives up little trains all weights."""
+
+    @property
+    def leanest(self) -> Estimate | None:
+        """Of what was tried, the estimate that needs least."""
+        return self.bench.leanest([each for tried in self.tried.values() for each in tried])
 
     def candidates(self) -> Iterator[list[Candidate] | None]:
         """Everything found, best first, after every tier and in the end; None after every estimate.
@@ -236,11 +250,13 @@ class Trainings:
         spare = not any(each.safe for each in earlier)
         job = yield from self._job()
         done: set[int] = set()
+        safe = False
         for frame in self._frames(tier, job, spare=spare):
-            if tier != "same" and id(frame.method) in done:
+            if (tier != "same" and id(frame.method) in done) or (frame.method.narrow and safe):
                 continue
             found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING)
             yield from found
+            safe |= any(each.safe for each in found)
             if any(each.safe and not any(other.beats(each) for other in earlier) for each in found):
                 done.add(id(frame.method))
                 self.trains_all |= tier != "same" and not any(Training.adapter.type in each.to for each in frame.knobs)
@@ -308,7 +324,7 @@ class Trainings:
             if tries.free is None:
                 refused += 1
                 continue
-            lean = yield from self._degree(frame, division, tries.free, frame.way.degrees[-1], 1)
+            lean = yield from self._lean(frame, division, tries.free)
             if lean is None:
                 continue
             if not _has_room(frame, lean):
@@ -317,6 +333,17 @@ class Trainings:
             best = yield from self._best(frame, division, tries, lean)
             if best is not None and len(tries.found) >= enough + _LIGHTER * self._may_lighten(frame, best):
                 return
+
+    def _lean(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Estimate | None]:
+        """The estimate with most checkpointing: of the micro-batch as asked for if that has room, else of one sequence.
+
+        Steps of several micro-batches take longer to record. Of other hardware the least is looked for.
+        """
+        if division.stages == 1 and frame.asked.micro_batch > 1 and not frame.extra:
+            whole = yield from self._degree(frame, division, free, frame.way.degrees[-1], frame.asked.micro_batch)
+            if whole is not None and self.bench.roomy(whole):
+                return whole
+        return (yield from self._degree(frame, division, free, frame.way.degrees[-1], 1))
 
     def _best(self, frame: Frame, division: Division, tries: Tries, lean: Estimate) -> Pieces[Candidate | None]:
         """The fastest degree of a division that is safe; None, and why, is kept too."""
@@ -353,15 +380,14 @@ class Trainings:
         return any(other.stages == 1 and self.bench.holds(lean) for other, lean in close)
 
     def _remember(self, frame: Frame, lean: Estimate) -> None:
-        """Keep what needs least on the GPUs that the job has; on others, what the latest ones need."""
-        if frame.extra:
-            self.elsewhere = min(self.elsewhere or lean.allocated.expected, lean.allocated.expected)
-            return
-        tier, least = frame.method.tier if frame.transfer is None else frame.tier, self.bench.need(lean)
-        if least < self.least.get(tier, least + 1):
-            self.least[tier] = min(lean.allocated.expected, self.least.get(tier, lean.allocated.expected))
-        if self.leanest is None or least < self.leanest.allocated.expected > lean.allocated.expected:
-            self.leanest = lean
+        """Keep what was tried on the GPUs that the job has, and on those that are tried now."""
+        tier = frame.method.tier if frame.transfer is None else frame.tier
+        (self.elsewhere if frame.extra else self.tried.setdefault(tier, [])).append(lean)
+
+    def _needs(self, tried: Sequence[Estimate]) -> int:
+        """The least memory of tensors among some estimates; 0 if there are none."""
+        least = self.bench.leanest(tried)
+        return 0 if least is None else least.allocated.expected
 
     def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
         """Everything that costs nothing, with what engines need for a method; None if a frame is refused."""
@@ -403,24 +429,41 @@ class Trainings:
     def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Candidate | None]:
         """The fastest degree of checkpointing and micro-batch that is safe.
 
-        Without stages larger micro-batches and less that is computed twice are never slower and never need less memory:
-        what is safe makes slower ones needless, and what is not safe makes larger ones so.
+        Of those whose tensors leave the headroom the fastest mostly is; only where it is not, all others are asked.
         """
-        safe: list[tuple[int, Knob, Estimate]] = []
+        for able in (self.bench.roomy, self.bench.safe):
+            found = yield from self._able(frame, division, free, able)
+            if not found:
+                return None
+            _, degree, best = min(found, key=lambda each: (self.bench.cost(each[-1]).per_token, -each[0]))
+            if self.bench.safe(best):
+                return self._candidate(frame, division, (*free, degree), best)
+        return None
+
+    def _able(
+        self, frame: Frame, division: Division, free: tuple[Knob, ...], able: Callable[[Estimate], bool]
+    ) -> Pieces[list[tuple[int, Knob, Estimate]]]:
+        """Micro-batches and degrees of checkpointing that are able to run.
+
+        Without stages larger micro-batches and less that is computed twice are never slower and never need less memory:
+        what is able makes slower ones needless, and what is not makes larger ones so.
+        """
+        kept: list[tuple[int, Knob, Estimate]] = []
         fails: set[str] = set()
         for size in sorted({frame.asked.micro_batch, 1}):
             for degree in frame.way.degrees:
-                if division.stages == 1 and (degree.title in fails or any(size == each for each, *_ in safe)):
+                if division.stages == 1 and (degree.title in fails or any(size == each for each, *_ in kept)):
                     continue
+                if division.stages == 1 and degree is frame.way.degrees[-1] and size < frame.asked.micro_batch:
+                    whole = yield from self._degree(frame, division, free, degree, frame.asked.micro_batch)
+                    if whole is not None and able(whole):
+                        continue
                 found = yield from self._degree(frame, division, free, degree, size)
-                if found is None or not self.bench.safe(found):
+                if found is None or not able(found):
                     fails.add(degree.title)
-                elif not any(each is found for *_, each in safe):
-                    safe.append((size, degree, found))
-        if not safe:
-            return None
-        _, degree, found = min(safe, key=lambda each: (self.bench.cost(each[-1]).per_token, -each[0]))
-        return self._candidate(frame, division, (*free, degree), found)
+                elif not any(each is found for *_, each in kept):
+                    kept.append((size, degree, found))
+        return kept
 
     def _candidate(self, frame: Frame, division: Division, knobs: tuple[Knob, ...], found: Estimate) -> Candidate:
         """A config with the rows that it is made of."""
@@ -442,7 +485,7 @@ class Trainings:
             yield from self._more_of(knob, usable_of(knob), method)
 
     def _more_of(self, kind: Knob | None, capacity: int, method: str) -> Iterator[Candidate | None]:
-        gpus, need = self.asked.gpus, self.least.get(method, 0)
+        gpus, need = self.asked.gpus, self._needs(self.tried.get(method, ()))
         for more in (self.asked.gpus * 2**power for power in range(1, _DOUBLINGS)):
             if (more % self.asked.node and more > self.asked.node) or need * gpus > capacity * more:
                 continue  # n times the GPUs need at least an n-th each
@@ -456,12 +499,12 @@ class Trainings:
             if found is not None:
                 yield found
                 return
-            gpus, need = (more, self.elsewhere) if self.elsewhere else (gpus, need)
+            gpus, need = (more, self._needs(self.elsewhere)) if self.elsewhere else (gpus, need)
 
     def _larger(self, method: str) -> Iterator[Candidate | None]:
         """The smallest larger GPU on which the job fits with a method."""
         job = yield from self._job()
-        need = self.least.get(method, 0)
+        need = self._needs(self.tried.get(method, ()))
         for knob in larger(max(job.capacity or 0, need), job.accelerator):
             if need > usable_of(knob):
                 continue  # a larger one needs about as much
@@ -469,7 +512,7 @@ class Trainings:
             if found is not None and found.safe:
                 yield found
                 return
-            need = self.elsewhere or need
+            need = self._needs(self.elsewhere) or need
 
     def _less_work(self) -> Iterator[Candidate | None]:
         """The longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
@@ -494,7 +537,7 @@ class Trainings:
     ) -> Pieces[Candidate | None]:
         """The first candidate of any way with some further changes."""
         job = yield from self._job()
-        self.elsewhere = 0
+        self.elsewhere.clear()
         for each in METHODS:
             rows = _rows_of(each, job) if each.tier == method else None
             if rows is not None:

@@ -25,6 +25,7 @@ from memcore.questions.searching.spaces import (
     Tried,
     floor_of,
     plan,
+    sent,
     sequences_of,
     slowest_of,
     space_of,
@@ -52,7 +53,10 @@ class Question:
     roofline: Roofline
     usual: Plan
     """What the cost model takes of the job, for what no layout changes."""
+    job: Job
+    """The job that is searched."""
     traffic: Traffic
+    """What it sends as it stands."""
     slowest: Slowest
     capacity: int | None
     outside: int
@@ -63,7 +67,7 @@ class Question:
         """What a layout costs."""
         return cost(
             self.work,
-            plan(self.space, layout, self.usual, self.traffic, self.slowest),
+            plan(self.space, layout, self.usual, sent(self.space, layout, self.job, self.traffic), self.slowest),
             self.roofline,
         )
 
@@ -164,6 +168,7 @@ def _question(
         space=space,
         floor=floor_of(job),
         work=work,
+        job=job,
         traffic=traffic_of(job),
         usual=usual_of(job),
         slowest=slowest_of(work, space.layers, space.counted),

@@ -267,17 +267,25 @@ def sequences_of(job: Job) -> int:
     return data * job.micro_batch * job.micro_batches
 
 
+def sent(space: Space, layout: Layout, job: Job, usual: Traffic) -> Traffic:
+    """Return what the engine sends in a step of a layout of a job, which sends `usual` as it stands."""
+    policy, count = space.row.policies[layout.policy], layout.micro_batches
+    if space.row.sends is not None:
+        return space.row.sends(job, policy.settings, layout.shards, count)
+    if space.row.sharded != "parameters":
+        return usual._replace(gathers=int(space.row.sharded != "nothing"), reduces=1)
+    if layout.stages == 1:
+        return usual._replace(gathers=count * (1 + policy.resharded), reduces=count)
+    return usual._replace(gathers=2 * count if policy.resharded else 1, reduces=1, reduces_behind="one")
+
+
 def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: Slowest) -> Plan:
     """Return what the cost model takes of a layout.
 
-    `usual`: the plan of the job that is searched, for what no layout changes; `traffic`: what the engine sends,
-    whatever the sizes; `slowest`: the pipeline's slowest rank, by stages and chunks.
+    `usual`: the plan of the job that is searched, for what no layout changes; `traffic`: what the layout sends;
+    `slowest`: the pipeline's slowest rank, by stages and chunks.
     """
     policy, count = space.row.policies[layout.policy], layout.micro_batches
-    sharded = space.row.sharded == "parameters"
-    gathers, reduces = (count * (1 + policy.resharded), count) if sharded else (1, 1)
-    if sharded and layout.stages > 1:
-        gathers, reduces = gathers if policy.resharded else 1, 1
     return Plan(
         gpus=layout.gpus,
         tensor=layout.tensor,
@@ -289,20 +297,21 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: S
         micro_batches=count,
         products_again=policy.again[0],
         attention_again=policy.again[1],
-        gathers=gathers if space.row.sharded != "nothing" else 0,
-        reduces=reduces,
+        gathers=traffic.gathers,
+        reduces=traffic.reduces,
         computes=usual.computes,
         sums=usual.sums,
         offloaded=policy.offloaded,
         chunks=policy.chunks,
         idle=IDLE.get(policy.schedule, 1.0),
         experts=layout.experts,
-        behind=(traffic.gathers_behind, "one" if sharded and layout.stages > 1 else traffic.reduces_behind),
+        behind=(traffic.gathers_behind, traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
         heaviest=slowest(layout.stages, policy.chunks),
         regrouped=traffic.regrouped,
         pieces=usual.pieces,
         all_reduces=traffic.all_reduces,
+        narrow_gathers=usual.narrow_gathers,
         dispatch=usual.dispatch,
         divides_experts=_divides_experts(space, layout, usual),
         sends_behind=usual.sends_behind and layout.stages > 1 and policy.chunks > 1,

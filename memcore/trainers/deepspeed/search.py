@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.trace.searching import FULL, NONE, Row, and_with
+from memcore.trainers.deepspeed.costs import searched
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 _ENGINE, _STAGE = EngineSettings.type, EngineSettings.zero_stage
@@ -19,5 +20,5 @@ _POLICIES = (
     *_STAGES,
     *(and_with(each, _OPTIMIZER, "cpu", offloaded=True) for each in _STAGES),
 )
-ROWS: Mapping[str, Row] = {"deepspeed": Row(divides=frozenset(), policies=_POLICIES)}
+ROWS: Mapping[str, Row] = {"deepspeed": Row(divides=frozenset(), policies=_POLICIES, sends=searched)}
 KINDS = ()

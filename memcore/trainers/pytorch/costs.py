@@ -53,6 +53,30 @@ def in_pieces(job: Job) -> bool:
     return bool(asked) and job.recipe.compiled and job.config.get(Parallelism.sequence_parallel) is not False
 
 
+def casts(job: Job) -> float | None:
+    """Bytes of torchao's casts to 8 bits for each element that products read; None where TransformerEngine casts.
+
+    Inputs and gradients are cast as they are and transposed. With one scale for a tensor kernels look for its largest
+    element (2 bytes), cast it (3) and transpose what was cast (2). With a scale for each row they look and cast along
+    both axes, the other axis at 0.65 instead of 2.2 TB/s on an H100 (pytorch issue 149982); that results are scaled
+    after products of the backward pass is taken to be fused with what adds them up. Source: torchao, float8/config.py
+    (`from_recipe_name`), float8/float8_linear.py, float8/float8_ops.py (`addmm_float8_unwrapped`).
+    """
+    if runs_transformer_engine(job.config[EngineSettings.framework]):
+        return None
+    return 5 + 5 * 2.2 / 0.65 if job.config[EngineSettings.fp8_recipe] == "rowwise" else 7.0
+
+
+def narrow_gathers(job: Job) -> bool:
+    """Whether tensor parallelism gathers in 8 bits: with one scale for a tensor what is gathered was cast before.
+
+    Source: torchtitan, models/llama3/infra/parallelize.py (`Float8ColwiseParallel`, `PrepareFloat8ModuleInput`);
+    torchao, float8/float8_tensor_parallel.py.
+    """
+    narrow = str(job.config[Training.precision]).startswith("fp8") and casts(job) is not None
+    return narrow and job.config.get(EngineSettings.fp8_recipe) in (None, "tensorwise")
+
+
 _BUCKET = 25 * 2**20 / 4
 """Elements of a bucket of DistributedDataParallel with gradients in fp32 (bucket_cap_mb)."""
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {

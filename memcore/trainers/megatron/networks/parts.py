@@ -252,4 +252,5 @@ def prediction(style: Style, depths: int) -> Extra:
             Weight("mtp.eh_proj.weight", (("h",), (2, "h")), "other", split="outer"),
         ),
         rounds=depths,
+        predicts=depths,
     )
