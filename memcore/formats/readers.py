@@ -25,7 +25,9 @@ _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
 _PYTHON = re.compile(r"^(?:import [a-z]\w*(?: as \w+)?|from [a-z][\w.]* import .+|def \w+\(.*)$", re.MULTILINE)
 _SHELL = re.compile(r"#![^\n]*\b(?:ba|z|da)?sh\b")
 _DOCUMENT = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_SWIFT = re.compile(r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b")
+_SWIFT = re.compile(
+    r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b|\bllm_(?:sft|dpo|orpo|simpo|rlhf)\.py\b"
+)
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
