@@ -635,8 +635,12 @@ def _program_on(command: list[str]) -> list[str]:
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
-    """Flags with their values; programs under an empty name, and what one is run on under `*`."""
+    """Flags with their values; programs under an empty name, and what one is run on under `*`.
+
+    That is the first word of an array, where the command has nothing else behind its program.
+    """
     programs: list[str] = []
+    lone: list[str] = []
     at = 0
     overrides = _overriding_in(" ".join(words))
     whole = " ".join(words)
@@ -665,10 +669,15 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
             if len(here) > 1 and ("/" in here[-1] or _ON_A_MODEL.search(" ".join(here[:-1]))):
                 yield "*", here.pop()
             programs += here
+            first = values if name == END else here
+            lone += first if len(first) == 1 and "/" in first[0] and words[at : at + 1] not in ([], [END]) else ()
         elif not values:
             yield name, True
         else:
             yield name, number(values[0]) if len(values) == 1 else [number(each) for each in values]
+    if len(lone) == 1 and _ON_A_MODEL.search(" ".join(programs)):
+        yield "*", lone[0]
+        programs = [each for each in programs if each != lone[0]]
     yield "", " ".join(programs)
 
 

@@ -75,9 +75,9 @@ _LINES = re.compile(r"[^$]+")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
-    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "do", "done", "echo", "esac",
-     "exit", "for", "function", "git", "in", "ls", "mkdir", "mv", "printf", "read", "return", "rm",
-     "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "while"}
+    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "curl", "do", "done", "echo", "esac", "exit",
+     "for", "function", "git", "in", "kill", "ls", "mkdir", "mv", "nvidia-smi", "pip", "pip3", "pkill", "printf", "read",
+     "return", "rm", "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "wget", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
 _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
@@ -166,6 +166,8 @@ class _Script:
     """Conditions before the command that is being read, as in `[ A ] && B`."""
     arrays: int = 0
     """Open brackets of arrays."""
+    assigned: bool = False
+    """What was read last is an array."""
     lists: set[str] = field(default_factory=set)
     """Names of arrays, to which a function of the script may add the words that it is called with."""
     choices: list[str] = field(default_factory=list)
@@ -268,7 +270,8 @@ class _Script:
             self._opens(outcome if sign == "&" or outcome is None else not outcome)
             self.guards += 1
             return
-        waits = not self.command and sign == "\n"
+        waits = not self.command and sign == "\n" and not self.assigned
+        self.assigned = False
         if not self.arrays:
             self._finish()
         if self.guards and not self.arrays and not waits:
@@ -333,7 +336,7 @@ class _Script:
         elif sign == ")" and self.arrays:
             self.arrays -= 1
             self._emit(self.command)
-            self.command = []
+            self.command, self.assigned = [], True
         elif sign == ")" and self._chooses():
             self._branch_begins()
         elif sign == ")":
