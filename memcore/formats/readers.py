@@ -650,6 +650,8 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         name, equals, value = words[at].partition("=")
         name = "--factory" if name == "-f" and _FACTORIES.search(whole) else name
         at += 1
+        if name == END:
+            continue
         if override is not None:
             yield override[1], _overriding(value)
             continue
@@ -665,12 +667,11 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
             programs += values[1:]  # what the launcher starts
             values = values[:1]
         if not _FLAG.match(name):
-            here = [] if equals or name == END else [name, *values]
+            here = [] if equals else [name, *values]
             if len(here) > 1 and ("/" in here[-1] or _ON_A_MODEL.search(" ".join(here[:-1]))):
                 yield "*", here.pop()
             programs += here
-            first = values if name == END else here
-            lone += first if len(first) == 1 and "/" in first[0] and words[at : at + 1] not in ([], [END]) else ()
+            lone += here if len(here) == 1 and "/" in name and words[at : at + 1] not in ([], [END]) else ()
         elif not values:
             yield name, True
         else:

@@ -182,7 +182,8 @@ def _with_options(sources: Sequence[Source]) -> list[Source]:
             said = read_command(script_of(found[number].text.removeprefix(MARK)))
         except MemcoreError:
             continue
-        name = _file((str(said.get("", "")).split() or [""])[-1])
+        run = [_file(each) for each in str(said.get("", "")).split()]
+        name = next((each for each in run if each in scripts or each in parsing), "")
         given = {each.lstrip("-").replace("-", "_") if each[:1] == "-" else each:
                  _SWITCHES.get(value, value) if isinstance(value, str) else value for each, value in said.items()}  # fmt: skip
         if name in scripts and found[number].job is None:
