@@ -26,7 +26,8 @@ _PYTHON = re.compile(r"^(?:import [a-z]\w*(?: as \w+)?|from [a-z][\w.]* import .
 _SHELL = re.compile(r"#![^\n]*\b(?:ba|z|da)?sh\b")
 _DOCUMENT = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _SWIFT = re.compile(
-    r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b|\bllm_(?:sft|dpo|orpo|simpo|rlhf)\.py\b"
+    r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b"
+    r"|\bllm_(?:sft|dpo|orpo|simpo|rlhf)\.py\b"
 )
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
@@ -650,10 +651,8 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         name, equals, value = words[at].partition("=")
         name = "--factory" if name == "-f" and _FACTORIES.search(whole) else name
         at += 1
-        if name == END:
-            continue
-        if override is not None:
-            yield override[1], _overriding(value)
+        if override is not None or name == END:
+            yield from [(override[1], _overriding(value))] if override else ()
             continue
         values = [value] if equals else []
         while not equals and at < len(words) and not (_ends(words[at]) or (overrides and pattern.match(words[at]))):
@@ -676,6 +675,11 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
             yield name, True
         else:
             yield name, number(values[0]) if len(values) == 1 else [number(each) for each in values]
+    yield from _run_on(programs, lone)
+
+
+def _run_on(programs: list[str], lone: list[str]) -> Iterator[tuple[str, Any]]:
+    """The programs, and the model that the first word of an array names behind the last one."""
     if len(lone) == 1 and _ON_A_MODEL.search(" ".join(programs)):
         yield "*", lone[0]
         programs = [each for each in programs if each != lone[0]]

@@ -75,9 +75,10 @@ _LINES = re.compile(r"[^$]+")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
-    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "curl", "do", "done", "echo", "esac", "exit",
-     "for", "function", "git", "in", "kill", "ls", "mkdir", "mv", "nvidia-smi", "pip", "pip3", "pkill", "printf", "read",
-     "return", "rm", "set", "shift", "shopt", "sleep", "source", "tee", "trap", "ulimit", "unset", "wget", "while"}
+    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "curl", "do", "done", "echo", "esac",
+     "exit", "for", "function", "git", "in", "kill", "ls", "mkdir", "mv", "nvidia-smi", "pip", "pip3", "pkill",
+     "printf", "read", "return", "rm", "set", "shift", "shopt", "sleep", "source", "tee", "trap", "ulimit",
+     "unset", "wget", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
 _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})

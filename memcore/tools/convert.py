@@ -33,9 +33,9 @@ from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted, matters, silenced
 from memcore.tools.allocator import PATHS, allocator, said_before, written
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
+from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.launchers import ElsewhereError, surroundings
 from memcore.tools.scripts import of_instantiated, of_script
-from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated

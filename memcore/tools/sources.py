@@ -184,8 +184,8 @@ def _with_options(sources: Sequence[Source]) -> list[Source]:
             continue
         run = [_file(each) for each in str(said.get("", "")).split()]
         name = next((each for each in run if each in scripts or each in parsing), "")
-        given = {each.lstrip("-").replace("-", "_") if each[:1] == "-" else each:
-                 _SWITCHES.get(value, value) if isinstance(value, str) else value for each, value in said.items()}  # fmt: skip
+        plain = {each: _SWITCHES.get(value, value) if isinstance(value, str) else value for each, value in said.items()}
+        given = {each.lstrip("-").replace("-", "_") if each[:1] == "-" else each: plain[each] for each in plain}
         if name in scripts and found[number].job is None:
             at = scripts.pop(name)
             found[at] = found[at]._replace(options=given)

@@ -14,12 +14,15 @@ from memcore.tools.launchers import is_set
 
 _NAMES: Mapping[str, str] = {
     "sft_type": "tuner_type", "model_id_or_path": "model", "batch_size": "per_device_train_batch_size",
-    "lora_dropout_p": "lora_dropout", "lora_target_modules": "target_modules", "lora_modules_to_save": "modules_to_save",
-    "deepspeed_config_path": "deepspeed", "ref_model_id_or_path": "ref_model", "use_liger": "use_liger_kernel",
+    "lora_dropout_p": "lora_dropout", "lora_target_modules": "target_modules",
+    "lora_modules_to_save": "modules_to_save", "deepspeed_config_path": "deepspeed",
+    "ref_model_id_or_path": "ref_model", "use_liger": "use_liger_kernel",
 }  # fmt: skip
 """What keys are called since 3.0 (ms-swift 2.6, llm/utils/argument.py; 3.0, docs/ReleaseNote3.0.md)."""
 _OLD = (*_NAMES, "quantization_bit", "lora_lr_ratio", "train_dataset_sample", "check_dataset_strategy", "template_type",
         "use_flash_attn")  # fmt: skip
+TWO_KEYS = (*_NAMES, "quantization_bit", "dtype", "use_flash_attn")
+"""Keys that are read by the names of today."""
 _DTYPES: Mapping[str, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _FILES: Mapping[str, str] = {
     "default-zero2": "zero2", "default-zero3": "zero3", "zero2-offload": "zero2_offload",
@@ -70,10 +73,12 @@ def _targets(plain: dict[str, Any]) -> tuple[Message, ...]:
     said = plain.get("target_modules", "DEFAULT")
     words = said.replace(",", " ").split() if isinstance(said, str) else [str(each) for each in said]
     if "EMBEDDING" in words:
-        raise UnsupportedError.of_value("lora_target_modules", "EMBEDDING", "supported: ALL, DEFAULT and names of layers")
+        raise UnsupportedError.of_value(
+            "lora_target_modules", "EMBEDDING", "supported: ALL, DEFAULT and names of layers"
+        )
     usual = {"DEFAULT", "AUTO"} & set(words)
-    plain["target_modules"] = "all-linear" if "ALL" in words else [*(_ATTENTION if usual else ()),
-                                                                   *(each for each in words if each not in usual)]  # fmt: skip
+    named = [each for each in words if each not in usual]
+    plain["target_modules"] = "all-linear" if "ALL" in words else [*(_ATTENTION if usual else ()), *named]
     if "ALL" in words or not usual:
         return ()
     return (Message("lora_target_modules: DEFAULT is {}, as for models like Llama", ", ".join(_ATTENTION)),)
