@@ -504,14 +504,14 @@ def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
 _FOLDER = re.compile(r"[~./$]|(?:[^/]*/){2}")
 """How a model's folder begins, which no hub id does."""
 _DOT = "___"
-"""How ModelScope's folders write a dot (modelscope, hub/utils/utils.py)."""
+"""How ModelScope's folders write a dot (modelscope, hub/utils/utils.py); the hub's have the owner before `--`."""
 
 
 def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
     """The model of the catalog that a folder on a disk is called after, and a note on it."""
     if not isinstance(model, str) or not _FOLDER.match(model):
         return model, ()
-    last = model.rstrip("/").rpartition("/")[2].replace(_DOT, ".")
+    last = model.rstrip("/").rpartition("/")[2].replace(_DOT, ".").rpartition("--")[2]
     known = full_name(last)
     if known not in catalog():
         try:

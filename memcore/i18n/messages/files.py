@@ -163,6 +163,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "name the model with --model": "请用 --model 指定模型",
     "{keys}: only for stage 3, no effect": "{keys}：仅用于 stage 3，不起作用",
     "gives {script} its options: {options}": "为 {script} 提供选项：{options}",
+    "what the script makes of its options is not read: {names}": "脚本由选项得出的值未读取：{names}",
+    "lora_target_modules: DEFAULT is {names}, as for models like Llama": (
+        "lora_target_modules：DEFAULT 为 {names}，与 Llama 类模型相同"
+    ),
+    "supported: ALL, DEFAULT and names of layers": "支持：ALL、DEFAULT 和层的名称",
+    "{key}: {length} has no effect, as the dataset of the recipe keeps its own length": (
+        "{key}：{length} 不起作用，因为配方的数据集保持自己的长度"
+    ),
+    "set {key}": "请设置 {key}",
     "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",

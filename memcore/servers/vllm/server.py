@@ -36,7 +36,7 @@ from memcore.servers.vllm.platforms import (
 )
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
-from memcore.servers.vllm.startup import Start, fails, refusals
+from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
@@ -663,6 +663,7 @@ SERVER = Server(
     sleeps=True,
     reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
     asks_for_a_share=True,
+    too_long=too_long,
     stacks=frozenset(STACKS),
     oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"
     speed=_SPEED,

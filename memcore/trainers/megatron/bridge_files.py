@@ -122,9 +122,23 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         plain[{**_SHORT, **_LONG}.get(name, name)] = re.findall(r"[\w.]+", value) if listed else value
     for name in ("recipe", "model", "mode", "step_func", "step-func", "dataset", ""):
         plain.pop(name, None)
-    return plain, (
-        Message("{}: the recipe's own settings are unknown; memcore read only what the command overrides", said),
-    )
+    unknown = Message("{}: the recipe's own settings are unknown; memcore read only what the command overrides", said)
+    return plain, (unknown, *_own_length(found))
+
+
+_MODEL_LENGTH, _DATA_LENGTH = "model.seq_length", "dataset.seq_length"
+
+
+def _own_length(found: Mapping[str, Any]) -> tuple[Message, ...]:
+    """A note on the model's length, which the program sets to that of the recipe's dataset.
+
+    Source: Megatron Bridge 0.7, scripts/training/recipe_runner.py (`sync_model_dataset_sequence_length`).
+    """
+    given = {_DATA_LENGTH, "dataset.sequence_length", "seq_length", "sl"} & found.keys()
+    if _MODEL_LENGTH not in found or given:
+        return ()
+    said = "{}: {} has no effect, as the dataset of the recipe keeps its own length; set {}"
+    return (Message(said, _MODEL_LENGTH, found[_MODEL_LENGTH], _DATA_LENGTH),)
 
 
 def of_bridge(found: Mapping[str, Any]) -> Normalized:
