@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
+from memcore.formats.functions import called
 from memcore.formats.slurm import processes, variables
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
@@ -112,7 +113,7 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    asked = variables(text)
+    text, asked = called(text), variables(text)
     script = _Script(text, variables={**asked, **_GIVEN.get()})
     script.read()
     if tasks := processes(asked, script.found):

@@ -16,6 +16,7 @@ from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.formats.declared import declared, parses
+from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
 from memcore.formats.objects import STARTED, options_given
 from memcore.formats.python import code_of
@@ -401,8 +402,10 @@ def read_part(
     )
     further = [Message("gives {} its options: {}", source.starts, joined(", ", sorted(said)))
                for said in (source.declared & _named(other.found),) if said]  # fmt: skip
+    times = repeated(text) if "" in other.found and code_of(text) is None else 1
+    looped = [Message("a loop starts this {} times: one of them is read", times)] if times > 1 else []
     return config, other, (
-        _read_as(other, text), *_in_one(source), *assumed, *other.notes, *left_out,
+        _read_as(other, text), *looped, *_in_one(source), *assumed, *other.notes, *left_out,
         *unknown, *further, *silent,
     )  # fmt: skip
 

@@ -172,6 +172,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "{key}：{length} 不起作用，因为配方的数据集保持自己的长度"
     ),
     "set {key}": "请设置 {key}",
+    "a loop starts this {count} times: one of them is read": "循环将其启动 {count} 次：只读取其中一次",
     "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",

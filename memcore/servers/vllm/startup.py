@@ -107,7 +107,8 @@ def too_long(config: Mapping[str, Any], length: int) -> Message | None:
         return None
     return Message(
         'vLLM refuses: "User-specified max_model_len ({}) is greater than the derived max_model_len ({}={})"; it '
-        "starts with max_model_len {}, with scaled rotary positions (--hf-overrides), or with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
+        "starts with max_model_len {}, with scaled rotary positions (--hf-overrides), or with "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
         length,
         key,
         most,
