@@ -122,7 +122,7 @@ def words(text: str) -> list[str]:
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
     started = _processes(script.variables)
-    if started and "NPROC_PER_NODE" not in script.used:
+    if started and ("NPROC_PER_NODE" not in script.used or "NPROC_PER_NODE" in script.exported):
         script.found += [*started, END]  # launchers read it from the environment
     for name in script.exported:
         script.found += [f"{ENVIRONMENT}{name}={script.variables.get(name, '')}", END]
@@ -534,7 +534,8 @@ class _Script:
             given = given[1:]
         exports = bool(given) and given[0] == "export"
         if exports:
-            given = given[1:]
+            self.exported |= dict.fromkeys(each for each in given if self._taken and each in self.variables)
+            given = [each for each in given[1:] if "=" in each]
         if given and given[0] == "eval":
             given = " ".join(given[1:]).split()
         if given and given[0] in ("case", "esac"):

@@ -14,6 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.formats.declared import declared, parses
 from memcore.formats.functions import repeated
@@ -183,7 +184,9 @@ def _with_options(sources: Sequence[Source]) -> list[Source]:
             said = read_command(script_of(found[number].text.removeprefix(MARK)))
         except MemcoreError:
             continue
-        run = [_file(each) for each in str(said.get("", "")).split()]
+        run = [
+            _file(each) for word in str(said.get("", "")).split() for each in (word, f"{word.rpartition('.')[2]}.py")
+        ]
         name = next((each for each in run if each in scripts or each in parsing), "")
         plain = {each: _SWITCHES.get(value, value) if isinstance(value, str) else value for each, value in said.items()}
         given = {each.lstrip("-").replace("-", "_") if each[:1] == "-" else each: plain[each] for each in plain}
@@ -338,15 +341,21 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
         bare = flat(of_keys(other.tool, {name: each for name, each in other.found.items() if name == METHOD}).config)
         stated = {path for name, path in other.read
                   if name in other.found or (name.startswith("*") and plain.get(path) != bare.get(path))}  # fmt: skip
+        if not _ROUNDS & other.found.keys():
+            stated.discard(Training.precision)
     if "none" not in other.tool.engines:
         stated.add(EngineSettings.type)
     said = {path: value for path, value in plain.items() if path in stated}
     return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
 
 
+_ROUNDS = frozenset({"bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit"})
+"""Keys of a Trainer's that say in which dtypes it computes."""
+
+
 def _launching(source: Source, found: Mapping[str, Any], note: Message) -> _Part:
     """What a command says that only launches others: the GPUs."""
-    count = started(found).get(GPUS)
+    count = found.get(GPUS, started(found).get(GPUS))
     counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
     return _Part(source.name, None, counted, {}, (note,))
 

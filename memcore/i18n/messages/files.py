@@ -455,6 +455,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "biases and layers without positions together are not supported yet": "暂不支持偏置与不用位置编码的层同时出现",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
+    "its Mamba has different layers": "其 Mamba 的层不同",
     "its experts have different layers": "其专家的层不同",
     "a loss with that term keeps more tensors": "带该项的损失会保存更多",
     "{key} is {padded}: padded from {words} to a multiple of {multiple} × tp": (
