@@ -151,7 +151,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "ms-swift": Schema(
         files=("swift/arguments/*.py", "swift/arguments/base_args/*.py", "swift/trainers/arguments.py",
                "swift/rlhf_trainers/arguments.py", "swift/llm/argument/*.py", "swift/llm/argument/base_args/*.py",
-               "swift/trainers/rlhf_arguments.py"),
+               "swift/trainers/rlhf_arguments.py", "swift/llm/utils/argument.py"),
         classes=("*Arguments", "*ArgumentsMixin", "*Mixin"),
         without=("Seq2SeqTrainingArguments", "TrainingArguments", "HfSeq2SeqTrainingArguments"),
     ),

@@ -277,4 +277,6 @@ def test_lengths_beyond_the_model_are_named():
     """A server takes such a length only with scaled positions or when it is told to; the numbers stand, with a note."""
     usual, beyond = serve(inference={"max_model_len": 131_072}), serve(inference={"max_model_len": 131_073})
     assert not [note for note in usual.notes if "positions" in note]
-    assert [note for note in beyond.notes if "131,073 tokens exceed the 131,072 positions" in note]
+    assert [note for note in beyond.notes if "(131073) is greater than the derived max_model_len" in note]
+    other = serve(engine="sglang", inference={"max_model_len": 131_073})
+    assert [note for note in other.notes if "131,073 tokens exceed the 131,072 positions" in note]

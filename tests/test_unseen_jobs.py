@@ -2,8 +2,11 @@
 
 import pytest
 
+from memcore import Config, estimate
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.normalized import filled, interpolated
 from memcore.formats.readers import flat
+from memcore.servers.vllm.startup import too_long
 from memcore.tools.sources import Source, read_sources
 
 TRL = "model_name_or_path: Qwen/Qwen3-0.6B\nper_device_train_batch_size: 4\nmax_length: 512\n"
@@ -408,3 +411,147 @@ def test_options_that_a_command_gives_a_script():
     assert (found["training.adapter.rank"], found["training.sequence_length"]) == (8, 512)
     with pytest.raises(ConfigError, match="model"):
         read(("run.py", SERVED))
+
+
+SWIFT_TWO = """\
+NPROC_PER_NODE=4 swift dpo --model_type yi-6b-chat --ref_model_type yi-6b-chat --sft_type lora --dtype AUTO \\
+    --max_length 1024 --lora_rank 4 --lora_dropout_p 0.05 --lora_target_modules DEFAULT --batch_size 2 \\
+    --quantization_bit 4 --deepspeed default-zero2 \
+    --gradient_accumulation_steps $(expr 16 / 4) --check_dataset_strategy none
+"""
+
+
+def test_ms_swift_before_three():
+    """modelscope/ms-swift, examples/pytorch/llm/scripts/dpo/lora_ddp_mp/dpo.sh of release 2."""
+    found, notes = read(("dpo.sh", SWIFT_TWO), given={"model"})
+    assert (found["training.method.name"], found["training.method.reference"]) == ("dpo", "copy")
+    assert (found["training.micro_batch_size"], found["training.gradient_accumulation_steps"]) == (2, 4)
+    assert (found["training.quantization"], found["engine.zero_stage"]) == ("nf4-double", 2)
+    assert found["training.adapter.target_modules"] == ["q_proj", "k_proj", "v_proj"]
+    assert any(note.startswith("lora_target_modules: DEFAULT") for note in notes)
+    found, _ = read(("sft.sh", "python llm_sft.py --model_id_or_path AI-ModelScope/gemma-2b-it --sft_type lora\n"))
+    assert (found["training.sequence_length"], found["training.gradient_accumulation_steps"]) == (2048, 16)
+    with pytest.raises(UnsupportedError, match="lora_target_modules"):
+        read(("sft.sh", "swift sft --model gpt2 --sft_type lora --lora_target_modules EMBEDDING\n"))
+
+
+def test_methods_of_ms_swift_by_their_keys():
+    """RWLinno/TopoPRM, configs/grpo_qwen3_14b.yaml and scripts/run_sft.sh."""
+    grpo = "model: Qwen/Qwen3-0.6B\ntrain_type: lora\nnum_generations: 8\nmax_completion_length: 64\nmax_length: 128\n"
+    found, notes = read(("grpo.yaml", grpo))
+    assert found["training.method.name"] == "grpo"
+    assert any("num_generations" in note for note in notes)
+    started = 'S="swift"\nNPROC_PER_NODE="${NPROC_PER_NODE:-8}"\nexport NPROC_PER_NODE\necho "$NPROC_PER_NODE GPUs"\n'
+    plain = "model: Qwen/Qwen3-0.6B\ntrain_type: lora\nmax_length: 128\n"
+    found, _ = read(("run.sh", f'{started}$S sft --config "$ROOT/sft.yaml" 2>&1 | tee log\n'), ("sft.yaml", plain))
+    assert found["hardware.num_gpus"] == 8
+
+
+FUNCTIONS = {
+    "words.sh": 'serve() {\n  local model="$1" len="$2"\n  shift 2\n  vllm serve "$model" --max-model-len "$len" "$@"\n}\n'
+    "serve Qwen/Qwen3-8B 8192 --gpu-memory-utilization 0.8\n",
+    "added.sh": 'A=(Qwen/Qwen3-8B --port 1)\nadd() { local f="$1" v="$2"; if [ -n "$v" ]; then A+=("$f" "$v"); fi; }\n'
+    'add --max-model-len 8192\nadd --quantization ""\nadd --gpu-memory-utilization 0.8\nvllm serve "${A[@]}"\n',
+    "guarded.sh": 'E=()\n[ -n "${Q:-}" ] && E+=(--quantization "${Q}")\nexec docker run --gpus all "${I:-vllm/vllm-openai}" \\\n'
+    '  --model Qwen/Qwen3-8B --max-model-len 8192 --gpu-memory-utilization 0.8 "${E[@]}"\n',
+    "array.sh": 'nvidia-smi --query-gpu=name\nA=(\n  "$HERE/models/Qwen3-8B"\n  "--max-model-len" 8192\n  '
+    '--gpu-memory-utilization 0.8\n)\nvllm serve "${A[@]}"\n',
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_and_arrays_of_scripts(name):
+    """hermes-speedboat/vllm.qwen3.6-35b_mtp_spark, vllm-server.sh; Saibernard/llm_inference_benchmarking, scripts/."""
+    found, _ = read((name, FUNCTIONS[name]))
+    assert found["model"].rpartition("/")[2] == "Qwen3-8B"
+    assert (found["inference.max_model_len"], found["engine.gpu_memory_utilization"]) == (8192, 0.8)
+    assert "inference.quantization" not in found
+
+
+def test_calls_with_other_words_are_other_jobs():
+    """A function that starts a server twice, and a loop that starts the same one three times."""
+    both = 'run() {\n  vllm serve "$1" --max-model-len 4096 &\n}\nrun Qwen/Qwen3-8B\nrun Qwen/Qwen3-4B\n'
+    with pytest.raises(ConfigError, match="2 commands"):
+        read(("both.sh", both))
+    loop = "for g in 0 1 2; do\n  CUDA_VISIBLE_DEVICES=$g vllm serve Qwen/Qwen3-8B --port 800$g &\ndone\n"
+    assert "a loop starts this 3 times: one of them is read" in read(("loop.sh", loop))[1]
+
+
+def test_macros_of_one_model():
+    """waflores/local-ai-configs, llama-swap/config.yaml: a model's own macros hold before those of the file."""
+    swap = (
+        "macros: {size: 131072, run: 'llama-server -c ${size}'}\nmodels:\n  a:\n    macros: {size: 4096}\n"
+        "    cmd: ${run} -m Qwen3-8B-Q4_K_M.gguf\n"
+    )
+    assert read(("config.yaml", swap))[0]["inference.max_model_len"] == 4096
+
+
+PARSED = """\
+from dataclasses import dataclass
+from transformers import BitsAndBytesConfig, HfArgumentParser, TrainingArguments
+from unsloth import FastLanguageModel
+from trl import SFTTrainer
+
+@dataclass
+class Own:
+    model_name_or_path: str
+    max_seq_length: int = 2048
+    rank: int = 16
+    four: bool = False
+
+args, own = HfArgumentParser((TrainingArguments, Own)).parse_args_into_dataclasses()
+bits = BitsAndBytesConfig(load_in_8bit=True) if own.four else None
+model, _ = FastLanguageModel.from_pretrained(own.model_name_or_path, max_seq_length=own.max_seq_length, dtype=own.kind)
+model = FastLanguageModel.get_peft_model(model, r=own.rank)
+SFTTrainer(model=model, args=args).train()
+"""
+"""DeL-TaiseiOzaki/multi-gpu-sft, train_unsloth.py."""
+
+
+def test_scripts_with_options_besides_the_trainers():
+    """What the script declares is read with it, and the rest with the command."""
+    command = (
+        "torchrun --nproc_per_node 2 train.py --model_name_or_path Qwen/Qwen3-0.6B --per_device_train_batch_size 4"
+        " --max_seq_length 512 --rank 8 --four False\n"
+    )
+    found, notes = read(("run.sh", command), ("train.py", PARSED.replace(", dtype=own.kind", "")))
+    assert (found["training.micro_batch_size"], found["hardware.num_gpus"]) == (4, 2)
+    assert (found["training.adapter.rank"], found["training.sequence_length"]) == (8, 512)
+    assert found["training.quantization"] == "nf4-double"
+    assert any("gives train.py its options" in note and "rank" in note for note in notes)
+    _, notes = read(("run.sh", command), ("train.py", PARSED))
+    assert any("what the script makes of its options is not read: dtype" in note for note in notes)
+
+
+def test_interpolations_that_give_themselves():
+    """mosaicml/llm-foundry, scripts/train/yamls/pretrain/mpt-7b.yaml: `run_name: ${variables.run_name}` of nothing."""
+    found = interpolated({"a": "${a}", "b": "x${c}", "c": "${b}"})
+    assert (found["a"], found["b"].startswith("x")) == ("${a}", True)
+    assert filled({"a": "${a}"}, "${a}") == "${a}"
+
+
+def test_ranks_of_experts():
+    """ylXuu/Search-Gen-V, rubric_construction/qwen3-235b.sh; banjuede/deepseek-test, trt-llm/serve.sh."""
+    for command in (
+        "python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --tp-size 4 --ep-size 4\n",
+        "trtllm-serve Qwen/Qwen3-30B-A3B --tp_size 4 --ep_size 4\n",
+    ):
+        found, notes = read(("serve.sh", command))
+        assert found["parallelism.tensor_parallel_size"] == 4
+        assert any("same bytes on each GPU" in note for note in notes)
+
+
+def test_sequences_longer_than_the_models():
+    """vllm, config/model.py: `_get_and_verify_max_len`."""
+    plain = {"model_type": "qwen2", "max_position_embeddings": 32768}
+    assert too_long(plain, 32768) is None
+    assert "max_position_embeddings=32768" in str(too_long(plain, 32769))
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    assert too_long({**plain, "rope_parameters": yarn}, 131072) is None
+    assert too_long({**plain, "rope_scaling": {"full": yarn, "window": {"rope_type": "default"}}}, 131073)
+    assert too_long({**plain, "model_max_length": 65536}, 65536) is None
+    assert too_long({}, 10**6) is None
+    config = {"model": "Qwen/Qwen2.5-7B-Instruct", "engine": {"type": "vllm"}}
+    asked = estimate(Config.from_dict({**config, "inference": {"max_model_len": 65536}}))
+    assert any("VLLM_ALLOW_LONG_MAX_MODEL_LEN" in note for note in asked.notes)
+    assert not any("VLLM_ALLOW" in note for note in estimate(Config.from_dict(config)).notes)

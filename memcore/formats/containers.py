@@ -43,11 +43,28 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     """
     if not any(key in content for key in _TOLD):
         return None
-    macros = content.get("macros")
-    if isinstance(macros, Mapping):
-        content = {name: _without_macros(value, macros, 0) for name, value in content.items() if name != "macros"}
+    content = _filled_in(content)
     found = list(_scripts(_swapped(content), 0))
     return "\n".join(found) if found else None
+
+
+def _filled_in(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A file of llama-swap without macros: a model's own hold before those of the file, also inside those.
+
+    Source: llama-swap, internal/config/config.go (`LoadConfigFromReader` merges the macros of a model over the global
+    ones before it fills them in).
+    """
+    macros, models = content.get("macros"), content.get("models")
+    general = macros if isinstance(macros, Mapping) else {}
+    own = {
+        name: _without_macros(each, {**general, **each["macros"]}, 0)
+        for name, each in (models.items() if isinstance(models, Mapping) else ())
+        if isinstance(each, Mapping) and isinstance(each.get("macros"), Mapping)
+    }
+    content = {**content, "models": {**models, **own}} if own and isinstance(models, Mapping) else content
+    if not general:
+        return content
+    return {name: _without_macros(value, general, 0) for name, value in content.items() if name != "macros"}
 
 
 def _swapped(content: Mapping[Any, Any]) -> Mapping[Any, Any]:

@@ -50,20 +50,20 @@ def filled(found: Mapping[str, Any], value: object) -> object:
     return _filled(found, "", value)
 
 
-def _filled(found: Mapping[str, Any], name: str, value: Any, deep: int = 0) -> Any:
+def _filled(found: Mapping[str, Any], name: str, value: Any, around: tuple[str, ...] = ()) -> Any:
     if isinstance(value, list):
-        return [_filled(found, name, each, deep) for each in value]
-    for _ in range(_TIMES if deep < _TIMES else 0):
+        return [_filled(found, name, each, around) for each in value]
+    for _ in range(_TIMES if len(around) < _TIMES else 0):
         inner = _INNER.search(value) if isinstance(value, str) and len(value) < _LONGEST else None
-        given = None if inner is None else _given(found, name, inner[1].strip(), deep)
+        given = None if inner is None else _given(found, name, inner[1].strip(), around)
         if inner is None or given is None:
             break
         value = given if inner[0] == value else value[: inner.start()] + str(given) + value[inner.end() :]
     return value
 
 
-def _given(found: Mapping[str, Any], name: str, said: str, deep: int) -> Any:
-    """What an interpolation stands for; None for a key that is not there, and for other functions."""
+def _given(found: Mapping[str, Any], name: str, said: str, around: tuple[str, ...]) -> Any:
+    """What an interpolation stands for; None for a key that is not there or gives itself, and for other functions."""
     resolver, colon, rest = said.partition(":")
     if colon and resolver in ("oc.env", "env"):
         variable, comma, default = (each.strip() for each in rest.partition(","))
@@ -73,4 +73,4 @@ def _given(found: Mapping[str, Any], name: str, said: str, deep: int) -> Any:
         return None
     up = len(said) - len(said.lstrip("."))
     key = ".".join([*name.split(".")[:-up], said[up:]]) if up else said
-    return _filled(found, key, found[key], deep + 1) if key in found else None
+    return _filled(found, key, found[key], (*around, key)) if key in found and key not in around else None

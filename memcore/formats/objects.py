@@ -26,6 +26,8 @@ _FILLS = frozenset({"cli", "parse", "parse_args"})
 """Functions of tyro, simple_parsing and draccus that do so for the class that they are given."""
 _READS = frozenset({"parse_args", "parse_known_args"})
 """What reads a command line without a class (argparse)."""
+STARTED = "*started"
+"""The option that says that a script is started with these, and takes its settings from them for the most part."""
 _GIVEN: ContextVar[Mapping[str, Any]] = ContextVar("options_given", default=MappingProxyType({}))
 
 

@@ -166,7 +166,8 @@ def calls(code: str) -> list[Call]:
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
         known = _Known(tree)
-        found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call)]
+        never = known.never()
+        found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call) and id(node) not in never]
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
     except (ValueError, RecursionError, MemoryError):
@@ -294,6 +295,18 @@ class _Known:
         )
         if default is not None and name:
             self.names[f"args.{str(name).lstrip('-').replace('-', '_')}"] = default
+
+    def never(self) -> set[int]:
+        """The nodes below expressions that an option of the command line leaves out: `A() if args.a else None`."""
+        found: set[int] = set()
+        for node in alive(self.tree, 0):
+            if isinstance(node, ast.IfExp | ast.If):
+                test = self.value(node.test, 0)
+                if not _open(test) and _asks(node.test):
+                    rest = node.orelse if test else node.body
+                    below = rest if isinstance(rest, list) else [rest]
+                    found |= {id(inner) for each in below for inner in alive(each, 0)}
+        return found
 
     def call(self, node: ast.Call) -> Call:
         """A call with what is known of its arguments."""
@@ -460,6 +473,12 @@ def _size(value: object, most: int = 4096) -> int:
         if total > most:
             return total
     return total
+
+
+def _asks(test: ast.expr) -> bool:
+    """Whether a condition is an option itself, or that it is not set."""
+    inner = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+    return isinstance(inner, ast.Attribute)
 
 
 def _open(value: object) -> bool:

@@ -25,7 +25,10 @@ _TRAINERS = {"--model_name_or_path", "--per_device_train_batch_size"}
 _PYTHON = re.compile(r"^(?:import [a-z]\w*(?: as \w+)?|from [a-z][\w.]* import .+|def \w+\(.*)$", re.MULTILINE)
 _SHELL = re.compile(r"#![^\n]*\b(?:ba|z|da)?sh\b")
 _DOCUMENT = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_SWIFT = re.compile(r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b")
+_SWIFT = re.compile(
+    r"\bswift[ /](?:cli/)?(?:_megatron/)?[a-z]|\bmegatron (?:sft|pt|rlhf|export)\b"
+    r"|\bllm_(?:sft|dpo|orpo|simpo|rlhf)\.py\b"
+)
 _PROCESSES = ("--num_processes", "--num_gpus", "--nproc_per_node", "--nproc-per-node")
 _SAID: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
 _NAMES = re.compile(r"\[[a-z][\w ]*\]|[a-z_]+( [a-z_]+)+")
@@ -633,8 +636,12 @@ def _program_on(command: list[str]) -> list[str]:
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
-    """Flags with their values; programs under an empty name, and what one is run on under `*`."""
+    """Flags with their values; programs under an empty name, and what one is run on under `*`.
+
+    That is the first word of an array, where the command has nothing else behind its program.
+    """
     programs: list[str] = []
+    lone: list[str] = []
     at = 0
     overrides = _overriding_in(" ".join(words))
     whole = " ".join(words)
@@ -644,8 +651,8 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
         name, equals, value = words[at].partition("=")
         name = "--factory" if name == "-f" and _FACTORIES.search(whole) else name
         at += 1
-        if override is not None:
-            yield override[1], _overriding(value)
+        if override is not None or name == END:
+            yield from [(override[1], _overriding(value))] if override else ()
             continue
         values = [value] if equals else []
         while not equals and at < len(words) and not (_ends(words[at]) or (overrides and pattern.match(words[at]))):
@@ -659,14 +666,23 @@ def _flags(words: list[str]) -> Iterator[tuple[str, Any]]:
             programs += values[1:]  # what the launcher starts
             values = values[:1]
         if not _FLAG.match(name):
-            here = [] if equals or name == END else [name, *values]
+            here = [] if equals else [name, *values]
             if len(here) > 1 and ("/" in here[-1] or _ON_A_MODEL.search(" ".join(here[:-1]))):
                 yield "*", here.pop()
             programs += here
+            lone += here if len(here) == 1 and "/" in name and words[at : at + 1] not in ([], [END]) else ()
         elif not values:
             yield name, True
         else:
             yield name, number(values[0]) if len(values) == 1 else [number(each) for each in values]
+    yield from _run_on(programs, lone)
+
+
+def _run_on(programs: list[str], lone: list[str]) -> Iterator[tuple[str, Any]]:
+    """The programs, and the model that the first word of an array names behind the last one."""
+    if len(lone) == 1 and _ON_A_MODEL.search(" ".join(programs)):
+        yield "*", lone[0]
+        programs = [each for each in programs if each != lone[0]]
     yield "", " ".join(programs)
 
 

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
+from memcore.formats.functions import called
 from memcore.formats.slurm import processes, variables
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
@@ -75,9 +76,10 @@ _LINES = re.compile(r"[^$]+")
 _FLAG = re.compile(r"--?[A-Za-z]")
 _FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
-    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "do", "done", "echo", "esac",
-     "exit", "for", "function", "git", "in", "ls", "mkdir", "mv", "printf", "read", "return", "rm",
-     "set", "shift", "shopt", "sleep", "source", "trap", "ulimit", "unset", "while"}
+    {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "curl", "do", "done", "echo", "esac",
+     "exit", "for", "function", "git", "in", "kill", "ls", "mkdir", "mv", "nvidia-smi", "pip", "pip3", "pkill",
+     "printf", "read", "return", "rm", "set", "shift", "shopt", "sleep", "source", "tee", "trap", "ulimit",
+     "unset", "wget", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
 _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
@@ -111,7 +113,7 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    asked = variables(text)
+    text, asked = called(text), variables(text)
     script = _Script(text, variables={**asked, **_GIVEN.get()})
     script.read()
     if tasks := processes(asked, script.found):
@@ -120,7 +122,7 @@ def words(text: str) -> list[str]:
         if name not in script.used and len(_FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
     started = _processes(script.variables)
-    if started and "NPROC_PER_NODE" not in script.used:
+    if started and ("NPROC_PER_NODE" not in script.used or "NPROC_PER_NODE" in script.exported):
         script.found += [*started, END]  # launchers read it from the environment
     for name in script.exported:
         script.found += [f"{ENVIRONMENT}{name}={script.variables.get(name, '')}", END]
@@ -166,6 +168,8 @@ class _Script:
     """Conditions before the command that is being read, as in `[ A ] && B`."""
     arrays: int = 0
     """Open brackets of arrays."""
+    assigned: bool = False
+    """What was read last is an array."""
     lists: set[str] = field(default_factory=set)
     """Names of arrays, to which a function of the script may add the words that it is called with."""
     choices: list[str] = field(default_factory=list)
@@ -268,7 +272,8 @@ class _Script:
             self._opens(outcome if sign == "&" or outcome is None else not outcome)
             self.guards += 1
             return
-        waits = not self.command and sign == "\n"
+        waits = not self.command and sign == "\n" and not self.assigned
+        self.assigned = False
         if not self.arrays:
             self._finish()
         if self.guards and not self.arrays and not waits:
@@ -333,7 +338,7 @@ class _Script:
         elif sign == ")" and self.arrays:
             self.arrays -= 1
             self._emit(self.command)
-            self.command = []
+            self.command, self.assigned = [], True
         elif sign == ")" and self._chooses():
             self._branch_begins()
         elif sign == ")":
@@ -529,7 +534,8 @@ class _Script:
             given = given[1:]
         exports = bool(given) and given[0] == "export"
         if exports:
-            given = given[1:]
+            self.exported |= dict.fromkeys(each for each in given if self._taken and each in self.variables)
+            given = [each for each in given[1:] if "=" in each]
         if given and given[0] == "eval":
             given = " ".join(given[1:]).split()
         if given and given[0] in ("case", "esac"):

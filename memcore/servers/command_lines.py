@@ -317,6 +317,20 @@ def _taken(flag: str, draft: object, method: str) -> Message:
     return Message("{}: {} is counted as one layer with the model's own widths", flag, draft)
 
 
+def same_bytes(normalized: dict[str, Any], *flags: str) -> tuple[Message, ...]:
+    """Leave out by how many ranks experts are divided, and say that all ranks hold the same bytes of them.
+
+    Within the tensor-parallel group, a rank has 1/n of the experts, and of those the slice that the rest of the group
+    leaves it. Sources: sglang, layers/moe/fused_moe_triton/layer.py (`moe_ep_size`, `moe_tp_size`); TensorRT-LLM,
+    mapping.py (`moe_tp_size`, `moe_ep_size`).
+    """
+    name = next((each for each in flags if isinstance(normalized.get(each), int)), None)
+    for each in flags:
+        normalized.pop(each, None)
+    said = "{}: whole experts, or slices of all of them, take the same bytes on each GPU"
+    return () if name is None else (Message(said, name),)
+
+
 def _sglang(found: Mapping[str, Any]) -> Normalized:
     """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
     _raise_elsewhere(found)
@@ -328,10 +342,11 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault(_ALL_TO_ALL, "deepep")
     if normalized.get(_ALL_TO_ALL) in ("deepep", "flashinfer"):
         normalized[_EXPERTS] = True
+    shared = same_bytes(normalized, *_EP)
     algorithm = str(normalized.get("--speculative-algorithm", "")).upper()
     draft = next((normalized.pop(name) for name in _DRAFTS if name in normalized and algorithm != "STANDALONE"), None)
     if not algorithm:
-        return normalized, ()
+        return normalized, shared
     own = algorithm == "EAGLE" and draft is None  # the checkpoint's own layers
     normalized["--speculative-algorithm"] = "NEXTN" if own else algorithm
     steps = normalized.pop("--speculative-num-steps", None)
@@ -342,10 +357,11 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
     elif isinstance(many := normalized.pop("--speculative-num-draft-tokens", None), int):
         normalized["*drafted"] = many - 1  # the last token is verified with them
     if draft is None:
-        return normalized, ()
-    return normalized, (_taken("--speculative-draft-model-path", draft, algorithm),)
+        return normalized, shared
+    return normalized, (*shared, _taken("--speculative-draft-model-path", draft, algorithm))
 
 
+_EP = ("--ep-size", "--ep", "--expert-parallel-size")
 _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
 """Both share whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
@@ -452,6 +468,7 @@ SGLANG = Tool(
         "--speculative-num-steps",
         "--speculative-num-draft-tokens",
         "--speculative-eagle-topk",
+        *_EP,
     ),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("sglang",),

@@ -13,6 +13,7 @@ from memcore.memory.readings import Reading
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.serving.budget import Budget, Pool, RankBudget
+from memcore.serving.checkpoint import text_config
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve
 from memcore.units import format_bytes
@@ -81,6 +82,11 @@ class ServingEstimate(Answer):
     def beyond_positions(self) -> tuple[str, ...]:
         """Return a note on a context that is longer than the model's positions."""
         most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
+        own = self.job.server.too_long
+        if own is not None:
+            asked = self.job.config.get(Inference.max_model_len) is not None
+            refused = own(text_config(self.job.basics.raw), length) if asked else None
+            return () if refused is None else (refused,)
         said = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
         return (said,) if length > most else ()
 

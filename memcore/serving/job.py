@@ -119,6 +119,8 @@ class Server:
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
     """The longest sequence where nobody says one, by the bytes of the GPU; None: the model's maximum."""
+    too_long: Callable[[Mapping[str, Any], int], str | None] | None = None
+    """What it says of a longer sequence than the model's own, by the config of its text; None: what all servers say."""
     loads_exl3: bool = False
     """It loads checkpoints of ExLlamaV3."""
     proposes: frozenset[str] | None = None

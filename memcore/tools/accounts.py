@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -22,7 +24,18 @@ from memcore.tools.vocabulary import (
     vocabulary,
 )
 
+_DECLARED: ContextVar[Collection[str]] = ContextVar("declared_elsewhere", default=())
 _OFF = (False, None, 0, "", "none", "None", "null", "off", "no", "false", "False", "auto", "default", -1)
+
+
+@contextmanager
+def declared_elsewhere(names: Collection[str]) -> Iterator[None]:
+    """While this lasts, these keys are those of a script that is read by itself."""
+    before = _DECLARED.set(names)
+    try:
+        yield
+    finally:
+        _DECLARED.reset(before)
 
 
 class Accounts(NamedTuple):
@@ -49,7 +62,7 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
         if found is None and (turned_off := class_of_off(tool.vocabulary, name)):
             kinds["none" if turned_off in OF_NO_ACCOUNT else "left"].append(name)
             continue
-        if found is None and name in tool.settles:
+        if found is None and (name in tool.settles or name in _DECLARED.get()):
             continue  # a script's own key, which was read
         if found is None:
             problems += _unknown(tool, name)

@@ -20,6 +20,7 @@ from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.containers import RELEASE
 from memcore.formats.modelfile import as_modelfile, of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE
+from memcore.formats.objects import STARTED, options
 from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
 from memcore.formats.readers import flat as flattened
@@ -32,6 +33,7 @@ from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted, matters, silenced
 from memcore.tools.allocator import PATHS, allocator, said_before, written
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
+from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.launchers import ElsewhereError, surroundings
 from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
@@ -101,7 +103,8 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
         script = _script(text)
         if script is not None:
             syntax, found, notes = script
-            return of_keys(_recognized(syntax, found), found, gpus, notes)
+            tool = TRAINER if STARTED in options() and syntax == "yaml" else _recognized(syntax, found)
+            return of_keys(tool, found, gpus, notes)
         syntax, found = ("argv", read_command(text)) if _is_bare(text) else read_file(text, said)
     except SeveralJobs as several:
         return _one_of(several, gpus, job)
@@ -127,7 +130,7 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     code = code_of(text)
     if code is not None:
         _raise_registered(code)
-    if code is not None and _PARSED.search(code) and not _TOLD.search(code):
+    if code is not None and STARTED not in options() and _PARSED.search(code) and not _TOLD.search(code):
         return _documented(code)
     found = of_script(code) if code is not None and _CALLS.search(code) else None
     if found is None and code is not None and text.lstrip().startswith("{"):
@@ -500,17 +503,15 @@ def _model(tool: Tool, found: Mapping[str, Any]) -> Any:
 
 _FOLDER = re.compile(r"[~./$]|(?:[^/]*/){2}")
 """How a model's folder begins, which no hub id does."""
-
-
 _DOT = "___"
-"""How ModelScope's folders write a dot (modelscope, hub/utils/utils.py)."""
+"""How ModelScope's folders write a dot (modelscope, hub/utils/utils.py); the hub's have the owner before `--`."""
 
 
 def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
     """The model of the catalog that a folder on a disk is called after, and a note on it."""
     if not isinstance(model, str) or not _FOLDER.match(model):
         return model, ()
-    last = model.rstrip("/").rpartition("/")[2].replace(_DOT, ".")
+    last = model.rstrip("/").rpartition("/")[2].replace(_DOT, ".").rpartition("--")[2]
     known = full_name(last)
     if known not in catalog():
         try:

@@ -31,6 +31,7 @@ from memcore.tools.methods import (
 from memcore.tools.own_keys import of_axolotl_ranks, of_firefly, of_llava, of_two_lengths, with_galore
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
+from memcore.tools.swift_releases import of_two
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
@@ -483,6 +484,7 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     Sources: ms-swift 4.5, arguments/base_args/{base_args,model_args,quant_args}.py, arguments/tuner_args.py,
     trainers/arguments.py (`gradient_accumulation_steps`), trainers/mixin.py (`_fix_gradient_checkpointing`), config/.
     """
+    found, renamed = of_two(found)
     _swift_trains(found)
     _swift_alone(found)
     method, learnt = of_swift_method(found)
@@ -490,7 +492,7 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     kind = found.get("tuner_type", found.get("train_type", "lora"))
     found, first = launched(found)
     plain, notes = sharded({name: value for name, value in found.items() if name != "deepspeed"})
-    notes = (*first, *notes, *learnt)
+    notes = (*renamed, *first, *notes, *learnt)
     normalized = {**plain, "tuner_type": kind}
     normalized.pop("train_type", None)
     more, also = _swift_zero(found.get("deepspeed"))

@@ -237,6 +237,15 @@ def _labels(found: Mapping[str, Any]) -> tuple[str, ...]:
     return () if labels == 1 else (Message("num_labels: {} outputs of the head are counted as one", labels),)
 
 
+_SAMPLES = "num_generations"
+
+
+def _by_samples(found: Mapping[str, Any]) -> Told:
+    """GRPO by a key that no other method has, in a file whose command names it."""
+    plain, notes = of_swift_method({**found, "rlhf_type": "grpo"})
+    return plain, (Message("{} is a key of {}, so this method is assumed", _SAMPLES, "GRPO"), *notes)
+
+
 def of_swift_method(found: Mapping[str, Any]) -> Told:
     """ms-swift's `rlhf_type`, which is dpo for `swift rlhf` where none is said.
 
@@ -253,7 +262,7 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
         )
     kind = found.get("rlhf_type", "dpo" if "rlhf" in program else None)
     if kind is None:
-        return {}, ()
+        return _by_samples(found) if not program and _SAMPLES in found else ({}, ())
     if kind not in _TYPES:
         closest = {"gkd": "--method distill", "ppo": "--method ppo"}.get(str(kind))
         if closest is not None:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.objects import options
+from memcore.formats.objects import STARTED, options
 from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
-from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
@@ -73,12 +73,21 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         keys, notes = _training(found)
+        if STARTED in options():
+            keys, notes = _decided(keys, notes)
         return "yaml", {**keys, **around}, notes
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
     if serves and "vllm" in code:
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
+    """The keys without those that only the running script makes of its options."""
+    left = {name for name, value in keys.items() if isinstance(value, str) and OUTSIDE.search(value)}
+    more = [Message("what the script makes of its options is not read: {}", joined(", ", sorted(left)))] if left else []
+    return {name: value for name, value in keys.items() if name not in left}, (*notes, *more)
 
 
 def decides(code: str) -> bool:
@@ -180,7 +189,7 @@ def _training(found: Sequence[Call]) -> Script:
             keys |= _of_trainer(call)
             method = _LEARNT.get(call.name.replace("Trainer", "Config"))
             if method is not None:
-                keys = {"use_peft": False, METHOD: method, **keys}
+                keys = {**_unadapted(), METHOD: method, **keys}
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told)
     keys = {**keys, **_of_model_config(found, told)}
@@ -195,6 +204,11 @@ def _training(found: Sequence[Call]) -> Script:
         keys["use_vllm"] = False
         more = ("fast_inference: vLLM's cache is not counted",)
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _unadapted() -> dict[str, Any]:
+    """No adapter, unless a command line decides that."""
+    return {} if STARTED in options() else {"use_peft": False}
 
 
 def _truncated(found: Sequence[Call]) -> object:

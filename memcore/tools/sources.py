@@ -14,9 +14,12 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.formats.declared import declared, parses
+from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
-from memcore.formats.objects import options_given
+from memcore.formats.objects import STARTED, options_given
 from memcore.formats.python import code_of
 from memcore.formats.readers import flat, parsed, read_command, script_of, started, written
 from memcore.formats.shell import OUTSIDE, variables_given
@@ -24,10 +27,12 @@ from memcore.formats.tool import Tool
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.networks.quantized import refuse_mlx
+from memcore.tools.accounts import declared_elsewhere
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
 from memcore.tools.composing import composed
-from memcore.tools.convert import Imported, imported, of_composed
+from memcore.tools.convert import Imported, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with
+from memcore.tools.methods import METHOD
 from memcore.tools.pooled import pools, without_head
 from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
@@ -52,6 +57,10 @@ class Source(NamedTuple):
     """What a command gives the script that this is."""
     launches: str = ""
     """The name of the script that this only starts."""
+    starts: str = ""
+    """The name of a script that this starts, and whose options the tool has for the most part."""
+    declared: frozenset[str] = frozenset()
+    """The options that the script adds to those."""
 
 
 class _Part(NamedTuple):
@@ -157,26 +166,38 @@ def _sourced(sources: Sequence[Source]) -> list[Source]:
     return [each._replace(text=_SOURCED.sub(inside, each.text)) if taken else each for each in kept]
 
 
+_SWITCHES: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
+"""Values of switches on a command line (transformers, hf_argparser.py: `string_to_bool`)."""
+
+
 def _with_options(sources: Sequence[Source]) -> list[Source]:
     """The texts, of which scripts in Python have the options that a command among them starts them with."""
     found = list(sources)
     codes = {number: code_of(each.text.removeprefix(MARK)) for number, each in enumerate(found) if len(found) > 1}
     scripts = {_file(found[number].name): number for number, code in codes.items() if code and decides(code)}
-    for number, code in codes.items() if scripts else ():
-        if code is not None or found[number].job is not None:
+    parsing = {_file(found[number].name): number for number, code in codes.items()
+               if code and parses(code) and _file(found[number].name) not in scripts}  # fmt: skip
+    for number, code in codes.items() if scripts or parsing else ():
+        if code is not None:
             continue
         try:
             said = read_command(script_of(found[number].text.removeprefix(MARK)))
         except MemcoreError:
             continue
-        name = _file((str(said.get("", "")).split() or [""])[-1])
-        if name in scripts:
-            given = {
-                each.lstrip("-").replace("-", "_") if each[:1] == "-" else each: value for each, value in said.items()
-            }
+        run = [
+            _file(each) for word in str(said.get("", "")).split() for each in (word, f"{word.rpartition('.')[2]}.py")
+        ]
+        name = next((each for each in run if each in scripts or each in parsing), "")
+        plain = {each: _SWITCHES.get(value, value) if isinstance(value, str) else value for each, value in said.items()}
+        given = {each.lstrip("-").replace("-", "_") if each[:1] == "-" else each: plain[each] for each in plain}
+        if name in scripts and found[number].job is None:
             at = scripts.pop(name)
             found[at] = found[at]._replace(options=given)
             found[number] = found[number]._replace(launches=name)
+        elif name in parsing:
+            at = parsing.pop(name)
+            found[at] = found[at]._replace(options={**given, STARTED: True})
+            found[number] = found[number]._replace(starts=name, declared=declared(codes[at] or ""))
     return found
 
 
@@ -316,15 +337,25 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
     if other is None:
         return _Part(source.name, model, plain, {}, notes)
     stated = {path for _, path in other.read}
+    if STARTED in source.options:
+        bare = flat(of_keys(other.tool, {name: each for name, each in other.found.items() if name == METHOD}).config)
+        stated = {path for name, path in other.read
+                  if name in other.found or (name.startswith("*") and plain.get(path) != bare.get(path))}  # fmt: skip
+        if not _ROUNDS & other.found.keys():
+            stated.discard(Training.precision)
     if "none" not in other.tool.engines:
         stated.add(EngineSettings.type)
     said = {path: value for path, value in plain.items() if path in stated}
     return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
 
 
+_ROUNDS = frozenset({"bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit"})
+"""Keys of a Trainer's that say in which dtypes it computes."""
+
+
 def _launching(source: Source, found: Mapping[str, Any], note: Message) -> _Part:
     """What a command says that only launches others: the GPUs."""
-    count = started(found).get(GPUS)
+    count = found.get(GPUS, started(found).get(GPUS))
     counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
     return _Part(source.name, None, counted, {}, (note,))
 
@@ -365,7 +396,7 @@ def read_part(
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return found, None, (*notes, *read.notes)
-    with options_given(source.options):
+    with options_given(source.options), declared_elsewhere(source.declared):
         other = imported(text, gpus, source.job) if source.keys is None else of_composed(source.keys, gpus)
     config = _without(other, given, alone=alone)
     assumed = (Message("{} is {!r}: the default of {}", path, value, other.tool.title) for path, value in other.assumed)
@@ -378,10 +409,18 @@ def read_part(
         if other.accounts.of_no_account
         else []
     )
+    further = [Message("gives {} its options: {}", source.starts, joined(", ", sorted(said)))
+               for said in (source.declared & _named(other.found),) if said]  # fmt: skip
+    times = repeated(text) if "" in other.found and code_of(text) is None else 1
+    looped = [Message("a loop starts this {} times: one of them is read", times)] if times > 1 else []
     return config, other, (
-        _read_as(other, text), *_in_one(source), *assumed, *other.notes, *left_out,
-        *unknown, *silent,
+        _read_as(other, text), *looped, *_in_one(source), *assumed, *other.notes, *left_out,
+        *unknown, *further, *silent,
     )  # fmt: skip
+
+
+def _named(found: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(each.lstrip("-").replace("-", "_") for each in found)
 
 
 def _read_as(other: Imported, text: str) -> str:

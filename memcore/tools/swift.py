@@ -12,6 +12,7 @@ from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
 from memcore.tools.loops import of_factory_v1, of_swift
 from memcore.tools.methods import SWIFT_KEYS, written
+from memcore.tools.swift_releases import OLD_PROGRAMS, TWO_KEYS
 from memcore.tools.towers import FREEZES, TRAINABLE
 
 MS_SWIFT = Tool(
@@ -20,13 +21,15 @@ MS_SWIFT = Tool(
     syntax="yaml",
     engines=SCRIPT,
     implementations=("transformers", "liger"),
-    tells=("tuner_type", "train_type", "rlhf_type", "tuner_backend"),
+    tells=("tuner_type", "train_type", "sft_type", "rlhf_type", "tuner_backend"),
     always={"tuner_backend": "peft"},
     prefixes=tuple(
         f"swift{sign}{each}"
-        for each in ("sft", "pt", "rlhf", "infer", "export", "deploy", "eval", "app", "sample", "rollout")
+        for each in ("sft", "pt", "rlhf", "dpo", "orpo", "simpo", "infer", "export", "deploy", "eval", "app", "sample",
+                     "rollout")
         for sign in (" ", "/cli/")
-    ),
+    )
+    + OLD_PROGRAMS,
     model="model",
     launch="NNODES={nodes} NPROC_PER_NODE={each} swift sft --config {file}",
     without={Training.adapter.type: {"tuner_type": "full"}},
@@ -85,7 +88,7 @@ MS_SWIFT = Tool(
     defaults={Training.micro_batch_size: 1},
     unsaid={**UNSAID, Training.micro_batch_size: None, Training.gradient_accumulation_steps: None},
     ignored=(*TRAINED, "lora_alpha", "model_author", "model_name", "ENV.*"),
-    settles=(*SWIFT_KEYS, *FREEZES["ms-swift"].keys,
+    settles=(*SWIFT_KEYS, *FREEZES["ms-swift"].keys, *TWO_KEYS,
              "fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",
              "train_type"),
     vocabulary=("ms-swift", "transformers"),

@@ -163,6 +163,16 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "name the model with --model": "请用 --model 指定模型",
     "{keys}: only for stage 3, no effect": "{keys}：仅用于 stage 3，不起作用",
     "gives {script} its options: {options}": "为 {script} 提供选项：{options}",
+    "what the script makes of its options is not read: {names}": "脚本由选项得出的值未读取：{names}",
+    "lora_target_modules: DEFAULT is {names}, as for models like Llama": (
+        "lora_target_modules：DEFAULT 为 {names}，与 Llama 类模型相同"
+    ),
+    "supported: ALL, DEFAULT and names of layers": "支持：ALL、DEFAULT 和层的名称",
+    "{key}: {length} has no effect, as the dataset of the recipe keeps its own length": (
+        "{key}：{length} 不起作用，因为配方的数据集保持自己的长度"
+    ),
+    "set {key}": "请设置 {key}",
+    "a loop starts this {count} times: one of them is read": "循环将其启动 {count} 次：只读取其中一次",
     "only launches {names}": "仅用于启动 {names}",
     "config_file: {name} is a separate file": "config_file：{name} 是另一个文件",
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
@@ -442,6 +452,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "biases and layers without positions together are not supported yet": "暂不支持偏置与不用位置编码的层同时出现",
     "its StarCoder2 has different layers": "其 StarCoder2 的层不同",
+    "its Mamba has different layers": "其 Mamba 的层不同",
     "its experts have different layers": "其专家的层不同",
     "a loss with that term keeps more tensors": "带该项的损失会保存更多",
     "{key} is {padded}: padded from {words} to a multiple of {multiple} × tp": (

@@ -95,6 +95,18 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "vLLM 拒绝启动：“Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than "
         "max_num_batched_tokens ({most})”"
     ),
+    'vLLM refuses: "User-specified max_model_len ({length}) is greater than the derived max_model_len '
+    '({key}={most})"': (
+        "vLLM 拒绝启动：“User-specified max_model_len ({length}) is greater than the derived max_model_len "
+        "({key}={most})”"
+    ),
+    "it starts with max_model_len {length}, with scaled rotary positions (--hf-overrides), or with "
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1": (
+        "max_model_len 为 {length}、缩放旋转位置编码（--hf-overrides），或设 VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 时可启动"
+    ),
+    "{flag}: whole experts, or slices of all of them, take the same bytes on each GPU": (
+        "{flag}：每个 GPU 放置完整的专家或所有专家的切片，字节数相同"
+    ),
     "it starts with max_num_batched_tokens {tokens}": "max_num_batched_tokens 为 {tokens} 时可启动",
     'vLLM ends with "CUDA out of memory" while it profiles graphs with a cache of {blocks} blocks of {size} GiB': (
         "vLLM 在以 {blocks} 个块（每块 {size} GiB）的缓存试捕获 CUDA graph 时以 “CUDA out of memory” 结束"

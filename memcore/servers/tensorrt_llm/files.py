@@ -17,6 +17,7 @@ from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
 from memcore.messages import Message
+from memcore.servers.command_lines import same_bytes
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.serving.inference import Inference
 
@@ -83,6 +84,7 @@ def _with_underscores(name: str) -> str:
     return f"--{name[2:].replace('-', '_')}" if name.startswith("--") and name != "--generation-config" else name
 
 
+_EP = ("--ep_size", "--moe_expert_parallel_size", "ep_size", "moe_expert_parallel_size", "moe_tensor_parallel_size")
 _OF_BENCH: Mapping[str, str] = {
     "tp_size": "tensor_parallel_size", "pp_size": "pipeline_parallel_size",
     "kv_cache_free_gpu_mem_fraction": f"{_CACHE}.free_gpu_memory_fraction",
@@ -102,7 +104,7 @@ def _of_file(found: Mapping[str, Any]) -> Normalized:
     """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
     plain = {name.removeprefix(_SECTION): value for name, value in found.items()}
     normalized = {_FORMER.get(name, _OF_BENCH.get(name, name)): value for name, value in plain.items()}
-    notes: list[Message] = []
+    notes = [*same_bytes(normalized, *_EP)]
     if normalized.get(_METHOD) in (None, "None", "none"):
         normalized.pop(_METHOD, None)
     else:
@@ -130,7 +132,7 @@ TENSORRT_LLM = Tool(
     keys=tuple(_keys(flags=True)),
     ignored=("--host", "--port", "--backend", "--log_level", "--trust_remote_code", "--tokenizer"),
     normalized=_normalized,
-    settles=(*_CONFIGS, _LAYERS),
+    settles=(*_CONFIGS, _LAYERS, *_EP),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
     source="TensorRT-LLM, commands/serve.py",
@@ -155,7 +157,7 @@ OPTIONS = Tool(
     always={"print_iter_log": False},  # a key of its own, by which the file is known
     keys=tuple(_keys(flags=False)),
     normalized=_of_file,
-    settles=(_LAYERS, *_OF_BENCH),
+    settles=(_LAYERS, *_OF_BENCH, *_EP),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
     source="TensorRT-LLM, llmapi/llm_args.py",

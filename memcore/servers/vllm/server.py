@@ -46,7 +46,7 @@ from memcore.servers.vllm.platforms import (
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.sparse import gathered, profiled_scores
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
-from memcore.servers.vllm.startup import Start, fails, refusals
+from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
@@ -624,6 +624,7 @@ SERVER = Server(
     sleeps=True,
     reads_cache_format=(0, 14),  # vllm, utils/torch_utils.py, resolve_kv_cache_dtype_string; not in 0.13
     asks_for_a_share=True,
+    too_long=too_long,
     stacks=frozenset(STACKS),
     oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"
     speed=_SPEED,

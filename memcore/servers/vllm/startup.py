@@ -7,8 +7,9 @@ v1/worker/gpu_model_runner.py (_init_minimal_kv_cache_for_profiling).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
+from typing import Any
 
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -81,6 +82,55 @@ def refusals(start: Start) -> Iterator[str]:
             )
         )
     yield from _short_of_blocks(start)
+
+
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
+            "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len")  # fmt: skip
+"""Keys of a config.json of which the smallest is the model's longest sequence."""
+_SCALED = ("su", "longrope", "llama3", "default", "mrope")
+"""Kinds of rotary positions whose longest sequence already is what the config says."""
+
+
+def too_long(config: Mapping[str, Any], length: int) -> Message | None:
+    """Return what vLLM says of a longer sequence than its model's own, which ends it; None for one that it takes.
+
+    Source: vllm 0.8 to 0.20, config.py and config/model.py (`_get_and_verify_max_len`).
+    """
+    said = {name: config[name] for name in _LENGTHS if isinstance(config.get(name), int)}
+    key = min(said, key=lambda name: said[name], default=None)
+    if config.get("model_max_length"):
+        key = "model_max_length"
+    if key is None:
+        return None
+    most = _scaled(config, said[key])
+    if length <= max(most, said.get("model_max_length", 0)):
+        return None
+    return Message(
+        'vLLM refuses: "User-specified max_model_len ({}) is greater than the derived max_model_len ({}={})"; it '
+        "starts with max_model_len {}, with scaled rotary positions (--hf-overrides), or with "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
+        length,
+        key,
+        most,
+        most,
+    )
+
+
+def _scaled(config: Mapping[str, Any], most: int) -> int:
+    """The longest sequence with scaled rotary positions; Gemma 3's config says it already."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling")
+    if not isinstance(rope, Mapping) or "gemma3" in str(config.get("model_type", "")):
+        return most
+    several = rope.values() if all(isinstance(each, Mapping) for each in rope.values()) else [rope]
+    factor = 1.0
+    for each in several:
+        kind = each.get("rope_type", each.get("type", "default"))
+        if kind in _SCALED:
+            continue
+        factor = float(each.get("factor") or factor)
+        if kind == "yarn":
+            most = int(each.get("original_max_position_embeddings") or most)
+    return int(most * factor)
 
 
 def _short_of_blocks(start: Start) -> Iterator[str]:

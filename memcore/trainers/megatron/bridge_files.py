@@ -20,7 +20,7 @@ from memcore.formats.readers import flat
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
-from memcore.networks.catalog import known
+from memcore.networks.catalog import catalog, known
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 
@@ -104,6 +104,16 @@ def _of_hub(model: str) -> str:
     return next((each for each in spelled if known(each)), plain)
 
 
+_SIZES = re.compile(r"\d+b(?:-a\d+b)?", re.IGNORECASE)
+
+
+def _of_one_size(name: str) -> str:
+    """The shortest hub id with a name in it, where all that have it are of one size; else the name."""
+    found = sorted((each for each in catalog() if f"-{name}-" in each.lower()), key=len)
+    sizes = {tuple(_SIZES.findall(each.lower().partition(name)[2])) for each in found}
+    return found[0] if len(sizes) == 1 and name.count("-") > 1 else name
+
+
 def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what a command of run_recipe.py overrides, on what the recipe's name says; other configs as they are."""
     said = next((found[name] for name in ("recipe", "model") if isinstance(found.get(name), str)), None)
@@ -122,9 +132,23 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         plain[{**_SHORT, **_LONG}.get(name, name)] = re.findall(r"[\w.]+", value) if listed else value
     for name in ("recipe", "model", "mode", "step_func", "step-func", "dataset", ""):
         plain.pop(name, None)
-    return plain, (
-        Message("{}: the recipe's own settings are unknown; memcore read only what the command overrides", said),
-    )
+    unknown = Message("{}: the recipe's own settings are unknown; memcore read only what the command overrides", said)
+    return plain, (unknown, *_own_length(found))
+
+
+_MODEL_LENGTH, _DATA_LENGTH = "model.seq_length", "dataset.seq_length"
+
+
+def _own_length(found: Mapping[str, Any]) -> tuple[Message, ...]:
+    """A note on the model's length, which the program sets to that of the recipe's dataset.
+
+    Source: Megatron Bridge 0.7, scripts/training/recipe_runner.py (`sync_model_dataset_sequence_length`).
+    """
+    given = {_DATA_LENGTH, "dataset.sequence_length", "seq_length", "sl"} & found.keys()
+    if _MODEL_LENGTH not in found or given:
+        return ()
+    said = "{}: {} has no effect, as the dataset of the recipe keeps its own length; set {}"
+    return (Message(said, _MODEL_LENGTH, found[_MODEL_LENGTH], _DATA_LENGTH),)
 
 
 def of_bridge(found: Mapping[str, Any]) -> Normalized:
@@ -150,6 +174,8 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
         if plain[MODEL] == trained and not known(folder) and known(spelled):
             plain[MODEL] = spelled
             notes = (*notes, Message("{} is assumed to be {}, from the folder's name", trained, spelled))
+    if notes and isinstance(plain[MODEL], str) and not known(plain[MODEL]):
+        plain[MODEL] = _of_one_size(plain[MODEL])
     if plain[MODEL]:
         plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
     kept = {name: value for name, value in plain.items() if value is not None and value != "none"}

@@ -27,6 +27,7 @@ _CONFIG = "model.model_config."
 _WORDS, _MULTIPLE = f"{_CONFIG}vocab_size", "model.make_vocab_size_divisible_by"
 _OTHERS: Mapping[str, str] = {
     "is_starcoder2_config": "its StarCoder2 has different layers",
+    "is_mamba_config": "its Mamba has different layers",
     "moe_config": "its experts have different layers",
     "z_loss_enabled": "a loss with that term keeps more tensors",
 }
