@@ -32,8 +32,13 @@ UNSERVED = {*ABSENT, *TWO_STACKS}
 """Types that vLLM does not have."""
 
 
+UNTYPED = {"CogVLMVideoForCausalLM": "cogvlm_video"}
+"""Files without a type, whose class says it."""
+
+
 def _kind(config):
-    return own_family(config) or config.get("model_type") or config["architectures"][0]
+    named = config["architectures"][0] if "architectures" in config else ""
+    return own_family(config) or config.get("model_type") or UNTYPED.get(named, named)
 
 
 UNKNOWN = {
