@@ -21,11 +21,19 @@ EACH: Mapping[str, Any] = {
     "rope_parameters.full_attention.rope_type": "default",
     "rope_parameters.full_attention.rope_theta": 10_000.0,
 }
+RESNET: Mapping[str, Any] = {
+    "use_timm_backbone": False,
+    "use_pretrained_backbone": False,
+    "backbone": None,
+    "backbone_config.model_type": "resnet",
+    "backbone_config.out_features": ["stage1", "stage2", "stage3", "stage4"],
+}
 STARTS: Mapping[str, Mapping[str, Any]] = {
     "aya_vision": {"vision_config.num_attention_heads": 16},
     "chameleon": {"vocabulary_map": {"<image>": 4}},
     "cohere_compass": {f"text_config.{key}": value for key, value in EACH.items()},
     "cohere_compass_text": EACH,
+    "conditional_detr": RESNET,
     "dbrx": {"attn_config.rope_theta": 10_000.0},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", *["sparse"] * 11], "text_config.num_hidden_layers": 12},
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense", *["sparse"] * 11], "num_hidden_layers": 12},
@@ -41,6 +49,8 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "ministral": {"head_dim": 128},
     "moonshine_streaming": {"num_key_value_heads": 8},
     "nemotron": {"num_key_value_heads": 8},
+    "detr": RESNET,
+    "table-transformer": RESNET,
     "diffusion_gemma": {
         "text_config.num_experts": 128,
         "text_config.top_k_experts": 8,
