@@ -23,7 +23,6 @@ pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes m
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
 UNTRAINED = {
-    **dict.fromkeys(("albert", "AlbertForMaskedLM"), "one set of weights that runs as several layers"),
     "kimi_k3": "kimi-k3",
     "xlnet": "scores for positions and segments",
 }

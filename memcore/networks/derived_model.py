@@ -46,6 +46,14 @@ EAGER = frozenset((
 """Types whose classes run eager attention alone (transformers 5.23, `_supports_sdpa`)."""
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
 WINDOW = ("sliding_window",)
+_ACTIVATIONS = (
+    "hidden_act", "hidden_activation", "activation_function", "dense_act_fn", "feed_forward_proj", "activation",
+    "ff_activation", "afn",
+)  # fmt: skip
+_KNOWN = frozenset((
+    "silu", "swish", "gelu", "gelu_pytorch_tanh", "gelu_new", "relu", "relu2", "gelu_fast", "quick_gelu",
+))  # fmt: skip
+"""Functions of `tensors.operations.ACTIVATIONS` that learn nothing and need no kernel of their own."""
 VOCABULARY = ("vocab_size", "text_vocab_size", "n_vocab")
 _TEXT = (
     "text_config.", "llm_config.", "language_config.", "thinker_config.text_config.", "decoder.", "",
@@ -124,14 +132,23 @@ def derived_model(
     window = _window(keys)
     rotary = "none" if any(kind_of(each) == "position" for each in outer) else "full"
     chosen = _integer(keys, CHOSEN) or ALWAYS.get(row["type"])
-    facts = Facts(_integer(keys, HEADS), chosen, cached, rotary=rotary, latent=_turned(keys), other=known is False)
+    facts = Facts(
+        _integer(keys, HEADS),
+        chosen,
+        cached,
+        rotary=rotary,
+        latent=_turned(keys),
+        activation=_activation(keys),
+        other=known is False,
+    )
     masks = _masks(keys, len(layers)) if window and cached else ["full"] * len(layers)
     if masks is None:
         cached, masks = False, ["full"] * len(layers)
     read = [recognize(each, facts._replace(mask=mask), symbol) for each, mask in zip(layers, masks, strict=True)]
     read = [*_encoder(order, main, facts._replace(cached=None, other=False), symbol), *read]
     if _repeats(row, main, keys, len(layers)):
-        read = [replace(each, residual=REPEATED) for each in read]
+        times = _times(row, main, keys)
+        read = [replace(each, times=times) if times else replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(path, layers, keys, symbol) for path, layers in order.items()]
     around = _embedding_and_head(outer, keys, symbol, name)
@@ -201,6 +218,17 @@ def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     return often > count and not re.search(r"layers|blocks|depth", length)
 
 
+def _times(row: Mapping[str, Any], main: str, keys: Keys) -> int | None:
+    """How often each group of layers runs: the layers are shared out evenly among the groups; None where nobody says.
+
+    Source: transformers 5.23, modeling_albert.py (`AlbertTransformer.forward`).
+    """
+    length = row["lists"].get(main, "")
+    often, groups = _integer(keys, ("num_hidden_layers",)), keys[length] if "groups" in length else None
+    shares = type(often) is int and type(groups) is int and groups > 0 and often % groups == 0
+    return often // groups if shares else None
+
+
 _SIZED = re.compile(
     r"(?!.*(_id|_ids|_index|_token|length|version|beams?|ngram|top_k|seed|label|_tp|n_positions|rotary|_size_per|rope|drop)).*"
 )
@@ -264,6 +292,20 @@ def _integer(keys: Keys, names: Sequence[str]) -> int | None:
             found = keys[f"{path}{name}"]
             if type(found) is int and 0 < found <= of_model(name):
                 return found
+    return None
+
+
+def _activation(keys: Keys) -> str | None:
+    """The function within the language model's feed-forward layers, as the file names it.
+
+    Source: transformers 5.23, configuration_t5.py (`T5Config.__post_init__`: `gated-gelu` is `gelu_new`).
+    """
+    for path in _TEXT:
+        for name in _ACTIVATIONS:
+            found = keys.stated(f"{path}{name}")
+            if isinstance(found, str):
+                found = "gelu_new" if found == "gated-gelu" else found.removeprefix("gated-")
+                return found if found in _KNOWN else None
     return None
 
 
