@@ -212,8 +212,8 @@ def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     if main not in row["lists"] and row["inner"]:
         return False
     length = row["lists"].get(main, "")
-    often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers"))
-    if often is None:
+    often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers")) or row["fixed"].get("num_hidden_layers")
+    if not isinstance(often, int):
         return "groups" in length
     return often > count and not re.search(r"layers|blocks|depth", length)
 
@@ -225,8 +225,9 @@ def _times(row: Mapping[str, Any], main: str, keys: Keys) -> int | None:
     """
     length = row["lists"].get(main, "")
     often, groups = _integer(keys, ("num_hidden_layers",)), keys[length] if "groups" in length else None
-    shares = type(often) is int and type(groups) is int and groups > 0 and often % groups == 0
-    return often // groups if shares else None
+    if often is None or type(groups) is not int or groups < 1 or often % groups:
+        return None
+    return often // groups
 
 
 _SIZED = re.compile(
