@@ -21,19 +21,11 @@ EACH: Mapping[str, Any] = {
     "rope_parameters.full_attention.rope_type": "default",
     "rope_parameters.full_attention.rope_theta": 10_000.0,
 }
-RESNET: Mapping[str, Any] = {
-    "use_timm_backbone": False,
-    "use_pretrained_backbone": False,
-    "backbone": None,
-    "backbone_config.model_type": "resnet",
-    "backbone_config.out_features": ["stage1", "stage2", "stage3", "stage4"],
-}
 STARTS: Mapping[str, Mapping[str, Any]] = {
     "aya_vision": {"vision_config.num_attention_heads": 16},
     "chameleon": {"vocabulary_map": {"<image>": 4}},
     "cohere_compass": {f"text_config.{key}": value for key, value in EACH.items()},
     "cohere_compass_text": EACH,
-    "conditional_detr": RESNET,
     "dbrx": {"attn_config.rope_theta": 10_000.0},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", *["sparse"] * 11], "text_config.num_hidden_layers": 12},
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense", *["sparse"] * 11], "num_hidden_layers": 12},
@@ -49,8 +41,6 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     "ministral": {"head_dim": 128},
     "moonshine_streaming": {"num_key_value_heads": 8},
     "nemotron": {"num_key_value_heads": 8},
-    "detr": RESNET,
-    "table-transformer": RESNET,
     "diffusion_gemma": {
         "text_config.num_experts": 128,
         "text_config.top_k_experts": 8,
@@ -94,6 +84,14 @@ LEFT: Mapping[str, tuple[str, ...]] = {
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
 LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "SegformerForSemanticSegmentation": (
+        ("decode_head.classifier.weight", "", "num_labels", "decoder_hidden_size", "1", "1"),
+        ("decode_head.classifier.bias", "", "num_labels"),
+    ),
+    "YolosForObjectDetection": (
+        ("class_labels_classifier.layers.2.weight", "", "(num_labels + 1)", "hidden_size"),
+        ("class_labels_classifier.layers.2.bias", "", "(num_labels + 1)"),
+    ),
     "LayoutLMv3ForTokenClassification": (
         ("classifier.weight", "num_labels < 10", "num_labels", "hidden_size"),
         ("classifier.bias", "num_labels < 10", "num_labels"),
@@ -103,9 +101,11 @@ LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("classifier.out_proj.bias", "not num_labels < 10", "num_labels"),
     ),
 }
-"""Heads that are of another kind from some number of labels on, where samples have few: name, condition, axes.
+"""Heads that depend on the number of labels, which samples leave as it is: name, condition, axes.
 
-Source: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification.__init__`).
+Sources: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification`: another kind of head for
+ten labels and more), modeling_segformer.py (`SegformerDecodeHead.__init__`), modeling_yolos.py
+(`YolosForObjectDetection.__init__`: one more for no object).
 """
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
     **{

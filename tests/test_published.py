@@ -24,6 +24,7 @@ pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes m
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
 UNTRAINED = {
     "kimi_k3": "kimi-k3",
+    "segformer": "layers of several widths",
     "xlnet": "scores for positions and segments",
 }
 """Types that are refused for training by the part that lacks."""
@@ -41,6 +42,7 @@ def _kind(config):
 
 
 UNKNOWN = {
+    "facebook/detr-resnet-50 (fractures)": "unknown family 'detr'",
     "JasonCZH4/bumblebee": "family 'bumblebee' is unknown, so its keys were read as Llama's",
     "OpenMOSS/MOSS-TTS-Nano": "unknown family 'moss_tts_nano'",
     "microsoft/Multilingual-MiniLM-L12-H384 (no class)": "found no architectures; counted as BertForMaskedLM",

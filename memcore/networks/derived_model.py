@@ -34,6 +34,10 @@ CHOSEN = (
 ALWAYS: Mapping[str, int] = {"nllb-moe": 2, "switch_transformers": 1, "zaya": 1}
 """Experts of a token where no key says it (transformers 5.23: NllbMoeTop2Router, SwitchTransformersTop1Router,
 ZayaRouter)."""
+PYRAMIDS = frozenset((
+    "convnext", "convnextv2", "donut-swin", "efficientnet", "mobilenet_v2", "resnet", "segformer", "swin", "swinv2",
+))  # fmt: skip
+"""Types for images whose layers see fewer and fewer positions, and get wider: their parameters are counted."""
 EAGER = frozenset((
     *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
     *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),
@@ -366,6 +370,20 @@ _HEADLESS = re.compile(
 """Classes whose results are no words."""
 
 
+def _of_images(outer: Mapping[str, tuple[int, ...]], symbol: Symbols) -> EmbeddingAndHead:
+    """What is outside of layers that read images, where no matrix is."""
+    v, h = symbol("V", 1), symbol("h", 1)
+    return EmbeddingAndHead(
+        embedding=Weight("embedding", ((v,), (h,)), "embedding"),
+        final_norm=None,
+        head=Linear("head", (v,), (h,)),
+        tied=False,
+        reads_tokens=False,
+        predicts=False,
+        others=tuple(plain(name, size) for name, size in outer.items()),
+    )
+
+
 def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str) -> EmbeddingAndHead:
     """What is outside of layers: the embedding, the head, and the rest."""
     rows = _integer(keys, VOCABULARY)
@@ -374,7 +392,7 @@ def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: S
     wide = [name for name in (*embeds, *tables) if outer[name][0] == rows]
     first = next(iter(wide or embeds or tables), None)
     if first is None:
-        raise ConfigError.at("model.model_type", "the network has no token embedding")
+        return _of_images(outer, symbol)
     shape = outer.pop(first)
     if 0 in shape:
         raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)
