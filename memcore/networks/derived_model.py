@@ -134,17 +134,7 @@ def derived_model(
     order = {path: [layers.get(number, {}) for number in range(max(layers) + 1)] for path, layers in stacks.items()}
     layers = order.pop(main, [])
     window = _window(keys)
-    rotary = "none" if any(kind_of(each) == "position" for each in outer) else "full"
-    chosen = _integer(keys, CHOSEN) or ALWAYS.get(row["type"])
-    facts = Facts(
-        _integer(keys, HEADS),
-        chosen,
-        cached,
-        rotary=rotary,
-        latent=_turned(keys),
-        activation=_activation(keys),
-        other=known is False,
-    )
+    facts = _facts(keys, outer, cached, known)
     masks = _masks(keys, len(layers)) if window and cached else ["full"] * len(layers)
     if masks is None:
         cached, masks = False, ["full"] * len(layers)
@@ -169,6 +159,19 @@ def derived_model(
         tower_repeats=tuple(times for _, times in found),
         window=window,
         warnings=(*_named(config, name), *_said_of(sorted({*_unread(config, name)})), *said),
+    )
+
+
+def _facts(keys: Keys, outer: Mapping[str, tuple[int, ...]], cached: bool | None, known: bool | str | None) -> Facts:
+    """What the configuration says of the main layers; `known`: what is proved of their cache."""
+    return Facts(
+        heads=_integer(keys, HEADS),
+        chosen=_integer(keys, CHOSEN) or ALWAYS.get(keys.row["type"]),
+        cached=cached,
+        rotary="none" if any(kind_of(each) == "position" for each in outer) else "full",
+        latent=_turned(keys),
+        activation=_activation(keys),
+        other=known is False,
     )
 
 
