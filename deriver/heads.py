@@ -5,6 +5,7 @@ Each is compared with a derived class under the same configurations, and proved 
 
 from __future__ import annotations
 
+import inspect
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -102,8 +103,8 @@ def head(model_type: str, name: str, like: str, row: Mapping[str, Any]) -> dict[
         raise NotAlike("too few configurations build a network")
     without = _without(row, prefix, pairs)
     added = _added(pairs)
-    tensors = _formulas(model_type, name, added, pairs)
-    used = sorted({each for _, _, *axes in tensors for axis in axes for each in names(axis)})
+    tensors = [*_formulas(model_type, name, added, pairs), *_switched(model_type, name, like, pairs)]
+    used = sorted({each for _, *texts in tensors for text in texts if text for each in names(text)})
     flat = building.fields(building.make_config(model_type, STARTS.get(model_type, {})))
     values = {**flat, "num_labels": 2}
     return {
@@ -113,6 +114,30 @@ def head(model_type: str, name: str, like: str, row: Mapping[str, Any]) -> dict[
         "tensors": tensors,
         "absent": {key: values[key] for key in used if key not in row["absent"]},
     }
+
+
+def _switched(
+    model_type: str, name: str, like: str, pairs: list[tuple[building.Flat, Built, Built]]
+) -> Iterator[list[str]]:
+    """Tensors that are there where a flag is on that the class itself asks, as `use_weighted_layer_sum`."""
+    plain = {*_added(pairs)}
+    flat = building.fields(building.make_config(model_type, STARTS.get(model_type, {})))
+    asked = re.findall(r"config\.(\w+)", inspect.getsource(building.find(name).__init__))
+    for flag in dict.fromkeys(each for each in asked if flat.get(each) is False):
+        on = []
+        for given, _, _ in pairs:
+            changed = {**given, flag: True}
+            try:
+                on.append((changed, _built(like, model_type, changed), _built(name, model_type, changed)))
+            except Exception:  # transformers raises everything
+                continue
+        if len(on) < NEEDED:
+            continue
+        found = {*_added(on)}
+        if plain - found:
+            raise NotAlike(f"{flag} takes away {sorted(plain - found)[:2]}")
+        for each, _, *axes in _formulas(model_type, name, sorted(found - plain), on):
+            yield [each, flag, *axes]
 
 
 def _without(row: Mapping[str, Any], prefix: str, pairs: list[tuple[building.Flat, Built, Built]]) -> list[str]:

@@ -84,6 +84,14 @@ LEFT: Mapping[str, tuple[str, ...]] = {
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
 LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "SegformerForSemanticSegmentation": (
+        ("decode_head.classifier.weight", "", "num_labels", "decoder_hidden_size", "1", "1"),
+        ("decode_head.classifier.bias", "", "num_labels"),
+    ),
+    "YolosForObjectDetection": (
+        ("class_labels_classifier.layers.2.weight", "", "(num_labels + 1)", "hidden_size"),
+        ("class_labels_classifier.layers.2.bias", "", "(num_labels + 1)"),
+    ),
     "LayoutLMv3ForTokenClassification": (
         ("classifier.weight", "num_labels < 10", "num_labels", "hidden_size"),
         ("classifier.bias", "num_labels < 10", "num_labels"),
@@ -93,9 +101,11 @@ LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("classifier.out_proj.bias", "not num_labels < 10", "num_labels"),
     ),
 }
-"""Heads that are of another kind from some number of labels on, where samples have few: name, condition, axes.
+"""Heads that depend on the number of labels, which samples leave as it is: name, condition, axes.
 
-Source: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification.__init__`).
+Sources: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification`: another kind of head for
+ten labels and more), modeling_segformer.py (`SegformerDecodeHead.__init__`), modeling_yolos.py
+(`YolosForObjectDetection.__init__`: one more for no object).
 """
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
     **{

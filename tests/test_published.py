@@ -23,8 +23,8 @@ pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes m
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
 UNTRAINED = {
-    **dict.fromkeys(("albert", "AlbertForMaskedLM"), "one set of weights that runs as several layers"),
     "kimi_k3": "kimi-k3",
+    "segformer": "layers of several widths",
     "xlnet": "scores for positions and segments",
 }
 """Types that are refused for training by the part that lacks."""
@@ -32,11 +32,17 @@ UNSERVED = {*ABSENT, *TWO_STACKS}
 """Types that vLLM does not have."""
 
 
+UNTYPED = {"CogVLMVideoForCausalLM": "cogvlm_video"}
+"""Files without a type, whose class says it."""
+
+
 def _kind(config):
-    return own_family(config) or config.get("model_type") or config["architectures"][0]
+    named = config["architectures"][0] if "architectures" in config else ""
+    return own_family(config) or config.get("model_type") or UNTYPED.get(named, named)
 
 
 UNKNOWN = {
+    "facebook/detr-resnet-50 (fractures)": "unknown family 'detr'",
     "JasonCZH4/bumblebee": "family 'bumblebee' is unknown, so its keys were read as Llama's",
     "OpenMOSS/MOSS-TTS-Nano": "unknown family 'moss_tts_nano'",
     "microsoft/Multilingual-MiniLM-L12-H384 (no class)": "found no architectures; counted as BertForMaskedLM",

@@ -34,6 +34,10 @@ CHOSEN = (
 ALWAYS: Mapping[str, int] = {"nllb-moe": 2, "switch_transformers": 1, "zaya": 1}
 """Experts of a token where no key says it (transformers 5.23: NllbMoeTop2Router, SwitchTransformersTop1Router,
 ZayaRouter)."""
+PYRAMIDS = frozenset((
+    "convnext", "convnextv2", "donut-swin", "efficientnet", "mobilenet_v2", "resnet", "segformer", "swin", "swinv2",
+))  # fmt: skip
+"""Types for images whose layers see fewer and fewer positions, and get wider: their parameters are counted."""
 EAGER = frozenset((
     *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
     *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),
@@ -46,6 +50,14 @@ EAGER = frozenset((
 """Types whose classes run eager attention alone (transformers 5.23, `_supports_sdpa`)."""
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
 WINDOW = ("sliding_window",)
+_ACTIVATIONS = (
+    "hidden_act", "hidden_activation", "activation_function", "dense_act_fn", "feed_forward_proj", "activation",
+    "ff_activation", "afn",
+)  # fmt: skip
+_KNOWN = frozenset((
+    "silu", "swish", "gelu", "gelu_pytorch_tanh", "gelu_new", "relu", "relu2", "gelu_fast", "quick_gelu",
+))  # fmt: skip
+"""Functions of `tensors.operations.ACTIVATIONS` that learn nothing and need no kernel of their own."""
 VOCABULARY = ("vocab_size", "text_vocab_size", "n_vocab")
 _TEXT = (
     "text_config.", "llm_config.", "language_config.", "thinker_config.text_config.", "decoder.", "",
@@ -122,16 +134,15 @@ def derived_model(
     order = {path: [layers.get(number, {}) for number in range(max(layers) + 1)] for path, layers in stacks.items()}
     layers = order.pop(main, [])
     window = _window(keys)
-    rotary = "none" if any(kind_of(each) == "position" for each in outer) else "full"
-    chosen = _integer(keys, CHOSEN) or ALWAYS.get(row["type"])
-    facts = Facts(_integer(keys, HEADS), chosen, cached, rotary=rotary, latent=_turned(keys), other=known is False)
+    facts = _facts(keys, outer, cached, known)
     masks = _masks(keys, len(layers)) if window and cached else ["full"] * len(layers)
     if masks is None:
         cached, masks = False, ["full"] * len(layers)
     read = [recognize(each, facts._replace(mask=mask), symbol) for each, mask in zip(layers, masks, strict=True)]
     read = [*_encoder(order, main, facts._replace(cached=None, other=False), symbol), *read]
     if _repeats(row, main, keys, len(layers)):
-        read = [replace(each, residual=REPEATED) for each in read]
+        times = _times(row, main, keys)
+        read = [replace(each, times=times) if times else replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(path, layers, keys, symbol) for path, layers in order.items()]
     around = _embedding_and_head(outer, keys, symbol, name)
@@ -148,6 +159,19 @@ def derived_model(
         tower_repeats=tuple(times for _, times in found),
         window=window,
         warnings=(*_named(config, name), *_said_of(sorted({*_unread(config, name)})), *said),
+    )
+
+
+def _facts(keys: Keys, outer: Mapping[str, tuple[int, ...]], cached: bool | None, known: bool | str | None) -> Facts:
+    """What the configuration says of the main layers; `known`: what is proved of their cache."""
+    return Facts(
+        heads=_integer(keys, HEADS),
+        chosen=_integer(keys, CHOSEN) or ALWAYS.get(keys.row["type"]),
+        cached=cached,
+        rotary="none" if any(kind_of(each) == "position" for each in outer) else "full",
+        latent=_turned(keys),
+        activation=_activation(keys),
+        other=known is False,
     )
 
 
@@ -195,10 +219,22 @@ def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     if main not in row["lists"] and row["inner"]:
         return False
     length = row["lists"].get(main, "")
-    often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers"))
-    if often is None:
+    often = _integer(keys, ("num_hidden_layers", "num_layers", "n_layers")) or row["fixed"].get("num_hidden_layers")
+    if not isinstance(often, int):
         return "groups" in length
     return often > count and not re.search(r"layers|blocks|depth", length)
+
+
+def _times(row: Mapping[str, Any], main: str, keys: Keys) -> int | None:
+    """How often each group of layers runs: the layers are shared out evenly among the groups; None where nobody says.
+
+    Source: transformers 5.23, modeling_albert.py (`AlbertTransformer.forward`).
+    """
+    length = row["lists"].get(main, "")
+    often, groups = _integer(keys, ("num_hidden_layers",)), keys[length] if "groups" in length else None
+    if often is None or type(groups) is not int or groups < 1 or often % groups:
+        return None
+    return often // groups
 
 
 _SIZED = re.compile(
@@ -267,6 +303,20 @@ def _integer(keys: Keys, names: Sequence[str]) -> int | None:
     return None
 
 
+def _activation(keys: Keys) -> str | None:
+    """The function within the language model's feed-forward layers, as the file names it.
+
+    Source: transformers 5.23, configuration_t5.py (`T5Config.__post_init__`: `gated-gelu` is `gelu_new`).
+    """
+    for path in _TEXT:
+        for name in _ACTIVATIONS:
+            found = keys.stated(f"{path}{name}")
+            if isinstance(found, str):
+                found = "gelu_new" if found == "gated-gelu" else found.removeprefix("gated-")
+                return found if found in _KNOWN else None
+    return None
+
+
 def _main(stacks: Mapping[str, Mapping[int, Mapping[str, tuple[int, ...]]]]) -> str:
     """The largest list of layers that is not a tower or an encoder, where there are others."""
 
@@ -323,6 +373,20 @@ _HEADLESS = re.compile(
 """Classes whose results are no words."""
 
 
+def _of_images(outer: Mapping[str, tuple[int, ...]], symbol: Symbols) -> EmbeddingAndHead:
+    """What is outside of layers that read images, where no matrix is."""
+    v, h = symbol("V", 1), symbol("h", 1)
+    return EmbeddingAndHead(
+        embedding=Weight("embedding", ((v,), (h,)), "embedding"),
+        final_norm=None,
+        head=Linear("head", (v,), (h,)),
+        tied=False,
+        reads_tokens=False,
+        predicts=False,
+        others=tuple(plain(name, size) for name, size in outer.items()),
+    )
+
+
 def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str) -> EmbeddingAndHead:
     """What is outside of layers: the embedding, the head, and the rest."""
     rows = _integer(keys, VOCABULARY)
@@ -331,7 +395,7 @@ def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: S
     wide = [name for name in (*embeds, *tables) if outer[name][0] == rows]
     first = next(iter(wide or embeds or tables), None)
     if first is None:
-        raise ConfigError.at("model.model_type", "the network has no token embedding")
+        return _of_images(outer, symbol)
     shape = outer.pop(first)
     if 0 in shape:
         raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)

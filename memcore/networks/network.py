@@ -38,6 +38,8 @@ class Layer:
     """Its modules as the original makes them, where that is not mixers, feed-forward layers, norms."""
     kind: str | None = None
     """What all its parameters are for, where it is not what its parts say (`parts.KINDS`)."""
+    times: int = 1
+    """How often its one set of weights runs, each time on what the run before made (ALBERT)."""
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:

@@ -13,6 +13,7 @@ from memcore.messages import Message, joined
 from memcore.networks.derived import completed, derived
 from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
 from memcore.networks.families import ALIASES, FAMILIES
+from memcore.networks.families.counted import COUNTED
 from memcore.networks.families.family import Composite, Family
 from memcore.networks.families.multimodal import COMPOSITES
 from memcore.networks.families.remote import extra_weights, own_family, published, renamed
@@ -106,7 +107,7 @@ def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Me
     if not name or kind is not None:
         return config, ()
     own = _without_head(name)
-    found = next((each for each in known_families() if own and _plain(each) == own), None)
+    found = next((each for each in (*known_families(), *COUNTED) if own and _plain(each) == own), None)
     said = Message("found no model_type; {!r} is taken from architectures", found)
     return (config, ()) if found is None else ({**config, "model_type": found}, (said,))
 
@@ -171,6 +172,14 @@ _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 _LABELS_OF_ANSWERS = ("gptj",)
 """Types whose answers to questions have as many scores as labels; others have two, for the first and the last word."""
 _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
+    "AgeGenderModel": (
+        *(Weight(f"{head}.dense.weight", (("h",), ("h",)), "head") for head in ("age", "gender")),
+        *(Weight(f"{head}.dense.bias", (("h",),), "head") for head in ("age", "gender")),
+        Weight("age.out_proj.weight", ((1,), ("h",)), "head"),
+        Weight("age.out_proj.bias", ((1,),), "head"),
+        Weight("gender.out_proj.weight", (("labels",), ("h",)), "head"),
+        Weight("gender.out_proj.bias", (("labels",),), "head"),
+    ),
     "GPTNeoXRewardModel": (
         Weight("out_proj.weight", ((1,), ("h",)), "head"),
         Weight("out_proj.bias", ((1,),), "head"),

@@ -111,6 +111,8 @@ class Facts(NamedTuple):
     rotary: str = "full"
     latent: tuple[int, int] | None = None
     """Elements of a head that are rotated, and the width of a value."""
+    activation: str | None = None
+    """The function within its feed-forward layers, as far as the file names one."""
     other: bool = False
     """Its cache is another one than that of its attention's tensors: they show what it learns, not what it caches."""
 
@@ -120,7 +122,9 @@ def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symb
     left = dict(tensors)
     mixers = list(islice(_mixers(left, facts, symbol), 2))
     before = dict(left)
-    ffns: list[Ffn] = list(islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol)), 2))
+    ffns: list[Ffn] = list(
+        islice(chain(_experts(left, facts.chosen, symbol), _dense(left, symbol, facts.activation)), 2)
+    )
     if 2 * _elements(left) > _elements(tensors):  # what was found is not what the layer mostly is
         ffns, left = [], before
     whole = bool(mixers and ffns)
@@ -322,7 +326,7 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
     )
 
 
-def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols) -> Iterator[FeedForward]:
+def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols, named: str | None = None) -> Iterator[FeedForward]:
     for names in (*_GATED, *_PLAIN, *_WIDE):
         for before in list(_modules(left, names))[:2]:
             if "expert" in before and "shared" not in before:
@@ -344,7 +348,7 @@ def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols) -> Iterator[FeedFo
                 gate=matrices[0] if len(matrices) == 2 else None,
                 up=matrices[-1],
                 down=_linear(left, down, (h,), (f,), turned=turned),
-                activation="silu" if double or len(matrices) == 2 else "gelu",
+                activation=named or ("silu" if double or len(matrices) == 2 else "gelu"),
                 fused=double,
                 kind=kind,
             )

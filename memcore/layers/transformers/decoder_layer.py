@@ -89,7 +89,14 @@ def _parallel_shared(hidden_states: Tensor, weights: Weights, layer: Layer, cont
 
 
 def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """A layer of which only the parts are known: one after the other, each behind a norm, as most layers are."""
+    """A layer of which only the parts are known, as often as its weights run."""
+    for _ in range(layer.times):
+        hidden_states = _once(hidden_states, weights, layer, context)
+    return hidden_states
+
+
+def _once(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
+    """Its parts one after the other, each behind a norm, as most layers are."""
     norms = list(layer.norms)
     for mixer in layer.mixers:
         residual = hidden_states

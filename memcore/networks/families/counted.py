@@ -2,8 +2,9 @@
 
 Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`, `ovis2_5`,
 `kimi_k25_vit`), and the code in the repositories of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`),
-Qwen/Qwen-Audio-Chat (`audio.py`), NVlabs/VILA, openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B;
-tests/truth/published.json holds files and published totals.
+Qwen/Qwen-Audio-Chat (`audio.py`), zai-org/cogvlm2-llama3-chat-19B (`modeling_cogvlm.py`), NVlabs/VILA,
+openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B; tests/truth/published.json holds files and published
+totals.
 """
 
 from __future__ import annotations
@@ -321,24 +322,56 @@ def _dots(config: Config) -> Iterator[Weight]:
     yield part("vision_tower.merger", norms(1, width), matrix(merged, merged), matrix(hidden, merged))
 
 
+_EVA = {
+    "hidden_size": 1792,
+    "num_hidden_layers": 63,
+    "intermediate_size": 15360,
+    "num_positions": 6401,
+    "patch_size": 14,
+}
+
+
+def _eva(vision: object) -> tuple[int, int]:
+    """EVA2-CLIP with its patches and positions, and its width."""
+    width, layers, inner, places, patch = (whole(within(vision, key), value) for key, value in _EVA.items())
+    return blocks(layers, width, inner) + matrix(width, 3 * patch * patch) + (1 + places) * width, width
+
+
 def _glm(config: Config) -> Iterator[Weight]:
     """GLM-4V's EVA2-CLIP, a convolution and a gated projector (`visual.py` of zai-org/glm-4v-9b)."""
-    vision, hidden, wide = (
-        config.get("vision_config"),
-        *(whole(config.get(key)) for key in ("hidden_size", "ffn_hidden_size")),
-    )
-    usual = {
-        "hidden_size": 1792,
-        "num_hidden_layers": 63,
-        "intermediate_size": 15360,
-        "num_positions": 6401,
-        "patch_size": 14,
-    }
-    width, layers, inner, places, patch = (whole(within(vision, key), value) for key, value in usual.items())
-    outer = matrix(width, 3 * patch * patch) + (1 + places) * width
-    yield part("transformer.vision.transformer", blocks(layers, width, inner), outer)
+    hidden, wide = (whole(config.get(key)) for key in ("hidden_size", "ffn_hidden_size"))
+    tower, width = _eva(config.get("vision_config"))
+    yield part("transformer.vision.transformer", tower)
     projector = hidden * hidden + norms(1, hidden) + 3 * hidden * wide + 2 * hidden
     yield part("transformer.vision.linear_proj", projector, matrix(hidden, 4 * width))
+
+
+_COGVLM = {"num_multi_query_heads": "num_key_value_heads"}
+
+
+def _cogvlm(config: Config) -> Config:
+    """CogVLM2's decoder is Llama 3's; what a file does not say is as in `modeling_cogvlm.py`."""
+    dropped = ("architectures", "auto_map", "vision_config")
+    kept = {_COGVLM.get(key, key): value for key, value in config.items() if key not in dropped}
+    return {"rope_theta": 500_000.0, **kept, "model_type": "llama"}
+
+
+def _cogvlm_tower(config: Config) -> Iterator[Weight]:
+    """CogVLM2's EVA2-CLIP, a convolution and a gated projector (`visual.py` of zai-org/cogvlm2-llama3-chat-19B)."""
+    hidden, wide = (whole(config.get(key)) for key in ("hidden_size", "intermediate_size"))
+    tower, width = _eva(config.get("vision_config"))
+    yield part("model.vision.transformer", tower)
+    projector = hidden * width + norms(1, hidden) + 3 * hidden * wide + 2 * hidden
+    yield part("model.vision.linear_proj", projector, matrix(width, 4 * width))
+
+
+def _cogvlm_experts(config: Config) -> Iterator[Weight]:
+    """The same, and matrices of their own for patches in every layer (`VisionExpertAttention`, `VisionExpertMLP`)."""
+    yield from _cogvlm_tower(config)
+    sizes = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_multi_query_heads")
+    hidden, wide, layers, heads, groups = (whole(config.get(key), 1) for key in sizes)
+    seen = matrix(hidden + 2 * groups * (hidden // heads), hidden) + hidden * hidden + 3 * hidden * wide
+    yield part("model.layers.vision_experts", layers * seen)
 
 
 def _siglip(vision: object, **usual: int) -> tuple[int, int, int]:
@@ -536,6 +569,8 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "llava_llama": (Counted(lambda config: _inside(config, "llm_cfg"), _vila, key="llm_cfg"),),
     "dots_ocr": (Counted(_as("qwen2", "vision_config", "sliding_window"), _dots),),
     "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
+    "cogvlm": (Counted(_cogvlm, _cogvlm_experts, key="num_multi_query_heads"),),
+    "cogvlm_video": (Counted(_cogvlm, _cogvlm_tower, key="num_multi_query_heads"),),
     "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),
     "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config"),),
     "videollama3_qwen2": (Counted(_as("qwen2", "vision_encoder_config"), _llama3_towers),),

@@ -302,6 +302,25 @@ def _pools(config: Config) -> tuple[Weight, ...]:
     return (Weight("pooler.dense", ((matrix(hidden, hidden),),), "other"),) if bare and _biased(config) else ()
 
 
+_BIDIRECTIONAL = {
+    "LlamaBidirectionalModel": "LlamaModel",
+    "LlamaBidirectionalForSequenceClassification": "LlamaForSequenceClassification",
+}
+
+
+def _bidirectional(config: Config) -> Config:
+    """Llama whose words see those after them (`llama_bidirectional_model.py` of nvidia/llama-nemotron-embed-1b-v2)."""
+    named = config.get("architectures")
+    one = named[0] if isinstance(named, list) and named else None
+    return {**config, "model_type": "llama", "architectures": [_BIDIRECTIONAL.get(str(one), one)]}
+
+
+def _wav2vec2(config: Config) -> Config:
+    """audeering's files name their class `Model`; what they were trained for says which one their card has."""
+    by_card = config.get("architectures") == ["Model"] and config.get("finetuning_task") == "age-gender"
+    return {**config, "architectures": ["AgeGenderModel"]} if by_card else config
+
+
 def own_family(config: Config) -> str | None:
     """The name of a network that has another's tensors, but code of its own."""
     kind = str(config.get("model_type"))
@@ -312,7 +331,7 @@ def own_family(config: Config) -> str | None:
     return "jina-bert" if kind == "bert" and _biased(config) else None
 
 
-_OWN = frozenset(("gpt_neox_reward_model", "moss"))
+_OWN = frozenset(("cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss"))
 
 
 _MIXFORMER = {
@@ -548,6 +567,8 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "git": _named("grok-2", "Grok1ForCausalLM"),
     "xlm-roberta": _xlm,
     "bert": _bert,
+    "llama_bidirec": _bidirectional,
+    "wav2vec2": _wav2vec2,
     "moss": lambda config: {**config, "model_type": "codegen", "architectures": ["CodeGenForCausalLM"]},
     "gpt_neox_reward_model": lambda config: {**config, "model_type": "gpt_neox"},
     "mixformer-sequential": _mixformer,
