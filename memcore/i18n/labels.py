@@ -123,6 +123,7 @@ _REASONS: Mapping[str, str] = {
         "全量微调的层由 unsloth_zoo 编译，按类似 Liger 的融合 kernel 计算"
     ),
     "DeepSpeed's default capacity, an even distribution": "DeepSpeed 的默认容量，即均匀分布",
+    "NeMo Automodel's default": "NeMo Automodel 的默认值",
     "NeMo Automodel's default with expert parallelism": "NeMo Automodel 在专家并行时的默认值",
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",
     "the engine's mixed-precision policy": "引擎的混合精度策略",

@@ -62,7 +62,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "attention without separate query, key and value matrices": "查询、键、值矩阵不分开的注意力",
     "a bias that all ranks add to a sum over them": "各 rank 都加到求和结果上的偏置",
     "latent attention without an indexer": "不带索引器的潜在注意力（MLA）",
-    "the experts of DeepSeek or Qwen3": "DeepSeek 或 Qwen3 的专家",
+    "the experts of DeepSeek, Qwen3 or gpt-oss": "DeepSeek、Qwen3 或 gpt-oss 的专家",
     "a final norm": "最后的归一化",
     "matrices without biases": "无偏置的矩阵",
     "no towers": "没有塔",

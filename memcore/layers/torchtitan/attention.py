@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
+from memcore.layers.torchtitan.gpt_oss import with_sinks
 from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import norm, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
@@ -31,6 +32,8 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
             xq = norm(xq, weights, part.query_norm, compiled=compiled)
             xk = norm(xk, weights, part.key_norm, compiled=compiled)
             xq, xk = (rotated(each) if compiled else rotate_halves(each) for each in (xq, xk))
+        elif part.sinks is not None:
+            xq, xk = (rotated(each) if step.recipe.compiled else rotate_halves(each) for each in (xq, xk))
         else:
             xq, xk = rotate(xq), rotate(xk)
         if part.repeats_heads:
@@ -40,7 +43,11 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
         kernel = step.recipe.attention
         kernel = choose_kernel(xq, xv, heads, masked=False) if kernel == "sdpa" else kernel
         turns = step.recipe.ring_turns
-        attended = _attended(xq, xk, xv, heads, kernel, turns)
+        if part.sinks is not None and kernel != "cudnn":  # which takes sinks itself (TransformerEngine 2.8)
+            sinks, compiled = weights[part.sinks.name], step.recipe.compiled
+            attended = with_sinks(xq, xk, xv, heads, kernel, sinks, compiled=compiled)
+        else:
+            attended = _attended(xq, xk, xv, heads, kernel, turns)
         output = contiguous(permute(attended, 0, 2, 1, 3))
         return project(output, weights, part.output)
 
