@@ -123,7 +123,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
     elif isinstance(mixer, LatentAttention):
         if mixer.indexer:
             yield "an indexer of sparse attention"
-    elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
+    elif isinstance(mixer, SpecialMixer) and mixer.variant not in ("mamba2", "gated-delta"):
         yield Message("{!r} mixers", mixer.variant)
     if isinstance(ffn, Experts):
         yield from _of_experts(ffn)
@@ -139,8 +139,8 @@ def _of_experts(ffn: Experts) -> Iterator[str]:
 
 
 def _of_attention(mixer: Attention) -> Iterator[str]:
-    if mixer.sinks is not None or mixer.gated or mixer.biased or mixer.softcap or mixer.clamped:
-        yield "attention with sinks, gates, biases or caps"
+    if mixer.sinks is not None or mixer.biased or mixer.softcap or mixer.clamped:
+        yield "attention with sinks, biases or caps"
     if mixer.shares_cache or mixer.borrowed or mixer.crosses or mixer.heads.value != mixer.heads.width:
         yield "attention that shares keys and values"
     if mixer.value_norm or (mixer.query_norm is not None and mixer.norm_place == "row"):
@@ -182,17 +182,20 @@ def _mixer(mixer: Mixer, style: Style, sizes: dict[str, int]) -> Mixer:
             style, mixer.heads, compressed=len(mixer.queries) == 2, normed=True, rotary="full"
         )
     if isinstance(mixer, SpecialMixer):
-        return parts.mamba(sizes)
+        if mixer.variant == "mamba2":
+            return parts.mamba(sizes)
+        sizes["I"] = sizes["X"] + sizes["B"] * sizes["dv"] + 2 * sizes["B"]
+        return parts.gated_delta(grouped="grouped" in mixer.options)
     rows = _rows(mixer, sizes)
-    normed = mixer.query_norm is not None
-    made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed)
+    normed, gated = mixer.query_norm is not None, mixer.gated
+    made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed, gated=gated)
     return replace(made, mask=mixer.mask, bidirectional=mixer.bidirectional)
 
 
 def _rows(mixer: Attention, sizes: dict[str, int]) -> Axis:
-    """Heads of queries, keys and values together."""
+    """Heads of queries, keys and values together, and of gates."""
     heads = mixer.heads
-    total, name = sizes[str(heads.query)] + 2 * sizes[str(heads.key)], "n"
+    total, name = (1 + mixer.gated) * sizes[str(heads.query)] + 2 * sizes[str(heads.key)], "n"
     while sizes.setdefault(name, total) != total:
         name += "′"
     return name
