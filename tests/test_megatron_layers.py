@@ -412,3 +412,42 @@ def test_a_gated_delta_net_keeps():
     """
     widths = 4 * 64 + 200 + 2 * 32 + 2 * 64 + 64 + 64 + 3 * 64 + 3 * 192
     assert kept(QWEN_3_5) == TOKENS * (2 * widths + 3 * 4 * 4 + 4 * 2 + 4 * 64 * 2) + 2 * STATISTIC
+
+
+GEMMA_4 = {
+    "model_type": "gemma4_text",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_global_key_value_heads": 1,
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "attention_k_eq_v": True,
+    "intermediate_size": 96,
+    "enable_moe_block": True,
+    "num_experts": 8,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 32,
+    "hidden_size_per_layer_input": 0,
+    "num_kv_shared_layers": 0,
+    "final_logit_softcapping": 30.0,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "vocab_size": 1000,
+    "max_position_embeddings": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("layer", "queries", "keys", "width"),
+    [(0, 4, 2, 16), (1, 4, 1, 32)],  # full attention: rows for values too, though keys are taken for them
+)
+def test_a_sparse_layer_of_gemma_4(layer, queries, keys, width):
+    """Megatron Bridge, `gemma4_block_spec`: seven norms, two of heads, a router with two scales, and a shared expert."""
+    model = as_megatron(read_model(GEMMA_4))
+    attention = (queries + 2 * keys + queries) * width * 64 + 2 * width
+    experts = 8 * 3 * 32 * 64 + 3 * 96 * 64 + 8 * 64 + 64 + 8
+    found = list(model.network.kinds)[layer]
+    assert sum(product(weight.shape, model.sizes) for weight in found.weights()) == attention + experts + 7 * 64
+    assert model.network.embedding_and_head.embedding_scaled
+    assert model.network.embedding_and_head.head_softcap

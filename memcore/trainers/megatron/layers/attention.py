@@ -10,10 +10,11 @@ from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.records import dataclass
 from memcore.symbols import Axis, Rounded, Shape, half
+from memcore.tensors.arithmetic import divide
 from memcore.tensors.attention import Heads
 from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import cat, clone, contiguous, like, new, only, to, view
-from memcore.tensors.operations import add, mul
+from memcore.tensors.operations import add, add_scalar, mean, mul, power, sqrt
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.core_attention import KERNELS, Core, exchanged, local
 from memcore.trainers.megatron.layers.fused import norm
@@ -79,7 +80,15 @@ def _heads(x: Tensor, part: Attention, before: Norm, weights: Weights, around: L
     del mixed
     if part.query_norm is not None and part.key_norm is not None:
         query, key = norm(query, part.query_norm, weights), norm(key, part.key_norm, weights)
+    value = value if part.value_norm is None else _value_norm(value)
     return [query, key, value, *map(clone, gate)]
+
+
+def _value_norm(value: Tensor) -> Tensor:
+    """Megatron-Bridge, models/gemma/modeling_gemma4.py (`Gemma4SelfAttention.get_query_key_value_tensors`)."""
+    v_float = to(value, "fp32")
+    rms = sqrt(add_scalar(mean(power(v_float))))
+    return to(divide(v_float, rms), value.dtype)
 
 
 def _gated(x: Tensor, gate: Tensor) -> Tensor:
@@ -125,7 +134,7 @@ def core(
     with query.tape.module("core_attention"):
         if not around.local and not packed:
             query, key, value = (contiguous(each) for each in (query, key, value))
-        kernel = local if around.local else KERNELS[around.kernel]
+        kernel = local if around.local else KERNELS["math" if heads.wide else around.kernel]
 
         def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             found = kernel(query, key, value, given)

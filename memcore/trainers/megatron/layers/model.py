@@ -28,10 +28,10 @@ from memcore.trainers.megatron.layers.layer import RECURRENT, layer
 from memcore.trainers.megatron.layers.offloading import Groups
 from memcore.trainers.megatron.layers.prediction import predicted, split
 from memcore.trainers.megatron.layers.towers import deepened, embedded_with_images, frequencies, rotates
-from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, PREDICTION, RESIDUAL
+from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, GEMMA4, PREDICTION, RESIDUAL
 from memcore.trainers.megatron.networks.towers import MULTIMODAL
 
-_RESIDUALS = (RESIDUAL, PREDICTION, ENCODER, DEEP)
+_RESIDUALS = (RESIDUAL, PREDICTION, ENCODER, DEEP, GEMMA4)
 
 
 def check(network: Network) -> None:

@@ -19,6 +19,7 @@ from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentA
 from memcore.symbols import Axis
 from memcore.trainers.megatron.networks import parts
 from memcore.trainers.megatron.networks.arguments import embedding_and_head
+from memcore.trainers.megatron.networks.gemma4 import around_gemma4, gemma4_layer, is_gemma4
 from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, RESIDUAL, Routing, Style, prediction, repeated
 from memcore.trainers.megatron.networks.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
 
@@ -44,7 +45,7 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
             [*_of_embedding_and_head(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))]
         )
     )
-    if obstacles:
+    if obstacles and not is_gemma4(network):
         raise UnsupportedError(
             EngineSettings.type, "Megatron does not support {} yet ({})", joined(", ", obstacles), model.name
         )
@@ -60,6 +61,8 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
         tied=network.embedding_and_head.tied,
         head_bias=network.embedding_and_head.head.bias,
     )
+    if is_gemma4(network):
+        around = around_gemma4(around, network.embedding_and_head)
     order = [layer for run, times in zip(network.runs, model.repeats, strict=True) for layer in run * times]
     kinds = list(made)
     found = repeated([kinds.index(layer) for layer in order]) if len(network.runs) > _FEW else None
@@ -163,6 +166,8 @@ def _style(network: Network) -> Style:
 
 
 def _layer(layer: Layer, style: Style, sizes: dict[str, int]) -> Layer:
+    if layer.residual == "gemma4" and isinstance(layer.mixer, Attention):
+        return gemma4_layer(layer, style, _rows(layer.mixer, sizes))
     mixer = None if layer.mixer is None else _mixer(layer.mixer, style, sizes)
     ffn = None if layer.feed_forward is None else _ffn(layer.feed_forward, style)
     names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]

@@ -19,6 +19,8 @@ RESIDUAL = "megatron"
 """How every layer is wired: each part behind a norm, with a residual connection."""
 ENCODER, PREDICTION, DEEP = "megatron-encoder", "megatron-mtp", "megatron-deepstack"
 """The same in T5's encoder, in layers that predict further tokens, and in those after which images are added again."""
+GEMMA4 = "megatron-gemma4"
+"""Gemma 4's sparse layers, with norms before and after each part."""
 
 
 @dataclass(frozen=True, slots=True)
