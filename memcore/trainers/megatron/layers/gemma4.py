@@ -33,12 +33,12 @@ def gemma4_layer(x: Tensor, slot: Slot, around: LayerContext) -> Tensor:
     y = norm(y, norms[1], weights)
     x = bias_dropout_add(y, bias, x, own.dropout)
     del y
-    given = [rms_norm(x, each, weights) for each in norms[2:4]]
+    given = (rms_norm(x, norms[2], weights), rms_norm(x, norms[3], weights), x)
 
     def forward(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
         return _experts((first, second, third), ffn, norms[4:6], weights, around)
 
-    found = run_again(forward, *given, x) if recomputes(around.how, "moe") else forward(*given, x)
+    found = run_again(forward, *given) if recomputes(around.how, "moe") else forward(*given)
     del given
     return scale(add(x, rms_norm(found, norms[6], weights)))
 
