@@ -33,6 +33,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Block size": "块大小",
     "Trained tokens": "训练的 token 数",
     "Values per layer": "每层参数个数",
+    "Frequencies": "频率个数",
     "Initial rank": "初始秩",
     "Virtual tokens": "虚拟 token 数",
     "Adapter dtype": "适配器精度",
