@@ -179,6 +179,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "identity matrix": "单位矩阵",
     "gradient of a logarithm": "对数的梯度",
     "sum": "和",
+    "sum with a product": "与乘积之和",
     "difference": "差",
     "rounded-down value": "向下取整的值",
     "logarithm": "对数",

@@ -158,6 +158,7 @@ RULES: Mapping[str, Rule] = {
     "eye": Rule("identity matrix", "pytorch, aten/src/ATen/native/TensorFactories.cpp"),
     "log_backward": Rule("gradient of a logarithm", f"{_FORMULAS}: log"),
     "add": Rule("sum", f"{_FORMULAS}: add"),
+    "addcmul": Rule("sum with a product", f"{_FORMULAS}: addcmul"),
     "sub": Rule("difference", f"{_FORMULAS}: sub"),
     "floor": Rule("rounded-down value", f"{_FORMULAS}: floor"),
     "log": Rule("logarithm", f"{_FORMULAS}: log"),

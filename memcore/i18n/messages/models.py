@@ -14,9 +14,6 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "Unsloth's functions are supported only with training.adapter.type 'lora'": (
         "Unsloth 的函数仅支持 training.adapter.type 'lora'"
     ),
-    "Unsloth runs flex attention with sinks, which is not supported yet": (
-        "Unsloth 对 sinks 使用 flex attention，暂不支持"
-    ),
     "context parallelism has no kernel for these widths and heads in this dtype": (
         "上下文并行没有支持该 dtype、宽度和头数的 kernel"
     ),

@@ -127,6 +127,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
         "在没有 bf16 的 GPU 上 Unsloth 以 fp32 计算 {family:s}，此处未计入：实际显存更高"
     ),
     "{layers} has no SDPA for {family}": "{layers} 对 {family} 没有 SDPA",
+    "{layers} has no other for this family": "{layers} 对该系列没有其他",
     "{layers} has no {kernel} for this family": "{layers} 对该系列没有 {kernel}",
     "{reason}: its soft cap needs flash attention": "{reason}：其 soft cap 需要 flash attention",
     "{kernel} has no fp32 kernel": "{kernel} 没有 fp32 kernel",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from memcore.layers.compiled import rotated
 from memcore.layers.tensor_parallel import prepared, shared
-from memcore.layers.torchtitan.gpt_oss import with_sinks
 from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import norm, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
 from memcore.layers.transformers.context import Weights, project
+from memcore.layers.transformers.sinks import with_sinks
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.tensors.basics import cat, clone, contiguous, permute
@@ -45,6 +45,7 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
         turns = step.recipe.ring_turns
         if part.sinks is not None and kernel != "cudnn":  # which takes sinks itself (TransformerEngine 2.8)
             sinks, compiled = weights[part.sinks.name], step.recipe.compiled
+            kernel = "flex" if kernel == "math" else kernel  # torchtitan has FlexAttention or `varlen_attn` for sinks
             attended = with_sinks(xq, xk, xv, heads, kernel, sinks, compiled=compiled)
         else:
             attended = _attended(xq, xk, xv, heads, kernel, turns)

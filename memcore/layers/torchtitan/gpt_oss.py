@@ -1,6 +1,6 @@
-"""gpt-oss as torchtitan and NeMo Automodel have it: sinks that rescale attention, and experts with biases.
+"""gpt-oss's experts as torchtitan and NeMo Automodel have them: with biases, gate and up in every other column.
 
-Sources: torchtitan/models/gpt_oss/{model,moe}.py (August 2026), and nemo_automodel/components/moe/experts.py
+Sources: torchtitan/models/gpt_oss/moe.py (August 2026), and nemo_automodel/components/moe/experts.py
 (`GroupedExpertsDeepEP.forward`, `_apply_bias`, and `quick_geglu_deepep`, which is compiled). Local variables live as
 long here as they do there.
 """
@@ -8,47 +8,18 @@ long here as they do there.
 from __future__ import annotations
 
 from memcore.layers.transformers.context import Weights
+from memcore.layers.transformers.sinks import compiled_gate
 from memcore.networks.parts import Experts
 from memcore.networks.separate_experts import FUSED_GATE
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape
 from memcore.tensors.arithmetic import sigmoid
-from memcore.tensors.attention import Heads, with_statistics
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import cat, like, new, only, to, view
+from memcore.tensors.basics import cat, like, new, only, view
 from memcore.tensors.grouped import grouped_mm
-from memcore.tensors.operations import add, mul, scale, sub
+from memcore.tensors.operations import add, mul, scale
 from memcore.tensors.running import clamp
-from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
-
-
-def with_sinks(
-    query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, sinks: Tensor, *, compiled: bool
-) -> Tensor:
-    """FlexAttention or `varlen_attn`, whose result `apply_attention_sink_rescale` scales for each row and head.
-
-    The kernel's result and the scale are both kept for the gradients of the sinks; compiled, the result alone is.
-    """
-    out, statistics = with_statistics(query, key, value, heads, kernel)
-    if compiled:
-        return _rescaled(out, statistics, sinks)
-    rows = view(sinks, (1, *sinks.shape, 1))
-    if tracked(sinks):
-        tape, shape = sinks.tape, sinks.shape
-        attach([rows], [sinks], [], lambda g, s: [new(tape, shape, only(g).dtype, "expand_backward")])
-    sink_scale = unsqueeze(sigmoid(sub(statistics, rows)), 3)
-    return mul(out, to(sink_scale, out.dtype))
-
-
-def _rescaled(out: Tensor, statistics: Tensor, sinks: Tensor) -> Tensor:
-    """Return the scaled result of one kernel, whose backward pass makes the scale again."""
-    saved = save(out.tape, out, statistics, sinks) if tracked(out, sinks) else []
-    scaled = like(out, "fused_product")
-    if saved:
-        inputs = [out, statistics, sinks]
-        attach([scaled], inputs, saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
-    return scaled
 
 
 def interleaved_experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:
@@ -61,7 +32,7 @@ def interleaved_experts(x: Tensor, weights: Weights, part: Experts, *, compiled:
         h = grouped_mm(x, weights[first.name], offsets, first.axes[1])
         b1 = _repeated(weights, first_bias, x.shape, counts)
         h = add(h, b1)
-        gate = _compiled_gate if compiled or FUSED_GATE in part.options else _gate
+        gate = compiled_gate if compiled or FUSED_GATE in part.options else _gate
         product = gate(h, second.axes[2])
         out = grouped_mm(product, weights[second.name], offsets, second.axes[1])
         b2 = _repeated(weights, second_bias, x.shape, counts)
@@ -115,14 +86,4 @@ def _addcmul(x: Tensor, y: Tensor) -> Tensor:
 
     if saved:
         attach([out], [x, x, y], saved, apply)
-    return out
-
-
-def _compiled_gate(h: Tensor, inner: Shape) -> Tensor:
-    """The same in one kernel, which keeps its input."""
-    tape, full = h.tape, h.shape
-    saved = save(tape, h) if tracked(h) else []
-    out = new(tape, (*full[: len(full) - 1 - len(inner)], *inner), h.dtype, "fused_product")
-    if saved:
-        attach([out], [h], saved, lambda g, s: [new(tape, full, only(g).dtype, "fused_product_backward")])
     return out
