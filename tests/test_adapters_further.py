@@ -52,6 +52,11 @@ def rank(kind, **adapter):
         ("boft", {}, lambda out: 256 * 4 * 4 + out),
         ("tinylora", {}, lambda out: 64),
         ("tinylora", {"u": 8, "rank": 3}, lambda out: 8),
+        ("fourierft", {}, lambda out: 1000),
+        ("fourierft", {"n_frequency": 64}, lambda out: 64),
+        ("road", {}, lambda out: out),
+        # As many products of rank 32 as the narrower side needs, each with a scale for it and for each of its elements.
+        ("randlora", {}, lambda out: out // 32 * (32 + out)),
     ],
 )
 def test_trained_parameters(kind, settings, each):
@@ -74,6 +79,12 @@ def test_veras_frozen_matrices_are_there_once():
     """As large as the largest layer needs, in fp32."""
     buffers = [entry for entry in rank("vera", rank=256).initial.entries if entry.rule == "shared_adapter"]
     assert [entry.bytes for entry in buffers] == [4 * 256 * 1024, 4 * 1024 * 256]
+
+
+def test_randloras_frozen_matrices_are_there_once():
+    """The narrower side's, of rank 32, and for each of its 32 products the wider side's."""
+    buffers = [entry for entry in rank("randlora").initial.entries if entry.rule == "shared_adapter"]
+    assert sorted(entry.bytes for entry in buffers) == [4 * 32 * 1024, 4 * 1024 * 32 * 32]
 
 
 def kept(kind, **adapter):
@@ -128,6 +139,10 @@ def test_what_adapters_do_not_have():
     quantized = {"model": MODEL, "training": {"adapter": {"type": "vera"}, "quantization": "nf4"}}
     with pytest.raises(UnsupportedError, match="only on unquantized transformers layers"):
         memcore.estimate(quantized)
+    with pytest.raises(ConfigError, match="road has no rank"):
+        rank("road", rank=8)
+    with pytest.raises(ConfigError, match="applies to fourierft"):
+        rank("road", n_frequency=8)
     with pytest.raises(ConfigError, match="boft has no rank"):
         rank("boft", rank=8)
     with pytest.raises(ConfigError, match="not a multiple of the block size"):

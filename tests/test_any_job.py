@@ -78,11 +78,11 @@ def test_an_encoders_decoder_has_a_length_of_its_own():
     ("model", "training", "parallelism", "engine", "refused"),
     [
         (
-            "openai/gpt-oss-20b",
+            "MiniMaxAI/MiniMax-M2",
             {"implementation": "torchtitan"},
             {},
             {"type": "fsdp"},
-            "the experts of DeepSeek or Qwen3",
+            "the experts of DeepSeek, Qwen3 or gpt-oss",
         ),
         ("Qwen/Qwen3-8B", {}, {"pipeline_parallel_size": 2}, {"type": "fsdp", "version": 1}, "found engine.version 1"),
         (

@@ -399,3 +399,38 @@ def test_flavors_of_llama_4_are_read():
     assert found.config["model"] == "meta-llama/Llama-4-Scout-17B-16E"
     assert any("irope" in str(note) for note in found.notes)
     assert any("17bx128e" in str(note) for note in imported(text.replace("17bx16e_irope", "16B")).notes)
+
+
+GPT_OSS = {
+    "model_type": "gpt_oss",
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "intermediate_size": 128,
+    "num_local_experts": 16,
+    "num_experts_per_tok": 4,
+    "vocab_size": 4096,
+    "tie_word_embeddings": False,
+}
+
+
+def test_experts_of_gpt_oss_have_biases():
+    """torchtitan, `GptOssGroupedExperts`: gate and up are one matrix, and each of two matrices has a bias."""
+    each = {"mlp1_weight": 2 * 128 * 256, "mlp1_bias": 2 * 128, "mlp2_weight": 256 * 128, "mlp2_bias": 256}
+    assert stored(job(8, 4, GPT_OSS)) == {name: 2 * size * 4 for name, size in each.items()}
+
+
+@pytest.mark.parametrize(
+    ("attention", "engine", "rules"),
+    [
+        ("flex", {}, {"sigmoid", "clamp", "addcmul", "all_to_all"}),
+        ("cudnn", {"framework": "nemo-automodel"}, {"fused_product", "expert_dispatch"}),
+    ],
+)
+def test_sinks_and_gates_of_gpt_oss(attention, engine, rules):
+    """torchtitan rescales attention and runs the gate by itself; Automodel compiles the gate, and cuDNN takes sinks."""
+    found = job(8, 4, GPT_OSS, {"attention": attention}, engine)
+    every = {"sigmoid", "clamp", "addcmul", "all_to_all", "fused_product", "expert_dispatch"}
+    assert {each.rule for each in found.rank.program.blocks} & every == rules

@@ -178,3 +178,52 @@ def test_a_full_fine_tune_of_unsloth_is_said_to_be_like_liger():
     """unsloth/models/loader.py, `full_finetuning`: unsloth_zoo compiles the layers, whose kernels are fused."""
     found = with_lora(adapter=None)
     assert any("unsloth_zoo" in str(each.reason) for each in found.job.assumptions)
+
+
+EXPERTS, MIDDLE, CHOSEN, W = 8, 256, 4, 512
+GPT_OSS = {
+    "model_type": "gpt_oss",
+    "hidden_size": W,
+    "intermediate_size": MIDDLE,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 4096,
+    "num_local_experts": EXPERTS,
+    "num_experts_per_tok": CHOSEN,
+    "sliding_window": 128,
+}
+
+
+def of_gpt_oss(layers, tokens, **training):
+    settings = {"sequence_length": tokens, "precision": "bf16", "implementation": "unsloth", "adapter": LORA}
+    model, job = {**GPT_OSS, "num_hidden_layers": layers}, {**settings, "quantization": "nf4", **training}
+    return memcore.estimate({"model": model, "training": job}).rank
+
+
+def test_unsloth_splits_the_experts_of_gpt_oss_to_quantize_them():
+    """Matrices of experts have half a byte; biases, the router, norms and sinks two, LoRA's matrices four."""
+    two, four = (of_gpt_oss(layers, TOKENS).persistent.parameters for layers in (2, 4))
+    matrices = EXPERTS * 3 * MIDDLE * W + 2 * W * W + 2 * W * 128
+    others = EXPERTS * (2 * MIDDLE + W) + 2 * W + 2 * 128 + EXPERTS * W + EXPERTS + 2 * W + 8
+    lora = 8 * (4 * W + 2 * (W + 128))
+    assert (four - two) / 2 == pytest.approx(matrices / 2 + 2 * others + 4 * lora, rel=2e-3)
+
+
+@pytest.mark.parametrize("tokens", [TOKENS, 8 * TOKENS])
+def test_unsloths_tiles_hold_experts(tokens):
+    """Of a router and experts only their input is kept, and no mask grows with the square of a sequence."""
+    kept_of = {}
+    for tiled in (False, True):
+        two, four = (of_gpt_oss(layers, tokens, tiled_mlp=tiled) for layers in (2, 4))
+        own = [rank.end_of_forward - rank.persistent.before_step for rank in (two, four)]
+        kept_of[tiled] = (own[1] - own[0]) / 2 / tokens
+    # Gate and up, results, two weights in 16 bits and four indices for each expert that is chosen.
+    assert kept_of[False] - kept_of[True] == pytest.approx(CHOSEN * (2 * (2 * MIDDLE + W) + 4 + 32) - 2 * W, rel=1e-3)
+    assert kept_of[True] < 40 * W
+
+
+def test_unsloth_has_flex_attention_alone_for_sinks():
+    """unsloth_zoo/flex_attention/attention_sink.py."""
+    with pytest.raises(MemcoreError, match="allowed: flex"):
+        of_gpt_oss(2, TOKENS, attention="sdpa")

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from memcore import estimate
+from memcore.networks.parts import SpecialMixer
 from memcore.networks.read import read_model
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import stage_of
-from memcore.symbols import split_over
+from memcore.symbols import product, split_over
 from memcore.tensors.autograd import attach, backward
 from memcore.tensors.basics import new
 from memcore.trace.code import code_of
@@ -18,6 +19,7 @@ from memcore.trace.engine import Runtime, precision
 from memcore.trace.program import Program
 from memcore.trace.recipe import Loss, Recipe, Sharding
 from memcore.trace.step import Batch, Step
+from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.step_plan import Experts, MegatronPlan, Recompute
 
 GPT = {
@@ -70,7 +72,7 @@ class DistributedDataParallel(Runtime):
 
 def recorded(config, plan=PLAN, kernel="cudnn", ranks=1, dropout=0.0, implementation="transformer-engine", batch=B):
     """The moments of one micro-batch of a network on one of several tensor-parallel ranks."""
-    model = shared(read_model(config))
+    model = shared(as_megatron(read_model(config)))
     network = model.network
     layers = tuple(
         tuple(replace(layer, dropout=dropout, mixer=replace(layer.mixer, dropout=dropout)) for layer in run)
@@ -360,3 +362,92 @@ def test_what_a_checkpoint_within_another_keeps(inner):
         job["training"]["activation_checkpointing"] = {"policy": "selective", "modules": modules}
         kept.append(estimate(job).ranks[0].recorded[0].kept)
     assert kept[0] == kept[1]
+
+
+QWEN_3_5 = {
+    "model_type": "qwen3_5_text",
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 192,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_conv_kernel_dim": 4,
+    "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+    "vocab_size": 1000,
+    "max_position_embeddings": 32,
+    "tie_word_embeddings": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "layer", "expected"),
+    [
+        # `in_proj` of 2·2·16 + 2·4·16 + 2·4 rows, a convolution of 128 channels, a decay and a bias for each head.
+        (1, "linear_attn", 64 * (128 + 64 + 8) + 128 * 4 + 4 + 4 + 16 + 64 * 64),
+        (2, "linear_attn", 64 * (128 + 64 + 8) // 2 + 128 * 4 // 2 + 2 + 2 + 16 + 64 * 64 // 2),
+        # Queries, gates, keys and values in one matrix: 4 + 4 + 2 + 2 heads of 16; norms of queries and keys.
+        (1, "attention", 64 * 12 * 16 + 64 * 64 + 2 * 16),
+    ],
+)
+def test_parameters_of_gated_mixers(ranks, layer, expected):
+    """`GatedDeltaNet.__init__`, and `SelfAttention` with `attention_output_gate`."""
+    model = shared(as_megatron(read_model(QWEN_3_5)))
+    sizes = {**model.sizes, "tp": ranks}
+    kinds = {isinstance(each.mixer, SpecialMixer): each.mixer for each in model.network.kinds}
+    mixer = kinds[layer == "linear_attn"]
+    assert sum(product(weight.shape, sizes) for weight in mixer.weights()) == expected
+
+
+def test_a_gated_delta_net_keeps():
+    """From one layer to the next.
+
+    Of each token: both norms' inputs and results, all of `in_proj`'s result, normalized queries and keys, both again for
+    four heads, values, gates, the rule's result, its norm, and the gated product for `out_proj`; and the feed-forward
+    layer. In fp32 lengths of keys, a sum of the decay and a statistic for each value head; beta; and a row of 64 for each.
+    """
+    widths = 4 * 64 + 200 + 2 * 32 + 2 * 64 + 64 + 64 + 3 * 64 + 3 * 192
+    assert kept(QWEN_3_5) == TOKENS * (2 * widths + 3 * 4 * 4 + 4 * 2 + 4 * 64 * 2) + 2 * STATISTIC
+
+
+GEMMA_4 = {
+    "model_type": "gemma4_text",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_global_key_value_heads": 1,
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "attention_k_eq_v": True,
+    "intermediate_size": 96,
+    "enable_moe_block": True,
+    "num_experts": 8,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 32,
+    "hidden_size_per_layer_input": 0,
+    "num_kv_shared_layers": 0,
+    "final_logit_softcapping": 30.0,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "vocab_size": 1000,
+    "max_position_embeddings": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("layer", "queries", "keys", "width"),
+    [(0, 4, 2, 16), (1, 4, 1, 32)],  # full attention: rows for values too, though keys are taken for them
+)
+def test_a_sparse_layer_of_gemma_4(layer, queries, keys, width):
+    """Megatron Bridge, `gemma4_block_spec`: seven norms, two of heads, a router with two scales, and a shared expert."""
+    model = as_megatron(read_model(GEMMA_4))
+    attention = (queries + 2 * keys + queries) * width * 64 + 2 * width
+    experts = 8 * 3 * 32 * 64 + 3 * 96 * 64 + 8 * 64 + 64 + 8
+    found = list(model.network.kinds)[layer]
+    assert sum(product(weight.shape, model.sizes) for weight in found.weights()) == attention + experts + 7 * 64
+    assert model.network.embedding_and_head.embedding_scaled
+    assert model.network.embedding_and_head.head_softcap

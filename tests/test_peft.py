@@ -136,7 +136,7 @@ REFUSED = {
     '"trainable_token_indices": null': ('"trainable_token_indices": [3]', "trainable_token_indices: found"),
     '"exclude_modules": null': ('"exclude_modules": ["lm_head"]', "exclude_modules: found"),
     '"layer_replication": null': ('"layer_replication": [[0, 4], [2, 5]]', "layer_replication: found"),
-    '"peft_type": "LORA"': ('"peft_type": "ROAD"', "peft_type: found 'ROAD'"),
+    '"peft_type": "LORA"': ('"peft_type": "VBLORA"', "peft_type: found 'VBLORA'"),
 }
 
 

@@ -128,6 +128,9 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
                     "oft",
                     "boft",
                     "tinylora",
+                    "fourierft",
+                    "randlora",
+                    "road",
                     "miss",
                     "ia3",
                 ),
@@ -145,6 +148,9 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
                 "oft": "OFT: block-wise rotation of the input",
                 "boft": "BOFT: rotation of the whole input by butterfly factors",
                 "tinylora": "TinyLoRA: one small vector per layer between frozen singular vectors",
+                "fourierft": "FourierFT: a few Fourier coefficients, as a dense matrix",
+                "randlora": "RandLoRA: scales of random matrices shared by all layers, of full rank",
+                "road": "RoAd: turns and scales pairs of the result",
                 "miss": "MiSS: one matrix over sums of input groups",
                 "ia3": "IA3: a factor per output row, or per input element of the last feed-forward matrix",
                 "ln-tuning": "trains the norms only",
@@ -238,6 +244,14 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "TinyLoRA: trainable values per layer.",
         flag="adapter-projections",
         default="64, as in PEFT",
+        advanced=True,
+    )
+    n_frequency = setting(
+        Integer(),
+        "Frequencies",
+        "FourierFT: Fourier coefficients trained per layer.",
+        flag="adapter-frequencies",
+        default="1000, as in PEFT",
         advanced=True,
     )
     init_r = setting(

@@ -35,8 +35,8 @@ _TRAINED = Need(Training.activation_checkpointing.policy, ("full", "selective"))
 _SELECTIVE = Need(Training.activation_checkpointing.policy, ("selective",))
 _ADAPTED = Need(Training.adapter.type, (ANY,))
 _PROMPTED = ("prefix-tuning", "prompt-tuning", "p-tuning")
-_RANKED = ("lora", "rslora", "dora", "adalora", "vera", "loha", "lokr", "oft", "tinylora", "miss")
-_TARGETED = (*_RANKED, "boft", "ia3")
+_RANKED = ("lora", "rslora", "dora", "adalora", "vera", "loha", "lokr", "oft", "tinylora", "randlora", "miss")
+_TARGETED = (*_RANKED, "boft", "ia3", "fourierft", "road")
 STAGED = Need(Parallelism.pipeline_parallel_size, (SEVERAL,))
 ROUTED = Need(EXPERTS, (ANY,))
 IN_FP8 = Need(Training.precision, ("fp8-mixed",))
@@ -58,6 +58,7 @@ NEEDS: Mapping[str, Need] = {
     Training.adapter.block_size: Need(Training.adapter.type, ("oft", "boft")),
     Training.adapter.num_trainable_tokens: Need(Training.adapter.type, ("trainable-tokens",)),
     Training.adapter.u: Need(Training.adapter.type, ("tinylora",)),
+    Training.adapter.n_frequency: Need(Training.adapter.type, ("fourierft",)),
     Training.adapter.init_r: Need(Training.adapter.type, ("adalora",)),
     Training.adapter.num_virtual_tokens: Need(Training.adapter.type, _PROMPTED),
     Training.adapter.dtype: _ADAPTED,

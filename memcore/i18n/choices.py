@@ -81,6 +81,11 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "LoKr: Kronecker product of two matrices, as a dense matrix": "LoKr：两个矩阵的 Kronecker 积，展开为稠密矩阵",
     "OFT: block-wise rotation of the input": "OFT：按块旋转输入",
     "BOFT: rotation of the whole input by butterfly factors": "BOFT：用蝶形因子旋转整个输入",
+    "FourierFT: a few Fourier coefficients, as a dense matrix": "FourierFT：少量傅里叶系数，展开为稠密矩阵",
+    "RandLoRA: scales of random matrices shared by all layers, of full rank": (
+        "RandLoRA：为所有层共享的满秩随机矩阵学习缩放系数"
+    ),
+    "RoAd: turns and scales pairs of the result": "RoAd：成对旋转并缩放输出",
     "TinyLoRA: one small vector per layer between frozen singular vectors": (
         "TinyLoRA：每层一个小向量，位于冻结的奇异向量之间"
     ),

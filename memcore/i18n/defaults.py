@@ -38,6 +38,7 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "32 for OFT without a rank, 4 for BOFT, as in PEFT": "没有秩的 OFT 为 32，BOFT 为 4，与 PEFT 相同",
     "2, for the tokens that begin and end a sequence": "2，即序列的起始与结束 token",
     "64, as in PEFT": "64，与 PEFT 相同",
+    "1000, as in PEFT": "1000，与 PEFT 相同",
     "12, as in PEFT": "12，与 PEFT 相同",
     "10 inside the layers, as in LitGPT; 20 prepended to the sequence": "10，与 LitGPT 相同；在序列之前时为 20",
     "fp32, as in PEFT": "fp32，与 PEFT 相同",

@@ -43,6 +43,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.adapter.block_size": "OFT 与 BOFT：旋转块的大小（`oft_block_size`、`boft_block_size`）。",
     "training.adapter.num_trainable_tokens": "可训练的嵌入行数（PEFT 的 `token_indices`）。",
     "training.adapter.u": "TinyLoRA：每层可训练的数值个数。",
+    "training.adapter.n_frequency": "FourierFT：每层可训练的傅里叶系数个数。",
     "training.adapter.init_r": "AdaLoRA 的初始秩。",
     "training.adapter.num_virtual_tokens": "适配器增加的虚拟 token 数。",
     "training.adapter.dtype": "适配器的 dtype。基础模型为半精度时，PEFT 用 fp32；TRL 把量化模型的适配器转为 bf16。",

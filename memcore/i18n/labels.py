@@ -33,6 +33,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Block size": "块大小",
     "Trained tokens": "训练的 token 数",
     "Values per layer": "每层参数个数",
+    "Frequencies": "频率个数",
     "Initial rank": "初始秩",
     "Virtual tokens": "虚拟 token 数",
     "Adapter dtype": "适配器精度",
@@ -123,6 +124,7 @@ _REASONS: Mapping[str, str] = {
         "全量微调的层由 unsloth_zoo 编译，按类似 Liger 的融合 kernel 计算"
     ),
     "DeepSpeed's default capacity, an even distribution": "DeepSpeed 的默认容量，即均匀分布",
+    "NeMo Automodel's default": "NeMo Automodel 的默认值",
     "NeMo Automodel's default with expert parallelism": "NeMo Automodel 在专家并行时的默认值",
     "torchtitan's default in a pipeline": "torchtitan 在流水线中的默认值",
     "the engine's mixed-precision policy": "引擎的混合精度策略",

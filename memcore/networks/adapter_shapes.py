@@ -1,7 +1,7 @@
 """Adapters of PEFT whose tensors have shapes that follow from numbers: factors of widths, blocks, projections.
 
 Sources: peft/tuners/lokr/layer.py (`update_layer`, `factorization`), oft/layer.py (`update_layer`,
-`adjust_oft_parameters`), boft/layer.py (`update_layer`) and tinylora/layer.py (`update_layer`).
+`adjust_oft_parameters`), and `update_layer` in boft, tinylora, fourierft, randlora and road.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Numbers:
     """The side of OFT's and BOFT's blocks; 0: by the rank."""
     projections: int = 64
     """TinyLoRA's `u`."""
+    frequencies: int = 1000
+    """FourierFT's `n_frequency`."""
 
 
 def factorization(dimension: int, factor: int = -1) -> tuple[int, int]:
@@ -77,7 +79,40 @@ def _tinylora(numbers: Numbers) -> Axes:
     return {"tinylora_v": ((numbers.projections,),)}
 
 
-SHAPES: Mapping[str, Callable[[Numbers], Axes]] = {"lokr": _lokr, "oft": _oft, "boft": _boft, "tinylora": _tinylora}
+def _fourierft(numbers: Numbers) -> Axes:
+    """Coefficients of a transform."""
+    return {"fourierft_spectrum": ((numbers.frequencies,),)}
+
+
+def bases(inner: int, outer: int, rank: int) -> int:
+    """RandLoRA's products of a rank that together have the full one."""
+    return -(-min(inner, outer) // rank)
+
+
+def _randlora(numbers: Numbers) -> Axes:
+    """Scales of each product, and of the narrower side of each."""
+    count = bases(numbers.inner, numbers.outer, numbers.rank)
+    return {
+        "randlora_lambda": ((numbers.rank,), (count,)),
+        "randlora_gamma": ((count,), (min(numbers.inner, numbers.outer),)),
+    }
+
+
+def _road(numbers: Numbers) -> Axes:
+    """An angle and a factor for each pair of elements (`road_1`)."""
+    return {"road_theta": ((numbers.outer // 2,),), "road_alpha": ((numbers.outer // 2,),)}
+
+
+SHAPES: Mapping[str, Callable[[Numbers], Axes]] = {
+    "lokr": _lokr,
+    "oft": _oft,
+    "boft": _boft,
+    "tinylora": _tinylora,
+    "fourierft": _fourierft,
+    "randlora": _randlora,
+    "randlora-output": _randlora,
+    "road": _road,
+}
 """By the kind of adapter."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from memcore.networks.adapter_shapes import SHAPES, Numbers, frozen_tensors, tensors
+from memcore.networks.adapter_shapes import SHAPES, Numbers, bases, frozen_tensors, tensors
 from memcore.networks.network import Layer, Model, Network
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.weights import Linear, Weight
@@ -40,6 +40,8 @@ class Adapter:
     """The side of OFT's and BOFT's blocks; 0: by the rank."""
     projections: int = 64
     """TinyLoRA's `u`."""
+    frequencies: int = 1000
+    """FourierFT's `n_frequency`."""
     parameters: tuple[str, ...] = ()
     """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""
     doubled: tuple[str, ...] = ()
@@ -56,9 +58,12 @@ class Adapter:
             factor=self.factor,
             block=self.block,
             projections=self.projections,
+            frequencies=self.frequencies,
         )
 
 
+_SHARED = ("vera", "randlora", "randlora-output")
+"""Kinds whose frozen matrices all layers share."""
 TRAINED_ROWS = "trainable_tokens_delta.default"
 """The rows of the embedding that learn, in its module (peft/tuners/trainable_tokens)."""
 _FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
@@ -66,13 +71,20 @@ _FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
 
 
 def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
-    """VeRA's two matrices, which all layers share: as large as the largest of them needs, with names and dtypes."""
-    linears = [each for layer in model.network.kinds for each in _linears(layer) if each.adapter_kind == "vera"]
+    """VeRA's and RandLoRA's two matrices, which all layers share: as large as the largest of them needs.
+
+    Returns names, shapes and dtypes.
+    """
+    linears = [each for layer in model.network.kinds for each in _linears(layer) if each.adapter_kind in _SHARED]
     if not linears:
         return ()
     inner = max(model.size(each.inner) for each in linears)
     outer = max(model.size(each.outer) for each in linears)
     dtype = linears[0].adapter_dtype or "fp32"
+    if linears[0].adapter_kind != "vera":
+        count = bases(inner, outer, model.sizes["ra"])
+        frozen: Shape = (max(inner, outer), count, "ra")
+        return ("randlora_A", ("ra", 1, min(inner, outer)), dtype), ("randlora_B", frozen, dtype)
     return ("vera_A", ("ra", inner), dtype), ("vera_B", (outer, "ra"), dtype)
 
 
@@ -218,6 +230,8 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
         if not _is_adapted(part, adapter):
             return part
         kind = "ia3-input" if adapter.kind == "ia3" and name in _FFNS else adapter.kind
+        if kind == "randlora" and product(part.outer, sizes) < product(part.inner, sizes):
+            kind = "randlora-output"
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
         if kind in SHAPES:
             part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))

@@ -92,6 +92,10 @@ def quantized(
     return replace(model, network=replace(network, runs=runs, embedding_and_head=embedding_and_head, towers=towers))
 
 
+_STACKED = 3
+"""Axes of a matrix of all experts, which biases have one less of."""
+
+
 class _How(NamedTuple):
     storage: str
     dtype: str
@@ -110,7 +114,10 @@ def _quantized(part: Any, how: _How) -> Any:
         changed = {item.name: _quantized(getattr(part, item.name), how) for item in fields(part) if item.init}
         if isinstance(part, Experts) and how.experts:
             changed["experts"] = tuple(
-                replace(weight, quantized=how.storage, dtype=how.dtype, packs=how.values) for weight in part.experts
+                replace(weight, quantized=how.storage, dtype=how.dtype, packs=how.values)
+                if len(weight.axes) == _STACKED
+                else weight
+                for weight in part.experts
             )
         return replace(part, **changed)
     return part

@@ -13,11 +13,15 @@ from dataclasses import replace
 from memcore.networks.network import Layer, Model, Network
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Norm, Weight
-from memcore.symbols import Axis, split_over
+from memcore.symbols import Axis, Shape, split_over
 
 RANKS, SHARDS, ROWS, ARRIVED = "ep", "ze", "er", "et"
 """Symbols: ranks among which experts are divided, ranks that share the same experts, rows that a rank's experts see,
 tokens that these are of."""
+FUSED_GATE = "fused-gate"
+"""An option of experts: their activation is compiled, whatever else is."""
+INTERLEAVED = "gpt_oss"
+"""The variant whose experts have one matrix of gate and up, in every other column, and biases."""
 
 
 def experts_of(network: Network) -> Iterator[Experts]:
@@ -26,9 +30,10 @@ def experts_of(network: Network) -> Iterator[Experts]:
         yield from (ffn for ffn in layer.ffns if isinstance(ffn, Experts))
 
 
-def separated(model: Model) -> Model:
-    """Split the experts' matrices into separate gate, down and up tensors."""
-    return _changed(model, _separate)
+def separated(model: Model, *, fused: bool = False) -> Model:
+    """Split the experts' matrices into separate gate, down and up tensors; `fused`: their activation is one kernel."""
+    options = frozenset({FUSED_GATE} if fused else ())
+    return _changed(model, lambda part: replace(_separate(part), options=_separate(part).options | options))
 
 
 def spelled_out(model: Model, *, casts_first: bool = False) -> Model:
@@ -70,12 +75,27 @@ def _separate(part: Experts) -> Experts:
     many, chosen = part.router.outer, part.experts[0]
     name = chosen.name.rpartition(".")[0]
     inner = _width(part)
+    if part.variant == INTERLEAVED:
+        return replace(part, experts=_interleaved(part), options=part.options | {"normalized"})
     wide = {"w1": (many, inner, ("h",)), "w2": (many, ("h",), inner), "w3": (many, inner, ("h",))}
     experts = tuple(
         Weight(f"{name}.{matrix}", axes, chosen.kind, split="inner" if matrix == "w2" else "outer")
         for matrix, axes in wide.items()
     )
     return replace(part, experts=experts, correction=None)
+
+
+def _interleaved(part: Experts) -> tuple[Weight, ...]:
+    """Two matrices and their biases (torchtitan/models/gpt_oss/moe.py, `GptOssGroupedExperts`)."""
+    many, chosen = part.router.outer, part.experts[0]
+    name, inner = chosen.name.rpartition(".")[0], _width(part)
+    axes: dict[str, tuple[Shape, ...]] = {
+        "mlp1_weight": (many, (2, *inner), ("h",)),
+        "mlp1_bias": (many, (2, *inner)),
+        "mlp2_weight": (many, ("h",), inner),
+        "mlp2_bias": (many, ("h",)),
+    }
+    return tuple(Weight(f"{name}.{matrix}", each, chosen.kind) for matrix, each in axes.items())
 
 
 def _width(part: Experts) -> tuple[Axis, ...]:

@@ -138,13 +138,21 @@ def _padded(x: Tensor, width: Axis, order: tuple[int, ...] | None = None) -> Ten
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None) -> Tensor:
     """Flash, memory-efficient or cuDNN attention: keeps q, k, v, the output and one fp32 number per query and head."""
+    return with_statistics(query, key, value, heads, kernel, mask)[0]
+
+
+def with_statistics(
+    query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return a kernel's result and the statistic of each row, whose gradient it takes as well."""
     tape = query.tape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value, mask) if needs else []
     out, *kept = selectable(tape, "sdpa", lambda: kernel_results(kernel, query, value))
     if needs:
-        attach([out], [query, key, value], saved + save(tape, out, *kept), partial(_BACKWARD[kernel], heads.shared))
-    return out
+        made, results = [out, kept[0]], save(tape, out, *kept)
+        attach(made, [query, key, value], saved + results, partial(_BACKWARD[kernel], heads.shared))
+    return out, kept[0]
 
 
 def kernel_results(kernel: str, query: Tensor, value: Tensor) -> list[Tensor]:

@@ -15,14 +15,15 @@ from memcore.tools.loops import targets
 
 _TYPES: Mapping[str, str] = {
     "lora": "LORA", "adalora": "ADALORA", "vera": "VERA", "loha": "LOHA", "lokr": "LOKR", "oft": "OFT", "boft": "BOFT",
-    "tinylora": "TINYLORA", "miss": "MISS", "ia3": "IA3", "ln-tuning": "LN_TUNING",
+    "tinylora": "TINYLORA", "fourierft": "FOURIERFT", "randlora": "RANDLORA", "road": "ROAD", "miss": "MISS",
+    "ia3": "IA3", "ln-tuning": "LN_TUNING",
     "trainable-tokens": "TRAINABLE_TOKENS", "prefix-tuning": "PREFIX_TUNING", "prompt-tuning": "PROMPT_TUNING",
     "p-tuning": "P_TUNING",
 }  # fmt: skip
 """Ours to PEFT's (utils/peft_types.py)."""
-_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "MISS")
+_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "RANDLORA", "MISS")
 """Methods whose `r` is a rank; AdaLoRA begins with `init_r` (tuners/adalora/config.py)."""
-_RANKS: Mapping[str, int] = {"VERA": 256, "TINYLORA": 2, "MISS": 64}
+_RANKS: Mapping[str, int] = {"VERA": 256, "TINYLORA": 2, "RANDLORA": 32, "MISS": 64}
 """Where it is absent, and not 8 (tuners/*/config.py)."""
 
 
@@ -99,6 +100,7 @@ PEFT = Tool(
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
         Key(path=Training.adapter.init_r, name="init_r"),
         Key(path=Training.adapter.u, name="u"),
+        Key(path=Training.adapter.n_frequency, name="n_frequency"),
         Key(path=Training.adapter.decompose_factor, name="decompose_factor"),
         Key(path=Training.adapter.block_size, name="oft_block_size", also=("boft_block_size",)),
         Key(path=Training.adapter.num_virtual_tokens, name="num_virtual_tokens"),

@@ -132,9 +132,6 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     ),
     "'gptq' is not supported yet for {model}, whose layers are Conv1D": "'gptq' 暂不支持 {model}，其层为 Conv1D",
     "only lora is supported next to 'gptq' so far": "目前与 'gptq' 同用的只支持 lora",
-    "Unsloth splits gpt-oss's experts to quantize them, which is not supported yet": (
-        "Unsloth 会拆分 gpt-oss 的专家以便量化，暂不支持"
-    ),
     "transformers splits Llama 4's experts to quantize them, which is not supported yet": (
         "transformers 会拆开 Llama 4 的专家再量化：暂不支持"
     ),

@@ -14,9 +14,6 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "Unsloth's functions are supported only with training.adapter.type 'lora'": (
         "Unsloth 的函数仅支持 training.adapter.type 'lora'"
     ),
-    "Unsloth runs flex attention with sinks, which is not supported yet": (
-        "Unsloth 对 sinks 使用 flex attention，暂不支持"
-    ),
     "context parallelism has no kernel for these widths and heads in this dtype": (
         "上下文并行没有支持该 dtype、宽度和头数的 kernel"
     ),
@@ -62,7 +59,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "attention without separate query, key and value matrices": "查询、键、值矩阵不分开的注意力",
     "a bias that all ranks add to a sum over them": "各 rank 都加到求和结果上的偏置",
     "latent attention without an indexer": "不带索引器的潜在注意力（MLA）",
-    "the experts of DeepSeek or Qwen3": "DeepSeek 或 Qwen3 的专家",
+    "the experts of DeepSeek, Qwen3 or gpt-oss": "DeepSeek、Qwen3 或 gpt-oss 的专家",
     "a final norm": "最后的归一化",
     "matrices without biases": "无偏置的矩阵",
     "no towers": "没有塔",
@@ -87,7 +84,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "feed-forward layers of another kind": "其他类型的前馈层",
     "routers with additional parameters": "带额外参数的路由器",
     "experts that are stacked in one matrix": "堆叠成一个矩阵的专家",
-    "attention with sinks, gates, biases or caps": "带 sink、门控、偏置或 cap 的注意力",
+    "attention with sinks, biases or caps": "带 sink、偏置或 cap 的注意力",
     "attention that shares keys and values": "共享键和值的注意力",
     # Towers
     "found several layers": "给出了多个层",

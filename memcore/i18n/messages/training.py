@@ -127,6 +127,7 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
         "在没有 bf16 的 GPU 上 Unsloth 以 fp32 计算 {family:s}，此处未计入：实际显存更高"
     ),
     "{layers} has no SDPA for {family}": "{layers} 对 {family} 没有 SDPA",
+    "{layers} has no other for this family": "{layers} 对该系列没有其他",
     "{layers} has no {kernel} for this family": "{layers} 对该系列没有 {kernel}",
     "transformers' flash attention asks whether one sequence is packed, which breaks the graph of a block": (
         "transformers 的 flash attention 会检查单条序列是否为打包序列，使块的计算图中断"

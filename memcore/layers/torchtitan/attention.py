@@ -11,6 +11,7 @@ from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import norm, rotate, rotate_halves
 from memcore.layers.transformers.attention import heads_of
 from memcore.layers.transformers.context import Weights, project
+from memcore.layers.transformers.sinks import with_sinks
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.tensors.basics import cat, clone, contiguous, permute
@@ -31,6 +32,8 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
             xq = norm(xq, weights, part.query_norm, compiled=compiled)
             xk = norm(xk, weights, part.key_norm, compiled=compiled)
             xq, xk = (rotated(each) if compiled else rotate_halves(each) for each in (xq, xk))
+        elif part.sinks is not None:
+            xq, xk = (rotated(each) if step.recipe.compiled else rotate_halves(each) for each in (xq, xk))
         else:
             xq, xk = rotate(xq), rotate(xk)
         if part.repeats_heads:
@@ -40,7 +43,12 @@ def attention(x: Tensor, weights: Weights, part: Attention, step: Step) -> Tenso
         kernel = step.recipe.attention
         kernel = choose_kernel(xq, xv, heads, masked=False) if kernel == "sdpa" else kernel
         turns = step.recipe.ring_turns
-        attended = _attended(xq, xk, xv, heads, kernel, turns)
+        if part.sinks is not None and kernel != "cudnn":  # which takes sinks itself (TransformerEngine 2.8)
+            sinks, compiled = weights[part.sinks.name], step.recipe.compiled
+            kernel = "flex" if kernel == "math" else kernel  # torchtitan has FlexAttention or `varlen_attn` for sinks
+            attended = with_sinks(xq, xk, xv, heads, kernel, sinks, compiled=compiled)
+        else:
+            attended = _attended(xq, xk, xv, heads, kernel, turns)
         output = contiguous(permute(attended, 0, 2, 1, 3))
         return project(output, weights, part.output)
 

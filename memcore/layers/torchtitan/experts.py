@@ -11,9 +11,11 @@ from functools import partial
 from memcore.layers.compiled import gated
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.torchtitan.dispatch import DISPATCHERS
+from memcore.layers.torchtitan.gpt_oss import interleaved_experts
 from memcore.layers.torchtitan.parts import feed_forward
 from memcore.layers.transformers.context import Weights, leaf
 from memcore.networks.parts import Experts
+from memcore.networks.separate_experts import INTERLEAVED
 from memcore.symbols import Quotient
 from memcore.tensors.arithmetic import add_buffer, divide, sigmoid, total
 from memcore.tensors.basics import identity, like, new, to
@@ -29,6 +31,7 @@ SCORES: Mapping[str, str] = {
     "deepseek_v3": "sigmoid",
     "deepseek_v2": "softmax",
     "qwen": "softmax",
+    INTERLEAVED: "softmax",
 }
 """How the router scores experts, by `Experts.variant`: those that torchtitan has."""
 
@@ -89,9 +92,10 @@ def _route(x: Tensor, weights: Weights, part: Experts) -> tuple[Tensor, Tensor, 
         upcast = to(x, "fp32")
         weight = weights[f"{part.router.name}.weight"]
         weight.partial = tape.parallel is not None  # each tensor-parallel rank routes its own tokens
+        bias = to(weights[f"{part.router.name}.bias"], "fp32") if part.router.bias else None
         gate = to(weight, "fp32")
-        scores = linear(upcast, gate)
-        del upcast, gate
+        scores = linear(upcast, gate, bias)
+        del upcast, gate, bias
     scores = sigmoid(scores) if SCORES[part.variant] == "sigmoid" else softmax(scores)
     scores_for_choice = add_buffer(scores, "fp32")
     if part.groups is not None:
@@ -121,6 +125,8 @@ def _within_groups(scores: Tensor, part: Experts) -> Tensor:
 
 def _experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool, delayed: Delayed | None) -> Tensor:
     """`GroupedExperts.forward`."""
+    if part.variant == INTERLEAVED:
+        return interleaved_experts(x, weights, part, compiled=compiled)
     tape, (gate, down, up) = x.tape, part.experts
     with tape.module("experts"):
         if delayed is not None:

@@ -25,7 +25,7 @@ from memcore.layers.transformers.context import Weights, project
 from memcore.messages import joined
 from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.networks.separate_experts import experts_of
+from memcore.networks.separate_experts import INTERLEAVED, experts_of
 from memcore.networks.weights import Norm
 from memcore.tensors.basics import to
 from memcore.tensors.operations import add
@@ -33,6 +33,9 @@ from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
+
+_SEQUENTIAL = frozenset({"sequential", "sequential-unpacked"})
+"""How layers may be connected: transformers' code of gpt-oss names results that torchtitan's does not."""
 
 
 def check(network: Network) -> None:
@@ -55,18 +58,22 @@ def _wanted(network: Network) -> dict[str, bool]:
     ffns = [layer.feed_forward for layer in layers if isinstance(layer.feed_forward, FeedForward)]
     sparse = list(experts_of(network))
     return {
-        "layers one after the other": all(layer.residual == "sequential" for layer in layers),
+        "layers one after the other": all(layer.residual in _SEQUENTIAL for layer in layers),
         "attention in every layer": len(heads) + len(latent) == len(layers),
         "a feed-forward layer in every layer": len(ffns) + sum(isinstance(x.feed_forward, Experts) for x in layers)
         == len(layers),
-        "RMSNorm": all(each.kind == "rms" for layer in layers for each in layer.norms),
+        "RMSNorm": all(each.kind in ("rms", "rms-after") for layer in layers for each in layer.norms),
         "separate query, key and value matrices": all(len(part.inputs) == 3 or part.fused == FUSED for part in heads),
         "norms over heads or none": all(_normed_by_head(part) for part in heads),
-        "rotary embeddings over whole heads": all(part.rotary == "full" for part in heads),
-        "attention to all tokens": all(each.mask == "full" for each in mixers if each is not None),
+        "rotary embeddings over whole heads": all(part.rotary in ("full", "chunked") for part in heads),
+        "attention to all tokens": all(
+            each.mask == "full" or (isinstance(each, Attention) and each.sinks is not None)
+            for each in mixers
+            if each is not None
+        ),
         "latent attention without an indexer": not any(part.indexer for part in latent),
         "a gated feed-forward layer": all(part.gate is not None for part in ffns),
-        "the experts of DeepSeek or Qwen3": all(_expressible(part) for part in sparse),
+        "the experts of DeepSeek, Qwen3 or gpt-oss": all(_expressible(part) for part in sparse),
         "a final norm": network.embedding_and_head.final_norm is not None,
         "no towers": not network.towers,
     }
@@ -79,7 +86,8 @@ def _normed_by_head(part: Attention) -> bool:
 
 def _expressible(part: Experts) -> bool:
     plain = part.shared_gate is None and not part.latent and not part.routing
-    return part.variant in SCORES and plain and len(part.experts) in (2, 3) and part.gated
+    tensors = (4,) if part.variant == INTERLEAVED else (2, 3)
+    return part.variant in SCORES and plain and len(part.experts) in tensors and part.gated
 
 
 def buffers(network: Network) -> Sequence[Buffer]:
@@ -91,7 +99,7 @@ def _buffers(network: Network) -> Iterator[Buffer]:
     mixer = network.kinds[0].mixer
     if isinstance(mixer, LatentAttention):
         yield Buffer(rule="rotary_table", module="freqs_cis", shape=("s", "r"), dtype="fp32")
-    elif isinstance(mixer, Attention) and mixer.query_norm is not None:
+    elif isinstance(mixer, Attention) and (mixer.query_norm is not None or mixer.sinks is not None):
         yield Buffer(rule="rotary_table", module="rope_cache", shape=("s", 2, "d"), dtype="fp32")
     else:
         yield Buffer(rule="rotary_table", module="freqs_cis", shape=("s", "d"), dtype="fp32")

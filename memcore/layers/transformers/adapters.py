@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from memcore.layers.transformers.computed import SCALED_LAST, by_dense, fourierft, randlora, road
 from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
 from memcore.networks.weights import Linear
 from memcore.symbols import Shape
@@ -169,22 +170,7 @@ def _loha(x: Tensor, weights: Weights, part: Linear) -> Tensor:
 
     dense = view(diff, (*part.outer, *part.inner))
     attach([dense], factors, saved, apply)
-    return _by_dense(to(x, dtype), dense, part)
-
-
-def _by_dense(x: Tensor, weight: Tensor, part: Linear) -> Tensor:
-    """`F.linear` by a computed matrix: keeps both."""
-    tape, dtype, batch = x.tape, x.dtype, len(x.shape) - len(part.inner)
-    needs, shape, whole = tracked(x), x.shape, weight.shape
-    saved = save(tape, x, weight if needs else None)
-    out = new(tape, (*shape[:batch], *part.outer), dtype, "linear")
-
-    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-        for_weight = new(tape, whole, dtype, "weight_gradient")
-        return [new(tape, shape, dtype, "input_gradient") if needs else None, for_weight]
-
-    attach([out], [x, weight], saved, apply)
-    return out
+    return by_dense(to(x, dtype), dense, part)
 
 
 def _miss(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
@@ -207,7 +193,7 @@ def _lokr(x: Tensor, weights: Weights, part: Linear) -> Tensor:
     if second is None:
         second = matmul(*(weights[part.adapter_name(f"lokr_w2_{each}")] for each in "ab"))
     weight = scale(_kron(first, second, (*part.outer, *part.inner)))
-    return _by_dense(to(x, weight.dtype), weight, part)
+    return by_dense(to(x, weight.dtype), weight, part)
 
 
 def _kron(x: Tensor, y: Tensor, shape: Shape) -> Tensor:
@@ -252,6 +238,10 @@ ADAPTERS: Mapping[str, Adapt] = {
     "miss": _miss,
     "lokr": _added(_lokr),
     "tinylora": _tinylora,
+    "fourierft": fourierft,
+    "randlora": randlora,
+    SCALED_LAST: randlora,
+    "road": road,
     "ia3-input": returned,
     "oft": returned,
     "boft": scaled_rows,

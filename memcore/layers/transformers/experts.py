@@ -15,6 +15,7 @@ from memcore.layers.transformers.feed_forward import feed_forward
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.own_experts import dbrx, jittered, jittered_view, llama4
 from memcore.layers.transformers.routers import route
+from memcore.layers.transformers.sinks import compiled_gate
 from memcore.networks.parts import Experts, FeedForward, Ffn
 from memcore.networks.weights import Norm, Weight
 from memcore.tensors.arithmetic import add_in_place, sigmoid, total
@@ -27,6 +28,7 @@ from memcore.tensors.quantized import quantized_experts, whole
 from memcore.tensors.running import clamp
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Parameter, Tensor
+from memcore.tensors.tiled import tiled
 
 
 def run_experts(
@@ -82,7 +84,8 @@ def _apply_gate(gate_up: Tensor, part: Experts) -> Tensor:
     if not part.gated:
         return _act(gate_up, part)
     if part.variant == "gpt_oss":
-        return _interleaved_gate(gate_up)
+        # unsloth_zoo, temporary_patches/gpt_oss.py (`swiglu_torch_forward`), is compiled.
+        return compiled_gate(gate_up, gate_up.shape[-1:]) if gate_up.tape.fuses_lora else _interleaved_gate(gate_up)
     gate, up = split(gate_up, (*gate_up.shape[:-2], gate_up.shape[-1]), 2, cut=len(gate_up.shape) - 2)
     if part.variant == "deepseek_v4":
         gate = clamp(gate, bounds=1)
@@ -124,6 +127,13 @@ def _plain(hidden_states: Tensor, weights: Weights, part: Experts, context: Cont
         hidden_states = identity(hidden_states)
         _, top_k_weights, top_k_index = route(hidden_states, weights, part)
         return run_experts(hidden_states, top_k_index, top_k_weights, weights, part)
+
+
+def _gpt_oss(hidden_states: Tensor, weights: Weights, part: Experts, context: Context) -> Tensor:
+    """Unsloth's tiles hold the router, too (unsloth_zoo/tiled_mlp.py, `patch_tiled_mlp`: the whole module)."""
+    if not hidden_states.tape.tiles:
+        return _plain(hidden_states, weights, part, context)
+    return tiled(lambda tile: _plain(tile, weights, part, context), hidden_states, (), written=True)
 
 
 def _phimoe(hidden_states: Tensor, weights: Weights, part: Experts, context: Context) -> Tensor:
@@ -239,7 +249,8 @@ def _gemma4(residual: Tensor, weights: Weights, part: Experts, context: Context)
 
 
 BLOCKS: Mapping[str, Callable[[Tensor, Weights, Experts, Context], Tensor]] = {
-    **dict.fromkeys(("mixtral", "granite", "gpt_oss", "minimax_m2", "lfm2", "jamba"), _plain),
+    **dict.fromkeys(("mixtral", "granite", "minimax_m2", "lfm2", "jamba"), _plain),
+    "gpt_oss": _gpt_oss,
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "mistral4", "nemotron_h"), _shared_last),
     **dict.fromkeys(("hunyuan", "ernie"), _shared_first),
     "phimoe": _phimoe,

@@ -54,10 +54,11 @@ def _mask(step: Step, batch: Batch, dtype: str, kind: str, *, both_ways: bool, a
     """The attention mask as `masking_utils.py` makes it.
 
     SDPA needs none for a causal layer without padding, unless the sequence is as long as the layer's window, or an
-    indexer needs one; flash attention never does; eager attention always adds one in the scores' dtype.
+    indexer needs one; flash attention never does, nor does FlexAttention, whose mask is of blocks; eager attention
+    always adds one in the scores' dtype.
     """
     tape, kernel, sliding = step.tape, step.recipe.attention, kind in _CONDITIONS
-    if kernel == "flash":
+    if kernel in ("flash", "flex"):
         return None
     prefixed = any(has_prefix(mixer) for layer in step.recipe.network.kinds for mixer in layer.mixers)
     if prefixed:

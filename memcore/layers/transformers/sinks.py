@@ -12,12 +12,14 @@ from memcore.layers.transformers.attention import heads_of, interface, update_ca
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.networks.parts import Attention
-from memcore.symbols import Shifted
-from memcore.tensors.attention import repeat_kv
-from memcore.tensors.autograd import attach, tracked
-from memcore.tensors.basics import cat, contiguous, narrow, new, only, permute, to, view
+from memcore.symbols import Shape, Shifted
+from memcore.tensors.arithmetic import sigmoid
+from memcore.tensors.attention import Heads, repeat_kv, with_statistics
+from memcore.tensors.autograd import attach, save, tracked
+from memcore.tensors.basics import cat, contiguous, like, narrow, new, only, permute, to, view
 from memcore.tensors.indexing import largest
-from memcore.tensors.operations import add, dropout, matmul, scale, softmax, sub
+from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax, sub
+from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
 
 Eager = Callable[[Tensor, Tensor, Tensor, Tensor | None, Attention, Context], tuple[Tensor, Tensor]]
@@ -55,6 +57,11 @@ def _attend(
     if context.kernel == "math":
         sinks = None if part.sinks is None else weights[part.sinks.name]
         attn_output, attn_weights = eager(query_states, key_states, value_states, sinks, part, context)
+    elif context.kernel == "flex" and part.sinks is not None:
+        sinks, compiled = weights[part.sinks.name], query_states.tape.compiled
+        heads = heads_of(part)
+        attended = with_sinks(query_states, key_states, value_states, heads, "flex", sinks, compiled=compiled)
+        attn_output, attn_weights = permute(attended, 0, 2, 1, 3), None
     else:
         attn_output, attn_weights = interface(query_states, key_states, value_states, part, context)
     attn_output = contiguous(attn_output)
@@ -131,3 +138,43 @@ def _stable(logits: Tensor) -> Tensor:
 def _maximum(x: Tensor) -> Tensor:
     values, _indices = largest(x)
     return values
+
+
+def with_sinks(
+    query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, sinks: Tensor, *, compiled: bool
+) -> Tensor:
+    """FlexAttention or `varlen_attn`, whose result is scaled for each row and head.
+
+    The kernel's result and the scale are both kept for the gradients of the sinks; compiled, the result alone is.
+    Sources: torchtitan/models/gpt_oss/model.py (`apply_attention_sink_rescale`), unsloth_zoo/flex_attention/
+    attention_sink.py (`flex_attention_with_sink`).
+    """
+    out, statistics = with_statistics(query, key, value, heads, kernel)
+    if compiled:
+        return _rescaled(out, statistics, sinks)
+    rows = view(sinks, (1, *sinks.shape, 1))
+    if tracked(sinks):
+        tape, shape = sinks.tape, sinks.shape
+        attach([rows], [sinks], [], lambda g, s: [new(tape, shape, only(g).dtype, "expand_backward")])
+    sink_scale = unsqueeze(sigmoid(sub(statistics, rows)), 3)
+    return mul(out, to(sink_scale, out.dtype))
+
+
+def _rescaled(out: Tensor, statistics: Tensor, sinks: Tensor) -> Tensor:
+    """Return the scaled result of one kernel, whose backward pass makes the scale again."""
+    saved = save(out.tape, out, statistics, sinks) if tracked(out, sinks) else []
+    scaled = like(out, "fused_product")
+    if saved:
+        inputs = [out, statistics, sinks]
+        attach([scaled], inputs, saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
+    return scaled
+
+
+def compiled_gate(h: Tensor, inner: Shape) -> Tensor:
+    """gpt-oss's activation of gate and up, every other column, in one kernel, which keeps its input."""
+    tape, full = h.tape, h.shape
+    saved = save(tape, h) if tracked(h) else []
+    out = new(tape, (*full[: len(full) - 1 - len(inner)], *inner), h.dtype, "fused_product")
+    if saved:
+        attach([out], [h], saved, lambda g, s: [new(tape, full, only(g).dtype, "fused_product_backward")])
+    return out

@@ -6,7 +6,7 @@ unsloth_zoo/compiler.py), whose norms, rotations and activations are fused as Li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
@@ -29,10 +29,12 @@ def check(network: Network) -> None:
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
         )
         raise UnsupportedError(Training.implementation, message)
-    if any(isinstance(layer.mixer, Attention) and layer.mixer.sinks is not None for layer in network.kinds):
-        # unsloth_zoo/flex_attention/attention_sink.py
-        message = "Unsloth runs flex attention with sinks, which is not supported yet; use 'transformers'"
-        raise UnsupportedError(Training.implementation, message)
+
+
+def kernels(network: Network) -> Sequence[str]:
+    """The attention kernels: with sinks Unsloth runs FlexAttention (unsloth_zoo/flex_attention/attention_sink.py)."""
+    sinks = any(isinstance(layer.mixer, Attention) and layer.mixer.sinks is not None for layer in network.kinds)
+    return ("flex",) if sinks else liger.kernels(network)
 
 
 def _linears(network: Network) -> Iterator[Linear]:
@@ -56,7 +58,7 @@ IMPLEMENTATIONS: Mapping[str, LayerCode] = {
         forward=forward,
         check=check,
         has_sdpa=lambda network: network.sdpa,
-        kernels=liger.kernels,
+        kernels=kernels,
         computes_loss=True,
         has_cache=True,
         default_wrap="layer",

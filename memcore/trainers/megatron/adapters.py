@@ -86,7 +86,9 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
         read.refuse(
             Training.adapter.target_modules, "found {!r}; linear layers: {}, or {}", unknown, joined(", ", known), ALL
         )
-    if ALL in targets and any(isinstance(layer.mixer, SpecialMixer) for layer in model.network.kinds):
+    if ALL in targets and any(
+        isinstance(layer.mixer, SpecialMixer) and not layer.mixer.linears for layer in model.network.kinds
+    ):
         raise UnsupportedError(
             Training.adapter.target_modules,
             "found {!r}; adapters on Mamba layers are not supported yet; allowed: {}",

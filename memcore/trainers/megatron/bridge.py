@@ -112,6 +112,7 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
         TorchSettings.moe_token_dispatcher: "alltoall",
         MegatronSettings.moe_grouped_gemm: True,
         MegatronSettings.no_rope_fusion: True,
+        MegatronSettings.no_create_attention_mask_in_dataloader: True,  # `padding_free`: trainers/utils.py
         MegatronSettings.cross_entropy_loss_fusion: True,
         Parallelism.expert_tensor_parallel_size: 1,
         Training.activation_checkpointing.policy: "selective",

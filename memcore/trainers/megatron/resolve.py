@@ -21,7 +21,7 @@ from memcore.memory.communicators import node, opened
 from memcore.messages import joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
-from memcore.networks.parts import Attention, FeedForward, LatentAttention, SpecialMixer
+from memcore.networks.parts import Attention, FeedForward, Mixer, SpecialMixer
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
 from memcore.optimizers.table import OPTIMIZERS
@@ -256,12 +256,7 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
     shared: dict[str, int] = {}
     for layer in model.network.kinds:
         for mixer in layer.mixers:
-            if isinstance(mixer, Attention | LatentAttention):
-                shared["attention heads"] = measure(mixer.heads.query, sizes)
-            if isinstance(mixer, Attention) and ranks_of_tensors % measure(mixer.heads.key, sizes):
-                shared["key-value heads"] = measure(mixer.heads.key, sizes)
-            if isinstance(mixer, SpecialMixer):
-                shared |= {"Mamba heads": sizes["H"], "Mamba groups": sizes["G"]}
+            shared |= _shared_heads(mixer, sizes, ranks_of_tensors)
         if isinstance(layer.feed_forward, FeedForward):
             shared["feed-forward columns"] = product(layer.feed_forward.down.inner, sizes)
     for name, size in shared.items():
@@ -269,6 +264,17 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
             read.refuse(path, "found {}, which does not divide {}'s {:,} {}", ranks_of_tensors, model.name, size, name)
     if ranks.expert > 1 and "E" not in sizes:
         read.refuse(EXPERTS, "found {}; {} has no routed experts; allowed: {}", ranks.expert, model.name, 1)
+
+
+def _shared_heads(mixer: Mixer, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
+    """Return the heads of a mixer that tensor-parallel ranks split, by what they are."""
+    if isinstance(mixer, SpecialMixer):
+        if mixer.variant == "megatron-gated-delta":
+            return {"key heads of linear attention": sizes["A"], "value heads of linear attention": sizes["B"]}
+        return {"Mamba heads": sizes["H"], "Mamba groups": sizes["G"]}
+    keys = measure(mixer.heads.key, sizes)
+    found = {"attention heads": measure(mixer.heads.query, sizes)}
+    return {**found, "key-value heads": keys} if isinstance(mixer, Attention) and ranks % keys else found
 
 
 def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:

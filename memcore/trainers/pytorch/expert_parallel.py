@@ -105,7 +105,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
         if read.given(DISPATCHER) not in (None, "alltoall"):
             read.refuse(DISPATCHER, "found {!r}; needs {} of 2 or more", read.given(DISPATCHER), SIZE)
         return "local"
-    found: str = read.take(DISPATCHER, "alltoall", "torchtitan's default")
+    found: str = read.take(DISPATCHER, *framework_of(read).dispatcher)
     return found
 
 
@@ -144,7 +144,7 @@ def as_kept(read: Defaults, model: Model) -> Model:
         model = with_fused_heads(model)
     if is_early_titan(read):
         model = spelled_out(model, casts_first=is_early_titan(read, CASTS_FIRST))
-    return separated(model)
+    return separated(model, fused=framework_of(read).fuses_gates)
 
 
 def _fuses_heads(read: Defaults) -> bool:

@@ -82,6 +82,11 @@ class Framework:
     hosts_checkpoints: bool = False
     """What it offloads of activations is the input of each checkpoint of the old form (ArcticTraining with transformers
     4: model/hf_factory.py, `gradient_checkpointing_enable`; monkey_patches.py, `CheckpointFunctionWithCPUOffload`)."""
+    dispatcher: tuple[str, str] = ("alltoall", "torchtitan's default")
+    """How tokens reach the experts that ranks share, and why."""
+    fuses_gates: bool = False
+    """The activation of routed experts is compiled, where no block is (NeMo Automodel, components/moe/experts.py,
+    `quick_geglu_deepep`)."""
     shares_experts: bool = False
     """Its own networks run where ranks share routed experts: gathered parameters stay until the backward pass, and
     experts that no other rank has are no FSDP unit (NeMo Automodel 0.5, components/distributed/config.py,
@@ -124,6 +129,8 @@ FRAMEWORKS: Mapping[str, Framework] = {
         divides_adapters=True,
         exempts_embeddings=False,
         step="foreach",
+        dispatcher=("deepep", "NeMo Automodel's default"),  # components/models/common/utils.py, `BackendConfig`
+        fuses_gates=True,
         shares_experts=True,
     ),
     "pith-train": Framework(

@@ -45,6 +45,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
     if row.grouped:
         _refuse_gptq(read, model, engine)
     experts = before(read, STARTS_NEW) or bool(read.given(TorchSettings.quantize_moe_experts))
+    experts = experts or _splits_experts(read, model)
     if not engine.shards:
         head = framework_of(read).quantizes_head
         return quantized(model, storage, row.dtype, ITEMSIZE[row.dtype] * 8 // bits, head=head, experts=experts)
@@ -66,9 +67,8 @@ def _with_experts(read: Defaults, model: Model) -> Model:
     found = list(experts_of(model.network))
     if not found:
         return model
-    if layer_code(read) == "unsloth" and any(ffn.variant == "gpt_oss" for ffn in found):
-        # unsloth_zoo, temporary_patches/gpt_oss.py (`GptOssExperts`: an nn.Linear for each expert)
-        raise UnsupportedError(path, "Unsloth splits gpt-oss's experts to quantize them, which is not supported yet")
+    if _splits_experts(read, model):
+        return model
     if before(read, STARTS_NEW):
         separate = all(ffn.gated and len(ffn.experts) == 2 and not ffn.adapters for ffn in found)
         if not separate or any(ffn.variant in ("llama4", "dbrx", "gpt_oss") for ffn in found):
@@ -88,6 +88,15 @@ def _with_experts(read: Defaults, model: Model) -> Model:
         "replaces only nn.Linear (transformers 4 had one per expert)"
     )
     return replace(model, warnings=(*model.warnings, warning))
+
+
+def _splits_experts(read: Defaults, model: Model) -> bool:
+    """Return whether each expert is a linear layer.
+
+    Source: unsloth_zoo, temporary_patches/gpt_oss.py (`GptOssExpertsBnb4bit`).
+    """
+    found = experts_of(model.network)
+    return layer_code(read) == "unsloth" and any(ffn.variant == "gpt_oss" for ffn in found)
 
 
 def _refuse_experts(read: Defaults, found: list[Experts]) -> None:

@@ -140,6 +140,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
         factor=_own(read, kind, Training.adapter.decompose_factor, -1),
         block=_block(read, model, kind, targets),
         projections=_own(read, kind, Training.adapter.u, 64),
+        frequencies=_own(read, kind, Training.adapter.n_frequency, 1000),
         frozen=read.given(Training.optimizer.name) == "lora-fa",
         rank=_rank(read, kind),
         targets=tuple(targets),
@@ -225,6 +226,7 @@ _OWN: Mapping[Setting[int], tuple[str, ...]] = {
     Training.adapter.decompose_factor: ("lokr",),
     Training.adapter.block_size: ("oft", "boft"),
     Training.adapter.u: ("tinylora",),
+    Training.adapter.n_frequency: ("fourierft",),
     Training.adapter.num_trainable_tokens: _ROWS,
 }
 """Settings that only some adapters have."""
@@ -389,19 +391,20 @@ def _with_rows(read: Defaults, model: Model) -> Model:
 
 
 _BLOCKS = {"oft": 32, "boft": 4}
-_RANKS = {"vera": 256, "miss": 64, "ia3": 1, "boft": 1, "adalora": 12, "tinylora": 2}
+_UNRANKED = ("ia3", "boft", "fourierft", "road")
+_RANKS = {"vera": 256, "miss": 64, "adalora": 12, "tinylora": 2, "randlora": 32, **dict.fromkeys(_UNRANKED, 1)}
 """PEFT's defaults, where they are not 8."""
 
 
 def _rank(read: Defaults, kind: str) -> int:
     """The rank that an adapter begins with."""
-    for each in ("ia3", "boft"):
+    for each in _UNRANKED:
         if kind == each and read.given(Training.adapter.rank) is not None:
             read.refuse(Training.adapter.rank, "{} has no rank; leave it out", each)
     if read.given(Training.adapter.init_r) is not None and kind != "adalora":
         read.refuse(Training.adapter.init_r, "applies to {}, found {!r}", "adalora", kind)
     own = Training.adapter.init_r if kind == "adalora" else Training.adapter.rank
-    return read.take(own, _RANKS.get(kind, 8), None if kind in ("ia3", "boft") else "PEFT's default")
+    return read.take(own, _RANKS.get(kind, 8), None if kind in _UNRANKED else "PEFT's default")
 
 
 def _prompted(read: Defaults, model: Model) -> Model:

@@ -19,7 +19,7 @@ from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
-from memcore.networks.parts import is_gated
+from memcore.networks.parts import Experts, Ffn, is_gated
 from memcore.networks.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import Axis, split_over
@@ -289,8 +289,10 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
         usual, reason = "cudnn", Message("TransformerEngine's choice on Hopper and later")
     elif supported and code.title == "Unsloth" and is_before_ampere(read):
         usual, reason = "efficient", Message("Unsloth runs xformers on GPUs without flash attention")
-    kernel = str(read.take(Training.attention, usual, reason))
     offered = code.kernels(model.network)
+    if usual not in offered and len(offered) == 1:
+        usual, reason = offered[0], Message("{} has no other for this family", code.title)
+    kernel = str(read.take(Training.attention, usual, reason))
     if kernel not in offered:
         allowed = ", ".join(offered)
         read.refuse(Training.attention, "{} has no {!r} for this family; allowed: {}", code.title, kernel, allowed)
@@ -381,7 +383,9 @@ def _tiles(read: Defaults, model: Model, implementation: str, sizes: Mapping[str
     if compiled:
         read.refuse(path, "found {}; compiled blocks are not tiled", found)
     layers = model.network.kinds
-    if model.network.towers or not all(is_gated(layer.feed_forward) for layer in layers):
+    # unsloth_zoo/tiled_mlp.py tiles whatever is called `mlp`, a router and experts among them.
+    sparse = implementation == "unsloth" and all(_is_gpt_oss(layer.feed_forward) for layer in layers)
+    if model.network.towers or not (sparse or all(is_gated(layer.feed_forward) for layer in layers)):
         raise UnsupportedError(
             path,
             "found {}; supported only for dense gated feed-forward layers of three matrices, unlike {}",
@@ -389,6 +393,10 @@ def _tiles(read: Defaults, model: Model, implementation: str, sizes: Mapping[str
             model.name,
         )
     return min(sizes[TILES], RECORDED)
+
+
+def _is_gpt_oss(part: Ffn | None) -> bool:
+    return isinstance(part, Experts) and part.variant == "gpt_oss"
 
 
 def tiles_of(read: Defaults, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -17,14 +17,16 @@ _TILE = 128
 
 
 def chunk_gated_delta_rule(
-    query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, *, grouped: bool
+    query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, *, grouped: bool, normalizes: bool = True
 ) -> Tensor:
-    """The gated delta rule over (b, s, heads, width) in a few kernels; `grouped`: with fewer key than value heads."""
+    """The gated delta rule over (b, s, heads, width) in a few kernels; `grouped`: with fewer key than value heads.
+
+    `normalizes`: queries and keys are made unit vectors first (`use_qk_l2norm_in_kernel`).
+    """
     tape, inputs = query.tape, [query, key, value, g, beta]
     rows = _contiguous(query), _contiguous(key)
     value = _contiguous(value)
-    q, q_rstd = normalized(rows[0])
-    k, k_rstd = normalized(rows[1])
+    (q, q_rstd), (k, k_rstd) = (normalized(each) if normalizes else (each, None) for each in rows)
     batch, length, heads, deep = value.shape
     wide = key.shape[3]
     g = new(tape, g.shape, "fp32", "delta_decay")
@@ -36,7 +38,7 @@ def chunk_gated_delta_rule(
     del held, states, rows
     if tracked(*inputs):
         saved = save(tape, q, q_rstd, k, k_rstd, value, g, beta, chunk)
-        attach([out], inputs, saved, _Backward(tape, wide, grouped))
+        attach([out], inputs, saved, _Backward(tape, wide, grouped, normalizes))
     return out
 
 
@@ -57,16 +59,17 @@ def _values(key: Tensor, wide: Shape, value: Tensor) -> list[Tensor]:
 class _Backward:
     """`chunk_gated_delta_rule_bwd`, then `l2norm_bwd` for queries and keys."""
 
-    __slots__ = ("_autocast", "_grouped", "_tape", "_wide")
+    __slots__ = ("_autocast", "_grouped", "_normalizes", "_tape", "_wide")
 
-    def __init__(self, tape: Tape, wide: Axis, grouped: bool) -> None:
+    def __init__(self, tape: Tape, wide: Axis, grouped: bool, normalizes: bool) -> None:
+        self._normalizes = normalizes
         self._tape = tape
         self._wide = wide
         self._grouped = grouped
         self._autocast = tape.autocast is not None
 
     def __call__(self, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-        query, _, key, _, value, g, beta, _ = saved
+        query, key, value, g, beta = (saved[place] for place in ((0, 2, 4, 5, 6) if self._normalizes else range(5)))
         upstream = contiguous(only(gradients))
         batch, length, heads, deep = value.shape
         whole: Shape = (batch, length, heads, self._wide)
@@ -94,8 +97,9 @@ class _Backward:
         del last
         for_g = self._make(g.shape, "fp32")
         del held, more, upstream
-        for_query = like(query, "delta_backward")
-        for_key = like(key, "delta_backward")
+        if self._normalizes:
+            for_query = like(query, "delta_backward")
+            for_key = like(key, "delta_backward")
         gradients.clear()
         return [for_query, for_key, for_values, for_g, for_beta]
 

@@ -10,10 +10,11 @@ from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.records import dataclass
 from memcore.symbols import Axis, Rounded, Shape, half
+from memcore.tensors.arithmetic import divide
 from memcore.tensors.attention import Heads
-from memcore.tensors.autograd import Gradient, attach, tracked
+from memcore.tensors.autograd import Gradient, attach, save, tracked
 from memcore.tensors.basics import cat, clone, contiguous, like, new, only, to, view
-from memcore.tensors.operations import add, mul
+from memcore.tensors.operations import add, add_scalar, mean, mul, power, sqrt
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.core_attention import KERNELS, Core, exchanged, local
 from memcore.trainers.megatron.layers.fused import norm
@@ -47,7 +48,7 @@ def attention(
         inputs = opened(around.offloads, "qkv_linear")
         x = inputs.start(x)
         with inputs:
-            query, key, value = _heads(x, part, before, weights, around)
+            query, key, value, *gate = _heads(x, part, before, weights, around)
         inputs.commit()
         packed = not part.grouped and part.query_norm is None and part.rotary == "none"
         if part.rotary != "none":
@@ -55,6 +56,7 @@ def attention(
             query, key = (rotated(each, turned, how, angles) for each in (query, key))
         out = core(query, key, value, part, around, packed=packed)
         del query, key, value
+        out = _gated(out, gate.pop()) if gate else out
         return projected(out, part.output, weights, around), weights.get(f"{part.output.name}.bias")
 
 
@@ -68,19 +70,34 @@ def projected(x: Tensor, part: Linear, weights: Weights, around: LayerContext) -
     return out
 
 
-def _heads(
-    x: Tensor, part: Attention, before: Norm, weights: Weights, around: LayerContext
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`get_query_key_value_tensors`: behind their norms, not yet turned."""
+def _heads(x: Tensor, part: Attention, before: Norm, weights: Weights, around: LayerContext) -> list[Tensor]:
+    """`get_query_key_value_tensors`: behind their norms, not yet turned; and the gates, where there are some."""
     if around.local:
         mixed = local_linear(norm(x, before, weights), part.inputs[0], weights, around.how)
     else:
         mixed = norm_linear(x, before, part.inputs[0], weights, around.how)
-    query, key, value = heads_split(mixed, part)
+    query, key, value, *gate = heads_split(mixed, part)
     del mixed
     if part.query_norm is not None and part.key_norm is not None:
         query, key = norm(query, part.query_norm, weights), norm(key, part.key_norm, weights)
-    return query, key, value
+    value = value if part.value_norm is None else _value_norm(value)
+    return [query, key, value, *map(clone, gate)]
+
+
+def _value_norm(value: Tensor) -> Tensor:
+    """Megatron-Bridge, models/gemma/modeling_gemma4.py (`Gemma4SelfAttention.get_query_key_value_tensors`)."""
+    v_float = to(value, "fp32")
+    rms = sqrt(add_scalar(mean(power(v_float))))
+    return to(divide(v_float, rms), value.dtype)
+
+
+def _gated(x: Tensor, gate: Tensor) -> Tensor:
+    """`_apply_output_gate`, compiled: keeps both."""
+    saved = save(x.tape, x, gate) if tracked(x, gate) else []
+    out = like(x, "fused_product")
+    if saved:
+        attach([out], [x, gate], saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
+    return out
 
 
 def cross_attention(
@@ -117,7 +134,7 @@ def core(
     with query.tape.module("core_attention"):
         if not around.local and not packed:
             query, key, value = (contiguous(each) for each in (query, key, value))
-        kernel = local if around.local else KERNELS[around.kernel]
+        kernel = local if around.local else KERNELS["math" if heads.wide else around.kernel]
 
         def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             found = kernel(query, key, value, given)
@@ -143,9 +160,10 @@ def heads_of(part: Attention | LatentAttention) -> Heads:
 
 
 def heads_split(mixed: Tensor, part: Attention) -> list[Tensor]:
-    """Views of queries, keys and values of each group; grouped queries are copied, so that heads follow each other."""
+    """Views of queries, keys, values and gates of each group; grouped queries are copied, so that heads follow."""
     heads, rows = part.heads, mixed.shape[:2]
     shapes = [(*rows, heads.query, heads.width), *[(*rows, heads.key, heads.width)] * 2]
+    shapes += [shapes[0]] if part.gated else []
     outs = [view(mixed, shape, cut=3) for shape in shapes]
     if tracked(mixed):
         tape, full, dtype = mixed.tape, mixed.shape, mixed.dtype

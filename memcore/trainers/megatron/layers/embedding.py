@@ -46,7 +46,8 @@ def embedded(
             x = contiguous(permute(x, 1, 0, 2))
         if how.sequence and not early:
             x = clone(part_of(x))
-        return dropout(x, embedding_and_head.embedding_dropout) if drops else x
+        x = dropout(x, embedding_and_head.embedding_dropout) if drops else x
+        return scale(x) if embedding_and_head.embedding_scaled else x  # Megatron-Bridge, Gemma3LanguageModelEmbedding
 
 
 def _words(tokens: Tensor, weight: Parameter, how: MegatronPlan) -> Tensor:

@@ -42,7 +42,7 @@ def experts(x: Tensor, part: Experts, weights: Weights, around: LayerContext) ->
 
 def _layer(x: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
     with x.tape.module(part.module):
-        beside = _shared(x, part, weights, around)
+        beside = shared_result(x, part, weights, around)
         with x.tape.module("router"):
             probabilities, routed = route(x, weights[f"{part.router.name}.weight"], part, plan)
 
@@ -51,7 +51,7 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: LayerContext, pla
             beside = beside if beside is None else leave(beside)
 
         def run(rows: Tensor, scale: Tensor) -> Tensor:
-            return _run(rows, scale, part, weights, around, plan)
+            return run_rows(rows, scale, part, weights, around, plan)
 
         x = linear(x, part.latent[0], weights, around.how) if part.latent else x
         out = DISPATCHERS[plan.dispatcher](x, probabilities, routed, part, plan, run)
@@ -60,7 +60,8 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: LayerContext, pla
         return out if beside is None else add(out, beside)
 
 
-def _shared(x: Tensor, part: Experts, weights: Weights, around: LayerContext) -> Tensor | None:
+def shared_result(x: Tensor, part: Experts, weights: Weights, around: LayerContext) -> Tensor | None:
+    """Return what the expert that sees every token makes of them, if there is one."""
     shared = part.shared
     if shared is None:
         return None
@@ -75,7 +76,7 @@ def _shared(x: Tensor, part: Experts, weights: Weights, around: LayerContext) ->
     return out
 
 
-def _run(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
+def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
     """Two products with the matrices of each row's expert; the weights are applied between them."""
     how, offloads = around.how, around.offloads if plan.grouped else None
     up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))

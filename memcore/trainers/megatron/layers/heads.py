@@ -6,7 +6,7 @@ from memcore.layers.objectives import summed
 from memcore.networks.weights import Linear
 from memcore.tensors.autograd import attach, tracked
 from memcore.tensors.basics import contiguous, like, new, only, permute
-from memcore.tensors.operations import mul
+from memcore.tensors.operations import mul, scale, tanh
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
 from memcore.trainers.megatron.layers.linear import linear, local_linear, parts_to_all
@@ -53,11 +53,14 @@ def _scores(step: Step, x: Tensor, part: Linear, how: MegatronPlan) -> Tensor:
 
 
 def _loss(step: Step, x: Tensor, labels: Tensor, mask: Tensor, how: MegatronPlan) -> Tensor:
-    part = step.recipe.network.embedding_and_head.head
+    embedding_and_head = step.recipe.network.embedding_and_head
+    part = embedding_and_head.head
     if part.split is None:
         return _scores(step, x, part, how)
     with x.tape.at("output_layer"):
         logits = local_linear(x, part, step.weights, how)
+        if embedding_and_head.head_softcap:  # Megatron-Bridge, Gemma4OutputLayer
+            logits = scale(tanh(scale(logits, "div")))
     del x
     with logits.tape.at("loss"):
         targets = contiguous(permute(labels, 1, 0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer
+from collections.abc import Callable, Mapping
+
+from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer, SpecialMixer
 from memcore.networks.weights import Norm
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trace.step import Slot
@@ -10,18 +12,29 @@ from memcore.trainers.megatron.layers.attention import LayerContext, attention, 
 from memcore.trainers.megatron.layers.experts import experts
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import bias_dropout_add
+from memcore.trainers.megatron.layers.gated_delta import gated_delta
+from memcore.trainers.megatron.layers.gemma4 import gemma4_layer
 from memcore.trainers.megatron.layers.graphs import covers, enter, leave, module_of, routes
 from memcore.trainers.megatron.layers.latent import behind_norm, latent_attention
 from memcore.trainers.megatron.layers.linear import Weights
 from memcore.trainers.megatron.layers.mamba import mamba
 from memcore.trainers.megatron.layers.offloading import Group, opened
 from memcore.trainers.megatron.layers.recompute import recomputes, run_again
+from memcore.trainers.megatron.networks.parts import GEMMA4
+
+RECURRENT: Mapping[str, Callable[[Tensor, SpecialMixer, Norm, Weights, LayerContext], Tensor]] = {
+    "megatron-mamba2": mamba,
+    "megatron-gated-delta": gated_delta,
+}
+"""By `SpecialMixer.variant`."""
 
 
 def layer(
     x: Tensor, slot: Slot, around: LayerContext, seen: Tensor | None = None, angles: Tensor | None = None
 ) -> Tensor:
     """`TransformerLayer.forward`; `seen`: what cross-attention attends to; `angles`: of the micro-batch's tokens."""
+    if slot.layer.residual == GEMMA4:
+        return gemma4_layer(x, slot, around)
     own, weights, graphs = slot.layer, slot.weights, around.how.graphs
     mixer, ffn = own.mixer, own.feed_forward
     norms = list(own.norms)
@@ -61,7 +74,7 @@ def _mixer(
         return attention(x, mixer, before, weights, around, angles)
     if isinstance(mixer, LatentAttention):
         return latent_attention(x, mixer, before, weights, around, group)
-    return mamba(x, mixer, before, weights, around), None
+    return RECURRENT[mixer.variant](x, mixer, before, weights, around), None
 
 
 def _ffn(

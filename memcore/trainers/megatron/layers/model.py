@@ -24,21 +24,21 @@ from memcore.trainers.megatron.layers.embedding import embedded
 from memcore.trainers.megatron.layers.encoders import bert, t5
 from memcore.trainers.megatron.layers.fused import norm
 from memcore.trainers.megatron.layers.heads import head, plan
-from memcore.trainers.megatron.layers.layer import layer
+from memcore.trainers.megatron.layers.layer import RECURRENT, layer
 from memcore.trainers.megatron.layers.offloading import Groups
 from memcore.trainers.megatron.layers.prediction import predicted, split
 from memcore.trainers.megatron.layers.towers import deepened, embedded_with_images, frequencies, rotates
-from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, PREDICTION, RESIDUAL
+from memcore.trainers.megatron.networks.parts import DEEP, ENCODER, GEMMA4, PREDICTION, RESIDUAL
 from memcore.trainers.megatron.networks.towers import MULTIMODAL
 
-_RESIDUALS = (RESIDUAL, PREDICTION, ENCODER, DEEP)
+_RESIDUALS = (RESIDUAL, PREDICTION, ENCODER, DEEP, GEMMA4)
 
 
 def check(network: Network) -> None:
     """Refuse networks whose layers are not supported yet."""
     for one in network.kinds:
         missing = []
-        if isinstance(one.mixer, SpecialMixer) and one.mixer.variant != "megatron-mamba2":
+        if isinstance(one.mixer, SpecialMixer) and one.mixer.variant not in RECURRENT:
             missing += [Message("{!r} mixers", one.mixer.variant)]
         missing += [] if one.residual in _RESIDUALS else [Message("layers connected as {!r}", one.residual)]
         if missing:

@@ -19,6 +19,7 @@ from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentA
 from memcore.symbols import Axis
 from memcore.trainers.megatron.networks import parts
 from memcore.trainers.megatron.networks.arguments import embedding_and_head
+from memcore.trainers.megatron.networks.gemma4 import around_gemma4, gemma4_layer, is_gemma4
 from memcore.trainers.megatron.networks.parts import PATH, PREDICTION, RESIDUAL, Routing, Style, prediction, repeated
 from memcore.trainers.megatron.networks.towers import MULTIMODAL, MULTIMODAL_FAMILIES, deep_layers, deepened, placed
 
@@ -44,7 +45,7 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
             [*_of_embedding_and_head(model, towers), *(each for layer in network.kinds for each in _of_layer(layer))]
         )
     )
-    if obstacles:
+    if obstacles and not is_gemma4(network):
         raise UnsupportedError(
             EngineSettings.type, "Megatron does not support {} yet ({})", joined(", ", obstacles), model.name
         )
@@ -60,6 +61,8 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
         tied=network.embedding_and_head.tied,
         head_bias=network.embedding_and_head.head.bias,
     )
+    if is_gemma4(network):
+        around = around_gemma4(around, network.embedding_and_head)
     order = [layer for run, times in zip(network.runs, model.repeats, strict=True) for layer in run * times]
     kinds = list(made)
     found = repeated([kinds.index(layer) for layer in order]) if len(network.runs) > _FEW else None
@@ -123,7 +126,7 @@ def _of_layer(layer: Layer) -> Iterator[str]:
     elif isinstance(mixer, LatentAttention):
         if mixer.indexer:
             yield "an indexer of sparse attention"
-    elif isinstance(mixer, SpecialMixer) and mixer.variant != "mamba2":
+    elif isinstance(mixer, SpecialMixer) and mixer.variant not in ("mamba2", "gated-delta"):
         yield Message("{!r} mixers", mixer.variant)
     if isinstance(ffn, Experts):
         yield from _of_experts(ffn)
@@ -139,8 +142,8 @@ def _of_experts(ffn: Experts) -> Iterator[str]:
 
 
 def _of_attention(mixer: Attention) -> Iterator[str]:
-    if mixer.sinks is not None or mixer.gated or mixer.biased or mixer.softcap or mixer.clamped:
-        yield "attention with sinks, gates, biases or caps"
+    if mixer.sinks is not None or mixer.biased or mixer.softcap or mixer.clamped:
+        yield "attention with sinks, biases or caps"
     if mixer.shares_cache or mixer.borrowed or mixer.crosses or mixer.heads.value != mixer.heads.width:
         yield "attention that shares keys and values"
     if mixer.value_norm or (mixer.query_norm is not None and mixer.norm_place == "row"):
@@ -163,6 +166,8 @@ def _style(network: Network) -> Style:
 
 
 def _layer(layer: Layer, style: Style, sizes: dict[str, int]) -> Layer:
+    if layer.residual == "gemma4" and isinstance(layer.mixer, Attention):
+        return gemma4_layer(layer, style, _rows(layer.mixer, sizes))
     mixer = None if layer.mixer is None else _mixer(layer.mixer, style, sizes)
     ffn = None if layer.feed_forward is None else _ffn(layer.feed_forward, style)
     names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
@@ -182,17 +187,20 @@ def _mixer(mixer: Mixer, style: Style, sizes: dict[str, int]) -> Mixer:
             style, mixer.heads, compressed=len(mixer.queries) == 2, normed=True, rotary="full"
         )
     if isinstance(mixer, SpecialMixer):
-        return parts.mamba(sizes)
+        if mixer.variant == "mamba2":
+            return parts.mamba(sizes)
+        sizes["I"] = sizes["X"] + sizes["B"] * sizes["dv"] + 2 * sizes["B"]
+        return parts.gated_delta(grouped="grouped" in mixer.options)
     rows = _rows(mixer, sizes)
-    normed = mixer.query_norm is not None
-    made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed)
+    normed, gated = mixer.query_norm is not None, mixer.gated
+    made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed, gated=gated)
     return replace(made, mask=mixer.mask, bidirectional=mixer.bidirectional)
 
 
 def _rows(mixer: Attention, sizes: dict[str, int]) -> Axis:
-    """Heads of queries, keys and values together."""
+    """Heads of queries, keys and values together, and of gates."""
     heads = mixer.heads
-    total, name = sizes[str(heads.query)] + 2 * sizes[str(heads.key)], "n"
+    total, name = (1 + mixer.gated) * sizes[str(heads.query)] + 2 * sizes[str(heads.key)], "n"
     while sizes.setdefault(name, total) != total:
         name += "′"
     return name

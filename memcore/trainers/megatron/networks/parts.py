@@ -19,6 +19,8 @@ RESIDUAL = "megatron"
 """How every layer is wired: each part behind a norm, with a residual connection."""
 ENCODER, PREDICTION, DEEP = "megatron-encoder", "megatron-mtp", "megatron-deepstack"
 """The same in T5's encoder, in layers that predict further tokens, and in those after which images are added again."""
+GEMMA4 = "megatron-gemma4"
+"""Gemma 4's sparse layers, with norms before and after each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,14 @@ def attention(
     *,
     grouped: bool,
     normed: bool = False,
+    gated: bool = False,
     bidirectional: bool = False,
     hidden: Axis = "h",
 ) -> Attention:
-    """Self-attention: queries, keys and values of a group of heads lie side by side in one matrix of `rows` heads."""
+    """Self-attention: queries, keys and values of a group of heads lie side by side in one matrix of `rows` heads.
+
+    `gated`: with gates for the result, after the queries.
+    """
     name = "self_attention"
     return Attention(
         module=name,
@@ -63,6 +69,7 @@ def attention(
         fused="per-group",
         query_norm=style.normed(f"{name}.q_layernorm", heads.width) if normed else None,
         key_norm=style.normed(f"{name}.k_layernorm", heads.width) if normed else None,
+        gated=gated,
         bidirectional=bidirectional,
         dropout=style.attention_dropout,
         cached=((heads.key, heads.width), (heads.key, heads.width)),
@@ -211,6 +218,31 @@ def mamba(sizes: Mapping[str, int]) -> SpecialMixer:
         state=(("X", "K"), ("H", "W", "N")),
         options=frozenset({"normed", *(["aligned"] if sizes["I"] % 8 == 0 else [])}),
         chunk="q",
+    )
+
+
+def gated_delta(*, grouped: bool) -> SpecialMixer:
+    """A gated delta net; the symbols are those of `recurrences.GatedDelta`, with all gates in one projection."""
+    name, kind = "self_attention", "linear-attention"
+    projections = (
+        Linear(f"{name}.in_proj", ("I",), ("h",), split="outer"),
+        Linear(f"{name}.out_proj", ("h",), ("B", "dv"), split="inner"),
+    )
+    first, last = (next(iter(each.weights(kind))) for each in projections)
+    return SpecialMixer(
+        module=name,
+        variant="megatron-gated-delta",
+        parameters=(
+            Weight(f"{name}.dt_bias", (("B",),), kind, split="outer"),
+            Weight(f"{name}.A_log", (("B",),), kind, split="outer"),
+            first,
+            Weight(f"{name}.conv1d.weight", (("X",), (1,), ("K",)), kind, split="outer"),
+            Weight(f"{name}.out_norm.weight", (("dv",),), "norm"),
+            last,
+        ),
+        state=(("X", "K"), ("B", "dk", "dv")),
+        options=frozenset({"grouped"} if grouped else ()),
+        linears=projections,
     )
 
 

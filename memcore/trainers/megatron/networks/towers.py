@@ -22,11 +22,14 @@ SEEING = ("tower", "projector")
 """Kinds of its parameters, whose modules have settings of their own: neither FP8 nor fused weight gradients."""
 MULTIMODAL = "multimodal"
 """Rotation by time, rows and columns (M-RoPE), by angles that every micro-batch computes: `Attention.rotary`."""
-MULTIMODAL_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
+MULTIMODAL_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
 DIVIDED_VARIANTS = ("megatron-qwen3_vl",)
 """`Tower.variant` of towers that are divided."""
-_BRIDGE: Mapping[str, str] = {"qwen2_5_vl": WHOLE, "qwen3_vl": DIVIDED, "qwen3_vl_moe": DIVIDED}
-_SWIFT = dict.fromkeys(("internvl", "kimi_vl", "llama4", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"), WHOLE)
+_BRIDGE: Mapping[str, str] = {
+    "qwen2_5_vl": WHOLE,
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), DIVIDED),
+}
+_SWIFT = dict.fromkeys(("internvl", "kimi_vl", "llama4", *MULTIMODAL_FAMILIES), WHOLE)
 Runs: TypeAlias = tuple[tuple[Layer, ...], ...]
 _STYLE = Style(norm="layer", bias=True, query_bias=True)
 
