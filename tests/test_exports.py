@@ -324,6 +324,34 @@ LINES = {
         of(training={"sequence_length": 1024}, engine={"type": "deepspeed", "zero_stage": 3}, hardware=EIGHT), name,
         ("deepspeed:", "  zero_optimization:", "    stage: 3", '  train_micro_batch_size_per_gpu: "auto"', "bf16: true"))
        for name in ("axolotl", "llama-factory", "trainer")},
+    "torchtune's components with LoRA on a GPU": (
+        of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "o_proj"]}},
+           engine={"framework": "torchtune"}, hardware={"num_gpus": 1}), "torchtune",
+        ("# run: tune run lora_finetune_single_device --config torchtune.yaml",
+         '  _component_: "torchtune.models.llama3_1.lora_llama3_1_8b"',
+         '  lora_attn_modules: ["q_proj", "output_proj"]', "  apply_lora_to_mlp: false",
+         '  _component_: "torchtune.models.llama3.llama3_tokenizer"', '  model_type: "LLAMA3"', "  fused: true")),
+    "torchtune's QLoRA": (
+        of(training={**LORA, "quantization": "nf4-double", "loss": "chunked:8"}, engine={"framework": "torchtune"},
+           hardware={"num_gpus": 1}), "torchtune",
+        ('  _component_: "torchtune.models.llama3_1.qlora_llama3_1_8b"', "  apply_lora_to_mlp: true",
+         '  _component_: "torchtune.modules.loss.CEWithChunkedOutputLoss"')),
+    "torchtune's preferences on all GPUs": (
+        of(training={"sequence_length": 1024, "method": "dpo", "precision": "bf16"},
+           engine={"type": "fsdp", "framework": "torchtune"}, hardware=EIGHT), "torchtune",
+        ("# run: tune run --nnodes 1 --nproc_per_node 8 full_dpo_distributed --config torchtune.yaml",
+         "ref_checkpointer:", '  _component_: "torchtune.rlhf.loss.DPOLoss"')),
+    "torchtune's quantization-aware training": (
+        of(training={"sequence_length": 1024, "fake_quantization": "int8-int4", "precision": "bf16"},
+           engine={"type": "fsdp", "framework": "torchtune"}, hardware=EIGHT), "torchtune",
+        ("# run: tune run --nnodes 1 --nproc_per_node 8 qat_distributed --config torchtune.yaml",
+         '  _component_: "torchtune.training.quantization.Int8DynActInt4WeightQATQuantizer"')),
+    "torchtune's teacher": (
+        of(training={**LORA, "method": {"name": "distill", "teacher": "meta-llama/Llama-3.1-70B"}, "loss": "chunked:8"},
+           engine={"framework": "torchtune"}, hardware={"num_gpus": 1}), "torchtune",
+        ("# run: tune run knowledge_distillation_single_device --config torchtune.yaml",
+         '  _component_: "torchtune.models.llama3_1.llama3_1_70b"', '    max_filename: "00030"',
+         '  _component_: "torchtune.modules.loss.ForwardKLWithChunkedOutputLoss"')),
     "accelerate's version of FSDP": (
         of(training={"sequence_length": 1024}, engine={"type": "fsdp"}, hardware=EIGHT), "accelerate",
         ("num_processes: 8", "  fsdp_version: 2", 'mixed_precision: "bf16"')),

@@ -102,6 +102,9 @@ class Tool:
     """How its command line begins; the model follows where the tool takes it so."""
     launch: str = ""
     """How it is started on several GPUs, with names in braces: `all` of them, `nodes`, `each` node's, and the file."""
+    launch_of: Callable[[Any], str] | None = None
+    """Returns how a config is started, where that is not the same for all; as `launch`, the numbers of GPUs only where
+    they are in it."""
     scripts: Mapping[str, str] = field(default_factory=dict)
     """Programs for other architectures than the usual one."""
     model: str | None = None
