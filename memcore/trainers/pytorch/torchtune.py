@@ -388,8 +388,8 @@ def _recipe(config: Config) -> str:
 def _launch(config: Config) -> str:
     """What starts the recipe; those for one device take no launcher's arguments (_cli/run.py)."""
     recipe = _recipe(config)
-    spread = "" if recipe.endswith("single_device") else " --nnodes {nodes} --nproc_per_node {each}"
-    return f"tune run{spread} {recipe} --config {{file}}"
+    spread = () if recipe.endswith("single_device") else ("--nnodes {nodes} --nproc_per_node {each}",)
+    return " ".join(("tune run", *spread, recipe, "--config {file}"))
 
 
 def _written(config: Config) -> dict[str, Any]:
