@@ -142,6 +142,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "范围还包括无门控前馈层，以及配置未说明时的共享嵌入"
     ),
     "Llama-like model": "类似 Llama 的模型",
+    "expected a list of heights and widths, found {value}": "应为高与宽的列表，实为 {value}",
     "expected a list of layer numbers, found {value}": "应为层号列表，实为 {value}",
     "expected layer numbers, found {value}": "应为层号，实为 {value}",
     "a positive integer": "正整数",
