@@ -66,9 +66,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "a final norm": "最后的归一化",
     "matrices without biases": "无偏置的矩阵",
     "no towers": "没有塔",
-    "the tower's attention does not match its heads; check hidden_size and num_heads": (
-        "视觉塔的注意力与其头数不符；请检查 hidden_size 与 num_heads"
-    ),
+    "the tower's attention does not match its heads": "视觉塔的注意力与其头数不符",
+    "check hidden_size and num_heads": "请检查 hidden_size 与 num_heads",
     "vision towers": "视觉塔",
     "shared caches": "共享的缓存",
     "fused matrices laid out {how}": "按 {how} 排列的融合矩阵",

@@ -188,12 +188,14 @@ def _gemma3_images(whole: Reader, text: Reader) -> Images:
 def _llava_next_images(whole: Reader, text: Reader) -> Images:
     """An image is cut into as many tiles as the largest of the allowed shapes has."""
     side, patch = side_of(_vision(whole, "clip_vision_model"))
-    shapes = whole.listed("image_grid_pinpoints") or ()
-    for each in shapes:
-        if not isinstance(each, list) or not each or any(type(size) is not int or size < 1 for size in each):
+    tiles: list[int] = []
+    for each in whole.listed("image_grid_pinpoints") or ():
+        given = each if isinstance(each, list) else []
+        sizes = [size for size in given if type(size) is int and size > 0]
+        if not sizes or len(sizes) != len(given):
             whole.refuse("image_grid_pinpoints", "expected a list of heights and widths, found {}", shown(each))
             return Images(side=side, patch=patch, resizes="to tiles", most=1)
-    tiles = [max(each) // side for each in shapes]
+        tiles.append(max(sizes) // side)
     return Images(side=side, patch=patch, resizes="to tiles", most=max(min(tiles, default=2), 1))
 
 
