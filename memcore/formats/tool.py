@@ -143,6 +143,8 @@ class Tool:
     """It takes no other keys than those."""
     alongside: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """For keys that mean nothing alone, the key that they need as well, and its value; a list is added to another."""
+    only_with: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that mean in a config what they do to the tool only where others have these values."""
     world: tuple[str, ...] = ()
     """Keys whose product is the number of GPUs."""
     batch: str = ""

@@ -373,6 +373,7 @@ AXOLOTL = Tool(
     launch="accelerate launch --num_machines {nodes} --num_processes {all} -m axolotl.cli.train {file}",
     copies="dp_replicate_size",
     experts_apart=True,
+    only_with={Parallelism.expert_parallel_size: {EngineSettings.framework: "axolotl"}},
     alongside={"expert_parallel_size": ("plugins", ["axolotl.integrations.expert_parallel.ExpertParallelPlugin"])},
     keys=(
         Key(path=Training.sequence_length, name="sequence_len"),

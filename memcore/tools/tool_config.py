@@ -116,6 +116,8 @@ def _adapts(tool: Tool, config: Config, known: Mapping[str, Any]) -> bool:
 def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The keys that say one setting; none if the tool has no words for its value."""
     value = config.get(path)
+    if any(config.get(other) != wanted for other, wanted in tool.only_with.get(path, {}).items()):
+        return
     for key in tool.keys:
         if key.path == path and not key.name.startswith("*") and _has_word(key, value):
             if key.off is not None:
