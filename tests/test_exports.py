@@ -317,6 +317,10 @@ LINES = {
     "LLaMA-Factory without an adapter": (
         of(training={"sequence_length": 1024}, hardware={"num_gpus": 1}), "llama-factory",
         ('finetuning_type: "full"', "disable_gradient_checkpointing: true", "pure_bf16: true")),
+    "LLaMA-Factory's reward model, without which no PPO starts": (
+        of(training={**LORA, "method": {"name": "ppo", "reward_model": True}}, engine={"framework": "llama-factory"},
+           hardware={"num_gpus": 1}), "llama-factory",
+        ('stage: "ppo"', 'reward_model: "saves/reward"', 'reward_model_type: "full"')),
     "LLaMA-Factory's names of layers": (
         of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "v_proj"]}}), "llama-factory",
         ('lora_target: "q_proj,v_proj"',)),

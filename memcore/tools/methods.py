@@ -323,6 +323,15 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 """Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""
 
 
+_REWARDS: Mapping[str, str] = {
+    "full": "saves/reward",
+    "lora": "saves/reward",
+    "api": "http://localhost:8000/v1/score",
+}
+"""What names a reward model of each type, without which no PPO starts; only adapters have one of adapters
+(LLaMA-Factory 0.9.5, hparams/finetuning_args.py, `__post_init__`)."""
+
+
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """Return what writes the keys of a config's method and of its towers."""
     of_towers = keys_of_towers(tool)
@@ -335,7 +344,9 @@ def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
     if name == "ppo" and keys and length is not None:
         answer = min(_ANSWER, length // 2)
         keys |= {"cutoff_len": length - answer, "max_new_tokens": answer}
-        keys |= {"reward_model_type": "full"} if config[Training.method.reward_model] else {}
+        adapted = "lora" if config[Training.adapter.type] else "api"
+        kind = "full" if config[Training.method.reward_model] else adapted
+        keys |= {"reward_model": _REWARDS[kind], "reward_model_type": kind}
     if tool == "llama-factory" and keys and config[Training.method.reference] == "copy":
         keys["ref_model"] = config.model
     return keys

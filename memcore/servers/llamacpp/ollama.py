@@ -139,8 +139,9 @@ def _runner(config: Config) -> dict[str, str]:
     found: dict[str, str] = {}
     if config[fork] != FORK:
         found[fork] = "Ollama runs its own fork, which reserves other buffers"
-    if config[flash] is not None:
-        found[flash] = _variable("FLASH_ATTENTION", int(config[flash]))
+    attends = config[flash]
+    if attends is not None:
+        found[flash] = _variable("FLASH_ATTENTION", int(attends))
     if (config[users] or 1) > 1:
         found[users] = _variable("NUM_PARALLEL", config[users])
     if keys == values and keys not in (None, "f16"):
