@@ -314,6 +314,9 @@ LINES = {
         of(training=LORA, engine={"type": "ddp"}, hardware={**EIGHT, "num_gpus": 16}), "axolotl",
         ("# run: accelerate launch --num_machines 2 --num_processes 16 -m axolotl.cli.train axolotl.yaml",
          'adapter: "lora"', "lora_target_linear: true")),
+    "axolotl's list of what FSDP is told": (
+        of(training={"sequence_length": 1024, "method": "kto"}, engine={"type": "fsdp"}, hardware=EIGHT), "axolotl",
+        ('fsdp: ["full_shard", "auto_wrap"]', 'rl: "kto"', "remove_unused_columns: false")),
     "LLaMA-Factory without an adapter": (
         of(training={"sequence_length": 1024}, hardware={"num_gpus": 1}), "llama-factory",
         ('finetuning_type: "full"', "disable_gradient_checkpointing: true", "pure_bf16: true")),
@@ -405,6 +408,19 @@ def test_a_loss_that_is_not_compiled_compiles_no_blocks():
     assert Training.compile_loss in written.left_out
     compiled = exported(config.replaced(Training.compile, True), "torchtitan", taken)
     assert imported(compiled.text).config["training"]["compile_loss"] is False
+
+
+def test_micro_batches_of_accelerate():
+    """Its file has them for DeepSpeed alone, and is refused with the key elsewhere (`ClusterConfig`)."""
+    config = of(engine={"type": "fsdp"}, training={"gradient_accumulation_steps": 4}, hardware=EIGHT)
+    found = exported(config, "accelerate")
+    assert "gradient_accumulation_steps" not in found.text
+    assert (
+        "training.gradient_accumulation_steps: set ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 in the environment"
+        in found.reasons
+    )
+    sharded = exported(config.replaced("engine.type", "deepspeed"), "accelerate").text
+    assert content_of(sharded, "yaml")["deepspeed_config"]["gradient_accumulation_steps"] == 4
 
 
 def test_a_command_without_arguments():

@@ -317,7 +317,11 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         **{name: {"stage": "dpo", "pref_loss": name} for name in ("orpo", "simpo")},
         "reward": {"stage": "rm"},
     },
-    "axolotl": {**{name: {"rl": name} for name in ("dpo", "kto", "orpo", "simpo")}, "reward": {"reward_model": True}},
+    "axolotl": {
+        **{name: {"rl": name} for name in ("dpo", "orpo", "simpo")},
+        "kto": {"rl": "kto", "remove_unused_columns": False},  # utils/schemas/validation.py, `check_kto_config`
+        "reward": {"reward_model": True},
+    },
     "ms-swift": {"classify": {"task_type": "seq_cls"}},
 }
 """Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""
