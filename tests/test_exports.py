@@ -315,7 +315,8 @@ LINES = {
         ("# run: accelerate launch --num_machines 2 --num_processes 16 -m axolotl.cli.train axolotl.yaml",
          'adapter: "lora"', "lora_target_linear: true")),
     "axolotl's list of what FSDP is told": (
-        of(training={"sequence_length": 1024, "method": "kto"}, engine={"type": "fsdp"}, hardware=EIGHT), "axolotl",
+        of(training={"sequence_length": 1024, "method": "kto", "precision": "bf16"}, engine={"type": "fsdp"},
+           hardware=EIGHT), "axolotl",
         ('fsdp: ["full_shard", "auto_wrap"]', 'rl: "kto"', "remove_unused_columns: false")),
     "LLaMA-Factory without an adapter": (
         of(training={"sequence_length": 1024}, hardware={"num_gpus": 1}), "llama-factory",
