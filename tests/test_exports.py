@@ -200,7 +200,8 @@ def answered(config):
 @st.composite
 def runs(draw, engine, name):
     """A job of an engine that makes sense, with a few settings that many tools have."""
-    gpus = 1 if engine == "none" else draw(st.sampled_from([1, 2, 4, 16]))
+    alone = [] if name == "litgpt" else [1]  # LitGPT shards over several devices alone
+    gpus = 1 if engine == "none" else draw(st.sampled_from([*alone, 2, 4, 16]))
     values = {"engine.type": engine, "hardware.num_gpus": gpus}
     for path, choices in (OF_SERVERS if engine in SERVERS else OF_TRAINING).items():
         if applies(path, engine) and draw(st.booleans()):
@@ -208,7 +209,8 @@ def runs(draw, engine, name):
     values.setdefault(LENGTHS[engine in SERVERS], 512)
     model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
     if name == "torchtitan":
-        values["training.implementation"], model = "torchtitan", "llama-3.1-8b"
+        values["training.implementation"] = "torchtitan"
+    model = "llama-3.1-8b" if name in ("torchtitan", "litgpt") else model
     config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)

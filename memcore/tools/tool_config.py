@@ -110,7 +110,8 @@ def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Confi
 def _adapts(tool: Tool, config: Config, known: Mapping[str, Any]) -> bool:
     """Whether there is an adapter that the tool has a word for; settings of another one would be those of its own."""
     kind = Training.adapter.type
-    return config.get(kind) is not None and any(keys_of(tool, config, kind, known))
+    chosen = config.get(kind)
+    return chosen is not None and (chosen in tool.adapters or any(keys_of(tool, config, kind, known)))
 
 
 def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -563,6 +563,7 @@ TORCHTUNE = Tool(
     always=_USUAL,
     launch_of=_launch,
     written=_written,
+    adapters=_LORA_OF,
     implied={Training.loss: {"cross-entropy-fp32": {Training.method.name: "dpo"}}},
     alongside={
         "tensor_parallel_dim": ("tensor_parallel_plan._component_", "torchtune.models.llama3.base_llama_tp_plan"),
