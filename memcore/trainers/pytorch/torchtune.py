@@ -16,6 +16,7 @@ from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
+from memcore.tools.derived import gpus_of
 from memcore.tools.methods import METHOD
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -374,7 +375,8 @@ def _checkpointer(key: str, builder: str) -> dict[str, Any]:
 
 def _recipe(config: Config) -> str:
     """The recipe that runs a job (_recipe_registry.py)."""
-    several, adapted = config[EngineSettings.type] == "fsdp", config[Training.adapter.type] in _LORA_OF
+    several = config[EngineSettings.type] == "fsdp" or (gpus_of(config) or 1) > 1
+    adapted = config[Training.adapter.type] in _LORA_OF
     how, method = "distributed" if several else "single_device", config[Training.method.name]
     if method == "distill" and adapted:
         return f"knowledge_distillation_{how}"
