@@ -222,6 +222,7 @@ LITGPT = Tool(
             Training.activation_checkpointing.policy, EngineSettings.version,
         )),
         Training.optimizer.implementation: "foreach",
+        Training.outputs_kept: True,
     },
     source="litgpt, finetune/ and pretrain.py",
 )  # fmt: skip

@@ -38,7 +38,7 @@ from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.frameworks import KERNELS, framework_of
-from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
+from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype, usual_preset
 from memcore.trainers.pytorch.methods import scored
 
 
