@@ -28,6 +28,7 @@ from memcore.limits import GPUS
 from memcore.memory.estimate import Estimate
 from memcore.registry import SERVERS
 from memcore.tools import TOOLS, exported, imported
+from memcore.tools.vocabulary import vocabulary
 
 pytestmark = pytest.mark.machine  # files are written alike everywhere; tests/test_session.py exports inside Pyodide
 
@@ -64,6 +65,7 @@ def arguments_of(tool, text):
     flags |= {name: None for meaning in tool.meanings for name in meaning.keys}
     flags |= {name: None for name in (*tool.dimensions, tool.batch, tool.model, *tool.alongside) if name}
     flags |= {name: None for name, _ in tool.alongside.values()}
+    flags |= dict.fromkeys(vocabulary(tool.vocabulary)) if tool.written else {}
     for name in (name for name in flags if name.startswith("-")):
         parser.add_argument(name, nargs="*")
     script = next((number for number, word in enumerate(words) if word.endswith(".py")), 0)
@@ -139,7 +141,8 @@ def test_their_own_parsers_read_it(name, engine):
     def check(config):
         text = exported(of_loop(name, config), name).text
         if tool.syntax == "argv":
-            assert re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text).startswith(tool.program.split()[0])
+            started = re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text)
+            assert started.startswith(tool.program.split()[0]) or any(each in started for each in tool.prefixes)
             arguments_of(tool, text)
         elif tool.syntax == "modelfile":
             assert text.startswith("FROM ./")

@@ -23,6 +23,7 @@ from memcore.tools.derived import gpus_of
 from memcore.tools.loops import LOSS, PRECISION
 
 _NAME, _ADAPTER, _TARGETS, _DTYPE, _CLIPS = "*version", "*adapter", "*targets", "*adapter_dtype", "*clips"
+_OUTPUTS = "*outputs"
 _OPTIMIZER, _HOW, _FRAMEWORK, _CHECKPOINTS = "*optimizer_name", "*implementation", "*framework", "*checkpoints"
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "lora_query": ("q_proj",), "lora_key": ("k_proj",), "lora_value": ("v_proj",), "lora_projection": ("o_proj",),
@@ -43,7 +44,7 @@ _CHUNK = 128
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     found = _told(found)
-    normalized = {_FRAMEWORK: "lit-gpt", **found}
+    normalized = {_FRAMEWORK: "lit-gpt", _OUTPUTS: True, **found}  # `logits` lives until the backward pass is done
     name = found.get("checkpoint_dir", found.get("model_name"))
     if isinstance(name, str):
         normalized[MODEL] = "/".join(name.rstrip("/").split("/")[-2:])
@@ -192,6 +193,7 @@ LITGPT = Tool(
         Key(path=Training.optimizer.implementation, name=_HOW),
         Key(path=Training.activation_checkpointing.policy, name=_CHECKPOINTS),
         Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=Training.outputs_kept, name=_OUTPUTS),
         Key(path=EngineSettings.type, name=ENGINE),
         Key(path=EngineSettings.version, name=_NAME),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
@@ -222,7 +224,6 @@ LITGPT = Tool(
             Training.activation_checkpointing.policy, EngineSettings.version,
         )),
         Training.optimizer.implementation: "foreach",
-        Training.outputs_kept: True,
     },
     source="litgpt, finetune/ and pretrain.py",
 )  # fmt: skip
