@@ -162,13 +162,14 @@ _NODE = 8
 """GPUs of a node where nothing is said."""
 _SCRIPTS: Mapping[str | None, str] = {method: f"openrlhf.cli.train_{loop}" for loop, method in _LOOPS.items()}
 
+_LAUNCHER = ("deepspeed", "--num_nodes", "{nodes}", "--num_gpus", "{each}", "--module")
+
 
 def _launch(config: Config) -> str:
     """What starts the loop: DeepSpeed's launcher, or Ray's own processes where answers are generated."""
     script = _SCRIPTS.get(config[Training.method.name], _SCRIPTS[None])
-    if script == _SCRIPTS["grpo"]:
-        return f"python3 -m {script}"
-    return f"deepspeed --num_nodes {{nodes}} --num_gpus {{each}} --module {script}"
+    launcher = ("python3", "-m") if script == _SCRIPTS["grpo"] else _LAUNCHER
+    return " ".join((*launcher, script))
 
 
 def _written(config: Config) -> dict[str, Any]:
