@@ -23,7 +23,7 @@ from memcore.tools.derived import gpus_of
 from memcore.tools.loops import LOSS, PRECISION
 
 _NAME, _ADAPTER, _TARGETS, _DTYPE, _CLIPS = "*version", "*adapter", "*targets", "*adapter_dtype", "*clips"
-_OUTPUTS = "*outputs"
+_OUTPUTS, _COMPILES = "*outputs", "*compiles"
 _OPTIMIZER, _HOW, _FRAMEWORK, _CHECKPOINTS = "*optimizer_name", "*implementation", "*framework", "*checkpoints"
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "lora_query": ("q_proj",), "lora_key": ("k_proj",), "lora_value": ("v_proj",), "lora_projection": ("o_proj",),
@@ -61,7 +61,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _spread(normalized, adapted, pretrains)
     _optimizer(normalized)
     length = found.get("train.max_seq_length")
-    normalized |= {"compile": True} if pretrains else {_CLIPS: False}
+    normalized |= {_COMPILES: True} if pretrains else {_CLIPS: False}
     if not adapted:
         normalized[LOSS] = "cross-entropy-fp32"
     elif isinstance(length, int):
@@ -183,7 +183,7 @@ LITGPT = Tool(
         Key(path=Training.sequence_length, name="train.max_seq_length"),
         Key(path=Training.precision, name=PRECISION),
         Key(path=Training.loss, name=LOSS),
-        Key(path=Training.compile, name="compile"),
+        Key(path=Training.compile, name=_COMPILES),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
@@ -214,6 +214,7 @@ LITGPT = Tool(
     needs={EngineSettings.framework: "lit-gpt"},
     always={"logger_name": "csv", "train.save_interval": 1000},
     launch_of=_launch,
+    only_with={Training.quantization: {Training.adapter.type: "lora"}},
     written=_written,
     adapters=("lora",),
     unsaid={
