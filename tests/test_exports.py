@@ -337,6 +337,25 @@ LINES = {
         of(training={"sequence_length": 1024}, engine={"type": "deepspeed", "zero_stage": 3}, hardware=EIGHT), name,
         ("deepspeed:", "  zero_optimization:", "    stage: 3", '  train_micro_batch_size_per_gpu: "auto"', "bf16: true"))
        for name in ("axolotl", "llama-factory", "trainer")},
+    "LitGPT's matrices with LoRA": (
+        of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "v_proj"], "dtype": "bf16"},
+                     "loss": "chunked:8", "precision": "bf16", "optimizer": {"name": "adamw", "implementation": "foreach"}},
+           engine={"framework": "lit-gpt"}, hardware={"num_gpus": 1}), "litgpt",
+        ("# run: litgpt finetune_lora --config litgpt.yaml", 'checkpoint_dir: "checkpoints/meta-llama/Llama-3.1-8B"',
+         "devices: 1", "lora_query: true", "lora_key: false", '  class_path: "torch.optim.AdamW"')),
+    "OpenRLHF's loop of preferences": (
+        of(training={"sequence_length": 1024, "method": "dpo", "precision": "bf16-mixed", "attention": "flash"},
+           engine={"type": "deepspeed", "framework": "openrlhf", "zero_stage": 3, "hidden_size_buckets": True},
+           hardware=EIGHT), "openrlhf",
+        ("deepspeed --num_nodes 1 --num_gpus 8 --module openrlhf.cli.train_dpo", "  --ds.zero_stage 3",
+         "  --model.model_name_or_path meta-llama/Llama-3.1-8B", "  --train.batch_size 8")),
+    "OpenRLHF's actor, with nodes of its own": (
+        of(training={"sequence_length": 1024, "method": {"name": "grpo", "completion_length": 1024},
+                     "precision": "bf16-mixed", "attention": "flash", "activation_checkpointing": "full"},
+           engine={"type": "deepspeed", "framework": "openrlhf", "zero_stage": 3, "hidden_size_buckets": True},
+           hardware=EIGHT), "openrlhf",
+        ("python3 -m openrlhf.cli.train_ppo_ray", "  --actor.num_gpus_per_node 8", "  --actor.num_nodes 1",
+         "  --actor.gradient_checkpointing_enable", "  --algo.advantage.estimator group_norm")),
     "torchtune's components with LoRA on a GPU": (
         of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "o_proj"]}},
            engine={"framework": "torchtune"}, hardware={"num_gpus": 1}), "torchtune",

@@ -130,8 +130,8 @@ def _captured(normalized: Mapping[str, Any]) -> int | None:
 
     No batch is larger than the server's (_torch/pyexecutor/model_engine.py, `_filter_cuda_graph_batch_sizes`).
     """
-    if normalized.get(_GRAPHS, 0) is None or normalized.get(f"{_GRAPHS}.mode") is False:
-        return 0
+    if normalized.get(f"{_GRAPHS}.mode") is False:
+        return 0  # `use_cuda_graph` of releases before 0.20
     listed, largest, padded = (normalized.get(f"{_GRAPHS}.{name}") for name in ("batch_sizes", "max_batch_size",
                                                                                "enable_padding"))  # fmt: skip
     most = normalized.get("max_batch_size", normalized.get("--max_batch_size"))
@@ -174,10 +174,8 @@ _OF_GRAPHS = (_GRAPHS, *(f"{_GRAPHS}.{name}" for name in ("batch_sizes", "max_ba
 
 def _graphs(config: Config) -> Mapping[str, Any]:
     """As many batches as are captured."""
-    count = config[TensorRtSettings.cuda_graphs]
-    if count is None or count > _MOST:
-        return {}
-    return {f"{_GRAPHS}.batch_sizes": list(range(1, count + 1))} if count else {_GRAPHS: None}
+    count = config[TensorRtSettings.cuda_graphs] or 0
+    return {f"{_GRAPHS}.batch_sizes": list(range(1, count + 1))} if 0 < count <= _MOST else {}
 
 
 TENSORRT_LLM = Tool(
