@@ -115,6 +115,10 @@ TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "
             "push_to_hub*", "hub_*", "overwrite_*", "dataloader_*", "max_grad_norm")  # fmt: skip
 
 
+_ACCUMULATING: Mapping[str, str] = {EngineSettings.type: "deepspeed"}
+"""Whose part of the file has micro-batches (`deepspeed_config.gradient_accumulation_steps`)."""
+
+
 def _accumulates(config: Config) -> dict[str, str]:
     """Return where accelerate takes micro-batches from without DeepSpeed: no key of its file has them.
 
@@ -122,7 +126,7 @@ def _accumulates(config: Config) -> dict[str, str]:
     """
     path = Training.gradient_accumulation_steps
     steps = config[path] or 1
-    if steps == 1 or config[EngineSettings.type] == "deepspeed":
+    if steps == 1 or all(config.get(other) == value for other, value in _ACCUMULATING.items()):
         return {}
     return {path: Message("set {} in the environment", f"ACCELERATE_GRADIENT_ACCUMULATION_STEPS={steps}")}
 
@@ -172,7 +176,7 @@ ACCELERATE = Tool(
         EngineSettings.version: 1,
         Training.precision: None,
     },
-    only_with={Training.gradient_accumulation_steps: {EngineSettings.type: "deepspeed"}},
+    only_with={Training.gradient_accumulation_steps: _ACCUMULATING},
     wants=_accumulates,
     ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function",
              "rdzv_backend", "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port",
