@@ -60,9 +60,8 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 def _keys(*, flags: bool) -> Iterator[Key]:
     for path, own, name in _NAMES:
         values = _VALUES.get(path)
-        names = (
-            (*(own or (f"*{name.lstrip('*')}",)), name) if flags else (name,)
-        )  # what has no flag is read and not written
+        known = flags and not name.startswith("*")
+        names = (*(own or (f"*{name}",)), name) if known else (name,)  # what has no flag is read and not written
         yield Key(path=path, name=names[0], also=names[1:], values=values)
 
 
