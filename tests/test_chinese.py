@@ -94,7 +94,7 @@ NOT_SAID = {
         "lmdeploy serve",
         "lmdeploy chat",
         *("ollama run", "ollama serve", "ollama pull", "ollama create"),
-        *("litgpt finetune", "litgpt pretrain"),
+        *("litgpt finetune", "litgpt pretrain", "tune run"),
         "sglang serve",
         "full_shard auto_wrap",
         "megatron bridge",

@@ -97,6 +97,7 @@ def test_names_of_a_formula():
         ({"model_type": "t5", "feed_forward_proj": "gated-tanh"}, "feed_forward_proj"),
         ({"model_type": "aya_vision"}, "text_config"),
         ({"model_type": "vits"}, "model_type"),
+        ({"model_type": "glm4v", "vision_config": {"num_heads": ""}}, "vision_config.num_heads: expected a positive"),
     ],
 )
 def test_what_formulas_do_not_cover_is_refused(config, said):

@@ -28,6 +28,7 @@ from memcore.limits import GPUS
 from memcore.memory.estimate import Estimate
 from memcore.registry import SERVERS
 from memcore.tools import TOOLS, exported, imported
+from memcore.tools.vocabulary import vocabulary
 
 pytestmark = pytest.mark.machine  # files are written alike everywhere; tests/test_session.py exports inside Pyodide
 
@@ -64,6 +65,7 @@ def arguments_of(tool, text):
     flags |= {name: None for meaning in tool.meanings for name in meaning.keys}
     flags |= {name: None for name in (*tool.dimensions, tool.batch, tool.model, *tool.alongside) if name}
     flags |= {name: None for name, _ in tool.alongside.values()}
+    flags |= dict.fromkeys(vocabulary(tool.vocabulary)) if tool.written else {}
     for name in (name for name in flags if name.startswith("-")):
         parser.add_argument(name, nargs="*")
     script = next((number for number, word in enumerate(words) if word.endswith(".py")), 0)
@@ -139,7 +141,8 @@ def test_their_own_parsers_read_it(name, engine):
     def check(config):
         text = exported(of_loop(name, config), name).text
         if tool.syntax == "argv":
-            assert re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text).startswith(tool.program.split()[0])
+            started = re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text)
+            assert started.startswith(tool.program.split()[0]) or any(each in started for each in tool.prefixes)
             arguments_of(tool, text)
         elif tool.syntax == "modelfile":
             assert text.startswith("FROM ./")
@@ -200,7 +203,8 @@ def answered(config):
 @st.composite
 def runs(draw, engine, name):
     """A job of an engine that makes sense, with a few settings that many tools have."""
-    gpus = 1 if engine == "none" else draw(st.sampled_from([1, 2, 4, 16]))
+    alone = [] if name == "litgpt" else [1]  # LitGPT shards over several devices alone
+    gpus = 1 if engine == "none" else draw(st.sampled_from([*alone, 2, 4, 16]))
     values = {"engine.type": engine, "hardware.num_gpus": gpus}
     for path, choices in (OF_SERVERS if engine in SERVERS else OF_TRAINING).items():
         if applies(path, engine) and draw(st.booleans()):
@@ -208,7 +212,8 @@ def runs(draw, engine, name):
     values.setdefault(LENGTHS[engine in SERVERS], 512)
     model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
     if name == "torchtitan":
-        values["training.implementation"], model = "torchtitan", "llama-3.1-8b"
+        values["training.implementation"] = "torchtitan"
+    model = "llama-3.1-8b" if name in ("torchtitan", "litgpt") else model
     config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)
@@ -314,9 +319,17 @@ LINES = {
         of(training=LORA, engine={"type": "ddp"}, hardware={**EIGHT, "num_gpus": 16}), "axolotl",
         ("# run: accelerate launch --num_machines 2 --num_processes 16 -m axolotl.cli.train axolotl.yaml",
          'adapter: "lora"', "lora_target_linear: true")),
+    "axolotl's list of what FSDP is told": (
+        of(training={"sequence_length": 1024, "method": "kto", "precision": "bf16"}, engine={"type": "fsdp"},
+           hardware=EIGHT), "axolotl",
+        ('fsdp: ["full_shard", "auto_wrap"]', 'rl: "kto"', "remove_unused_columns: false")),
     "LLaMA-Factory without an adapter": (
         of(training={"sequence_length": 1024}, hardware={"num_gpus": 1}), "llama-factory",
         ('finetuning_type: "full"', "disable_gradient_checkpointing: true", "pure_bf16: true")),
+    "LLaMA-Factory's reward model, without which no PPO starts": (
+        of(training={**LORA, "method": {"name": "ppo", "reward_model": True}}, engine={"framework": "llama-factory"},
+           hardware={"num_gpus": 1}), "llama-factory",
+        ('stage: "ppo"', 'reward_model: "saves/reward"', 'reward_model_type: "full"')),
     "LLaMA-Factory's names of layers": (
         of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "v_proj"]}}), "llama-factory",
         ('lora_target: "q_proj,v_proj"',)),
@@ -324,6 +337,53 @@ LINES = {
         of(training={"sequence_length": 1024}, engine={"type": "deepspeed", "zero_stage": 3}, hardware=EIGHT), name,
         ("deepspeed:", "  zero_optimization:", "    stage: 3", '  train_micro_batch_size_per_gpu: "auto"', "bf16: true"))
        for name in ("axolotl", "llama-factory", "trainer")},
+    "LitGPT's matrices with LoRA": (
+        of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "v_proj"], "dtype": "bf16"},
+                     "loss": "chunked:8", "precision": "bf16", "optimizer": {"name": "adamw", "implementation": "foreach"}},
+           engine={"framework": "lit-gpt"}, hardware={"num_gpus": 1}), "litgpt",
+        ("# run: litgpt finetune_lora --config litgpt.yaml", 'checkpoint_dir: "checkpoints/meta-llama/Llama-3.1-8B"',
+         "devices: 1", "lora_query: true", "lora_key: false", '  class_path: "torch.optim.AdamW"')),
+    "OpenRLHF's loop of preferences": (
+        of(training={"sequence_length": 1024, "method": "dpo", "precision": "bf16-mixed", "attention": "flash"},
+           engine={"type": "deepspeed", "framework": "openrlhf", "zero_stage": 3, "hidden_size_buckets": True},
+           hardware=EIGHT), "openrlhf",
+        ("deepspeed --num_nodes 1 --num_gpus 8 --module openrlhf.cli.train_dpo", "  --ds.zero_stage 3",
+         "  --model.model_name_or_path meta-llama/Llama-3.1-8B", "  --train.batch_size 8")),
+    "OpenRLHF's actor, with nodes of its own": (
+        of(training={"sequence_length": 1024, "method": {"name": "grpo", "completion_length": 1024},
+                     "precision": "bf16-mixed", "attention": "flash", "activation_checkpointing": "full"},
+           engine={"type": "deepspeed", "framework": "openrlhf", "zero_stage": 3, "hidden_size_buckets": True},
+           hardware=EIGHT), "openrlhf",
+        ("python3 -m openrlhf.cli.train_ppo_ray", "  --actor.num_gpus_per_node 8", "  --actor.num_nodes 1",
+         "  --actor.gradient_checkpointing_enable", "  --algo.advantage.estimator group_norm")),
+    "torchtune's components with LoRA on a GPU": (
+        of(training={**LORA, "adapter": {"type": "lora", "target_modules": ["q_proj", "o_proj"]}},
+           engine={"framework": "torchtune"}, hardware={"num_gpus": 1}), "torchtune",
+        ("# run: tune run lora_finetune_single_device --config torchtune.yaml",
+         '  _component_: "torchtune.models.llama3_1.lora_llama3_1_8b"',
+         '  lora_attn_modules: ["q_proj", "output_proj"]', "  apply_lora_to_mlp: false",
+         '  _component_: "torchtune.models.llama3.llama3_tokenizer"', '  model_type: "LLAMA3"', "  fused: true")),
+    "torchtune's QLoRA": (
+        of(training={**LORA, "quantization": "nf4-double", "loss": "chunked:8"}, engine={"framework": "torchtune"},
+           hardware={"num_gpus": 1}), "torchtune",
+        ('  _component_: "torchtune.models.llama3_1.qlora_llama3_1_8b"', "  apply_lora_to_mlp: true",
+         '  _component_: "torchtune.modules.loss.CEWithChunkedOutputLoss"')),
+    "torchtune's preferences on all GPUs": (
+        of(training={"sequence_length": 1024, "method": "dpo", "precision": "bf16"},
+           engine={"type": "fsdp", "framework": "torchtune"}, hardware=EIGHT), "torchtune",
+        ("# run: tune run --nnodes 1 --nproc_per_node 8 full_dpo_distributed --config torchtune.yaml",
+         "ref_checkpointer:", '  _component_: "torchtune.rlhf.loss.DPOLoss"')),
+    "torchtune's quantization-aware training": (
+        of(training={"sequence_length": 1024, "fake_quantization": "int8-int4", "precision": "bf16"},
+           engine={"type": "fsdp", "framework": "torchtune"}, hardware=EIGHT), "torchtune",
+        ("# run: tune run --nnodes 1 --nproc_per_node 8 qat_distributed --config torchtune.yaml",
+         '  _component_: "torchtune.training.quantization.Int8DynActInt4WeightQATQuantizer"')),
+    "torchtune's teacher": (
+        of(training={**LORA, "method": {"name": "distill", "teacher": "meta-llama/Llama-3.1-70B"}, "loss": "chunked:8"},
+           engine={"framework": "torchtune"}, hardware={"num_gpus": 1}), "torchtune",
+        ("# run: tune run knowledge_distillation_single_device --config torchtune.yaml",
+         '  _component_: "torchtune.models.llama3_1.llama3_1_70b"', '    max_filename: "00030"',
+         '  _component_: "torchtune.modules.loss.ForwardKLWithChunkedOutputLoss"')),
     "accelerate's version of FSDP": (
         of(training={"sequence_length": 1024}, engine={"type": "fsdp"}, hardware=EIGHT), "accelerate",
         ("num_processes: 8", "  fsdp_version: 2", 'mixed_precision: "bf16"')),
@@ -373,6 +433,19 @@ def test_a_loss_that_is_not_compiled_compiles_no_blocks():
     assert Training.compile_loss in written.left_out
     compiled = exported(config.replaced(Training.compile, True), "torchtitan", taken)
     assert imported(compiled.text).config["training"]["compile_loss"] is False
+
+
+def test_micro_batches_of_accelerate():
+    """Its file has them for DeepSpeed alone, and is refused with the key elsewhere (`ClusterConfig`)."""
+    config = of(engine={"type": "fsdp"}, training={"gradient_accumulation_steps": 4}, hardware=EIGHT)
+    found = exported(config, "accelerate")
+    assert "gradient_accumulation_steps" not in found.text
+    assert (
+        "training.gradient_accumulation_steps: set ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 in the environment"
+        in found.reasons
+    )
+    sharded = exported(config.replaced("engine.type", "deepspeed"), "accelerate").text
+    assert content_of(sharded, "yaml")["deepspeed_config"]["gradient_accumulation_steps"] == 4
 
 
 def test_a_command_without_arguments():

@@ -52,7 +52,7 @@ READ = {
     QLORA: {"model": "meta-llama/Llama-3.2-1B", P: "bf16", KIND: "lora", TARGETS: ["q_proj", "v_proj"],
             "training.quantization": "nf4", "training.adapter.dtype": "bf16", "training.loss": "chunked:4",
             "training.gradient_accumulation_steps": 4, "engine.framework": "lit-gpt", "engine.type": None,
-            "training.optimizer.name": "adamw", "training.gradient_clipping": False, POLICY: None},
+            "training.optimizer.name": "adamw", "training.gradient_clipping": False, POLICY: "none"},
     QLORA.replace("lora_mlp: false", "lora_mlp: true").replace("lora_query: true\n", ""): {
         TARGETS: ["q_proj", "v_proj", "gate_proj", "up_proj", "down_proj"]},
     QLORA.replace("devices: 1", "devices: 2").replace("quantize: bnb.nf4\n", ""): {
@@ -61,7 +61,7 @@ READ = {
     QLORA.replace("torch.optim.AdamW", "bitsandbytes.optim.PagedAdamW"): {
         "training.optimizer.name": "paged-adamw", "training.optimizer.implementation": "bitsandbytes"},
     FULL: {"model": "meta-llama/Meta-Llama-3.1-8B", KIND: None, "engine.type": "fsdp", "engine.version": 1,
-           POLICY: "full", "training.loss": None, "hardware.num_gpus": 4, "training.gradient_accumulation_steps": 1},
+           POLICY: "full", "training.loss": "cross-entropy-fp32", "hardware.num_gpus": 4, "training.gradient_accumulation_steps": 1},
     PRETRAIN: {"training.compile": True, POLICY: None, P: "bf16-mixed", "hardware.num_gpus": None},
 }  # fmt: skip
 

@@ -309,3 +309,20 @@ def test_a_folder_of_a_known_model_is_that_model():
     assert any("folder's name" in note for note in found.notes)
     with pytest.raises(MemcoreError, match="catalog"):
         estimate(imported("base_model: ./mine\nmicro_batch_size: 1\nsequence_len: 64\n").config)
+
+
+VERL_WITH_CLASSES = """
+actor_rollout_ref:
+  model: {path: Qwen/Qwen2.5-0.5B-Instruct}
+  actor: {ppo_micro_batch_size_per_gpu: 2, strategy: fsdp, ppo_mini_batch_size: 8}
+algorithm: {adv_estimator: grpo}
+data: {max_prompt_length: 512, max_response_length: 512}
+reward: {_target_: verl.workers.config.reward.RewardConfig, num_workers: 8}
+trainer: {n_gpus_per_node: 8, nnodes: 1}
+"""
+
+
+def test_a_composed_config_of_verl_has_classes_of_its_own():
+    """verl's `RewardConfig` is not TRL's (verl 0.9.1, trainer/config/_generated_ppo_trainer.yaml)."""
+    found = imported(VERL_WITH_CLASSES)
+    assert (found.tool.name, found.config["training"]["micro_batch_size"]) == ("verl", 2)

@@ -160,3 +160,24 @@ def test_ollama_chooses_a_context(accelerator, tokens):
     found = estimate(job)
     assert found.job.basics.max_model_len == tokens
     assert found.ledger.total > GiB
+
+
+GRAPHS = {
+    "cuda_graph_config: {enable_padding: true, max_batch_size: 2048}": 49,
+    "cuda_graph_config: {max_batch_size: 512}": 36,
+    "cuda_graph_config: {batch_sizes: [1, 2, 4, 4096]}": 3,
+    "use_cuda_graph: false": 0,
+    "enable_attention_dp: false": None,
+}
+"""By what a file of TensorRT-LLM says, the batches that are captured, none of which is above the server's 2048."""
+
+
+@pytest.mark.parametrize("text", GRAPHS)
+def test_captured_graphs_of_tensorrt_llm(text):
+    """llmapi/llm_args.py, `_generate_cuda_graph_batch_sizes`; more than 34 leave less to the cache."""
+    read = imported(f"model: meta-llama/Llama-3.1-8B\nmax_batch_size: 2048\nprint_iter_log: true\n{text}\n").config
+    assert read["engine"].get("cuda_graphs") == GRAPHS[text]
+    usual = {**read, "engine": {"type": "tensorrt-llm"}, "hardware": {"accelerator": "h100-sxm-80gb", "num_gpus": 1}}
+    given = {**usual, "engine": read["engine"]}
+    more = (GRAPHS[text] or 0) > 34
+    assert (estimate(given).budget.pool.capacity < estimate(usual).budget.pool.capacity) is more

@@ -87,6 +87,8 @@ class Tool:
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    adapters: tuple[str, ...] = ()
+    """Kinds of adapters that `written` has keys for."""
     wants: Callable[[Any], Mapping[str, str]] | None = None
     """Returns, by path, what the tool needs besides the text in order to start."""
     implementations: tuple[str, ...] | None = None
@@ -102,6 +104,9 @@ class Tool:
     """How its command line begins; the model follows where the tool takes it so."""
     launch: str = ""
     """How it is started on several GPUs, with names in braces: `all` of them, `nodes`, `each` node's, and the file."""
+    launch_of: Callable[[Any], str] | None = None
+    """Returns how a config is started, where that is not the same for all; as `launch`, the numbers of GPUs only where
+    they are in it."""
     scripts: Mapping[str, str] = field(default_factory=dict)
     """Programs for other architectures than the usual one."""
     model: str | None = None
@@ -140,6 +145,8 @@ class Tool:
     """It takes no other keys than those."""
     alongside: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """For keys that mean nothing alone, the key that they need as well, and its value; a list is added to another."""
+    only_with: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that mean in a config what they do to the tool only where others have these values."""
     world: tuple[str, ...] = ()
     """Keys whose product is the number of GPUs."""
     batch: str = ""

@@ -357,11 +357,16 @@ _HEADS_OF_TOWERS = ("num_attention_heads", "num_heads", "encoder_attention_heads
 
 
 def _heads_of(path: str, keys: Keys) -> int | None:
-    """Heads of a tower, as the part of the configuration that describes it says."""
+    """Heads of a tower, as the part of the configuration that describes it says; some have a list of a number a stage.
+
+    Raises ConfigError for a value that is no number of heads.
+    """
     names = ("audio_config", "speech_config", "encoder_config") if _OF_SOUND.search(path) else ("vision_config",)
     for place, name in ((f"{before}{each}.", key) for before in ("", "thinker_config.") for each in names
                         for key in _HEADS_OF_TOWERS):  # fmt: skip
         found = keys[f"{place}{name}"]
+        if isinstance(found, (str, bool, float)):
+            keys.refuse(f"{place}{name}", "expected {}, found {}", "a positive integer", shown(found))
         if type(found) is int and 0 < found <= of_model("num_attention_heads"):
             return found
     return None

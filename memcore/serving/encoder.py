@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from memcore.errors import ConfigError
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.images import Images
-from memcore.networks.network import Model
+from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, FeedForward
 from memcore.records import dataclass
 from memcore.serving.entries import tensor
@@ -152,6 +153,19 @@ def _patches(model: Model, seen: Shown, budget: int, ranks: int) -> tuple[Mappin
     return {**model.sizes, "images": count, "nx": image.tiles, "np": patches, "TP": ranks}, ("images", "nx", "np")
 
 
+def _width(layer: Layer, sizes: Mapping[str, int]) -> Shape:
+    """The width of the tower's residual stream.
+
+    Raises ConfigError where a tower's attention fits none of its heads.
+    """
+    width = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
+    if width == ("ht",) and "ht" not in sizes:
+        raise ConfigError.at(
+            "model.vision_config", "the tower's attention does not match its heads; check hidden_size and num_heads"
+        )
+    return width
+
+
 def _rotating(model: Model, seen: Shown, size: Fraction | int, budget: int, ranks: int) -> Iterator[list[Entry]]:
     """Attention and feed-forward layer of Qwen's towers.
 
@@ -163,7 +177,7 @@ def _rotating(model: Model, seen: Shown, size: Fraction | int, budget: int, rank
     sizes, tokens = _patches(model, seen, budget, ranks)
     kept, summed, glm = _ROTATED[_kind(model)], ranks > 1, _kind(model) in FAMILIES
     layer = model.network.towers[-1].runs[0][0]
-    width = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
+    width = _width(layer, sizes)
 
     def hidden(copies: int) -> Entry:
         return tensor("hidden states of the tower", ACTIVATIONS, (*tokens, *width), size, sizes, _QWEN, copies=copies)
@@ -189,7 +203,7 @@ def _feeding(model: Model, seen: Shown, dtype: str, budget: int, ranks: int) -> 
     size = BYTES[dtype]
     sizes, tokens = _patches(model, seen, budget, ranks)
     layer = model.network.towers[-1].runs[0][0]
-    hidden = next((mixer.output.outer for mixer in layer.mixers if isinstance(mixer, Attention)), ("ht",))
+    hidden = _width(layer, sizes)
     found = [tensor("residual stream of the tower", ACTIVATIONS, (*tokens, *hidden), size, sizes, _SOURCE, copies=2)]
     for ffn in layer.ffns:
         if isinstance(ffn, FeedForward):

@@ -599,15 +599,11 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
         text = as_modelfile({name: value for name, value in told.keys.items() if name == "*" or name in plain})
         return text, of_keys(tool, of_modelfile(text) or {})
     content = nested(plain)
-    run = f"{_RUN}{told.command}\n" if told.command else ""
-    known = {key.name for key in tool.keys}
-    started = {
-        name: count for name, count in told.started.items() if run and (name in known or name.startswith(ENVIRONMENT))
-    }
     if tool.syntax == "json":
         return as_json(content), of_keys(tool, flattened(content))
-    back = of_keys(tool, {**started, **flattened(content)})
-    return run + (as_toml(content) if tool.syntax == "toml" else as_yaml(content)), back
+    run = f"{_RUN}{told.command}\n" if told.command else ""
+    text = run + (as_toml(content) if tool.syntax == "toml" else as_yaml(content))
+    return text, of_keys(tool, {**_started(tool, text), **flattened(content)})
 
 
 def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:

@@ -20,6 +20,7 @@ from memcore.formats.normalized import (
 )
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.formats.values import TORCH_DTYPES, TRAINER_OPTIMIZERS
+from memcore.messages import Message
 from memcore.tools.loops import (
     LIGER,
     LOSS,
@@ -89,8 +90,9 @@ UNSAID: Mapping[str, Any] = {**LOOPS.unsaid, **dict.fromkeys((
     Training.adapter.dropout, Training.adapter.target_modules,
 ))}  # fmt: skip
 """Settings whose defaults differ by release, or between transformers, TRL and what is built on them."""
+_SHARDED = "full_shard auto_wrap"
 _ENGINES = (
-    Meaning(sets={EngineSettings.type: "fsdp"}, keys={"fsdp": "full_shard auto_wrap", "fsdp_config.version": 2}),
+    Meaning(sets={EngineSettings.type: "fsdp"}, keys={"fsdp": _SHARDED, "fsdp_config.version": 2}),
     Meaning(sets={EngineSettings.version: 1}, keys={"fsdp_config.version": 1}),
     *LOOPS.meanings,
 )
@@ -112,6 +114,23 @@ TRAINED = ("output_dir", "learning_rate", "lr_scheduler_type", "warmup_ratio", "
             "max_steps", "logging_*", "save_*", "eval_*", "report_to", "seed", "dataset*", "weight_decay", "do_*",
             "push_to_hub*", "hub_*", "overwrite_*", "dataloader_*", "max_grad_norm")  # fmt: skip
 
+
+_ACCUMULATING: Mapping[str, str] = {EngineSettings.type: "deepspeed"}
+"""Whose part of the file has micro-batches (`deepspeed_config.gradient_accumulation_steps`)."""
+
+
+def _accumulates(config: Config) -> dict[str, str]:
+    """Return where accelerate takes micro-batches from without DeepSpeed: no key of its file has them.
+
+    Sources: accelerate, commands/config/config_args.py (`ClusterConfig`), accelerator.py (`Accelerator`).
+    """
+    path = Training.gradient_accumulation_steps
+    steps = config[path] or 1
+    if steps == 1 or all(config.get(other) == value for other, value in _ACCUMULATING.items()):
+        return {}
+    return {path: Message("set {} in the environment", f"ACCELERATE_GRADIENT_ACCUMULATION_STEPS={steps}")}
+
+
 ACCELERATE = Tool(
     name="accelerate",
     title="accelerate",
@@ -130,8 +149,8 @@ ACCELERATE = Tool(
                     "megatron": "MEGATRON_LM"},
         ),
         Key(path=Hardware.num_gpus, name="num_processes"),
-        Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps",
-            also=("deepspeed_config.gradient_accumulation_steps",)),
+        Key(path=Training.gradient_accumulation_steps, name="deepspeed_config.gradient_accumulation_steps",
+            also=("gradient_accumulation_steps",)),
         *SHARDS,
         Key(path=EngineSettings.version, name="fsdp_config.fsdp_version"),
         *_ACCELERATED.keys,
@@ -156,8 +175,9 @@ ACCELERATE = Tool(
         **_ACCELERATED.unsaid,
         EngineSettings.version: 1,
         Training.precision: None,
-        Training.gradient_accumulation_steps: None,
     },
+    only_with={Training.gradient_accumulation_steps: _ACCUMULATING},
+    wants=_accumulates,
     ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function",
              "rdzv_backend", "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port",
              "main_process_ip", "num_machines", "deepspeed_config.zero3_*",
@@ -373,6 +393,7 @@ AXOLOTL = Tool(
     launch="accelerate launch --num_machines {nodes} --num_processes {all} -m axolotl.cli.train {file}",
     copies="dp_replicate_size",
     experts_apart=True,
+    only_with={Parallelism.expert_parallel_size: {EngineSettings.framework: "axolotl"}},
     alongside={"expert_parallel_size": ("plugins", ["axolotl.integrations.expert_parallel.ExpertParallelPlugin"])},
     keys=(
         Key(path=Training.sequence_length, name="sequence_len"),
@@ -422,6 +443,8 @@ AXOLOTL = Tool(
         _UNCHECKPOINTED,
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={"gradient_checkpointing": True}),
         Meaning(sets={Training.activation_checkpointing.policy: "full"}, keys={CHECKPOINTS: True}),
+        # a list for axolotl (utils/schemas/config.py: `fsdp: list[str] | None`)
+        Meaning(sets={EngineSettings.type: "fsdp"}, keys={"fsdp": _SHARDED.split(), "fsdp_config.version": 2}),
         *_ENGINES,
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"activation_offloading": True}),
         Meaning(sets={Training.tiled_mlp: True}, keys={"tiled_mlp": True}),

@@ -13,13 +13,17 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
+from memcore.networks.catalog import full_name
+from memcore.tools.derived import gpus_of
 from memcore.tools.loops import LOSS, PRECISION
 
 _NAME, _ADAPTER, _TARGETS, _DTYPE, _CLIPS = "*version", "*adapter", "*targets", "*adapter_dtype", "*clips"
+_OUTPUTS, _COMPILES = "*outputs", "*compiles"
 _OPTIMIZER, _HOW, _FRAMEWORK, _CHECKPOINTS = "*optimizer_name", "*implementation", "*framework", "*checkpoints"
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "lora_query": ("q_proj",), "lora_key": ("k_proj",), "lora_value": ("v_proj",), "lora_projection": ("o_proj",),
@@ -40,7 +44,7 @@ _CHUNK = 128
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     found = _told(found)
-    normalized = {_FRAMEWORK: "lit-gpt", **found}
+    normalized = {_FRAMEWORK: "lit-gpt", _OUTPUTS: True, **found}  # `logits` lives until the backward pass is done
     name = found.get("checkpoint_dir", found.get("model_name"))
     if isinstance(name, str):
         normalized[MODEL] = "/".join(name.rstrip("/").split("/")[-2:])
@@ -57,8 +61,10 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _spread(normalized, adapted, pretrains)
     _optimizer(normalized)
     length = found.get("train.max_seq_length")
-    normalized |= {"compile": True} if pretrains else {_CLIPS: False}
-    if adapted and isinstance(length, int):
+    normalized |= {_COMPILES: True} if pretrains else {_CLIPS: False}
+    if not adapted:
+        normalized[LOSS] = "cross-entropy-fp32"
+    elif isinstance(length, int):
         normalized[LOSS] = f"chunked:{-(-length // _CHUNK)}"
     if not isinstance(length, int):
         notes.append(
@@ -102,7 +108,7 @@ def _spread(normalized: dict[str, Any], adapted: bool, pretrains: bool) -> None:
     normalized[GPUS] = devices * nodes
     if devices * nodes > 1:
         normalized |= {ENGINE: "fsdp", _NAME: 2 if adapted else 1}
-        normalized |= {} if pretrains else {_CHECKPOINTS: "full"}
+    normalized[_CHECKPOINTS] = "full" if devices * nodes > 1 and not pretrains else "none"
 
 
 def _optimizer(normalized: dict[str, Any]) -> None:
@@ -113,6 +119,54 @@ def _optimizer(normalized: dict[str, Any]) -> None:
     normalized[_OPTIMIZER] = name
     if "bitsandbytes" in str(said):
         normalized[_HOW] = "bitsandbytes"
+
+
+_NODE = 8
+"""GPUs of a node where nothing is said."""
+_RATE = 2e-4
+
+
+def _places(named: Any) -> list[str]:
+    """The matrices that adapters stand next to, one by one."""
+    if named in (None, "all-linear"):
+        return [place for name, places in _PLACES.items() if name != "lora_head" for place in places]
+    return list(named) if isinstance(named, list) else [named]
+
+
+def _pretrains(config: Config) -> bool:
+    """Whether the script is the one that compiles, and clips gradients."""
+    return config[Training.compile] is True and config[Training.adapter.type] is None
+
+
+def _launch(config: Config) -> str:
+    """The script of a job (litgpt, __main__.py)."""
+    adapted = "finetune_lora" if config[Training.adapter.type] == "lora" else "finetune_full"
+    return " ".join(("litgpt", "pretrain" if _pretrains(config) else adapted, "--config {file}"))
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The keys of the script's config: devices, precision, the optimizer's class, and which matrices have LoRA."""
+    gpus, node = gpus_of(config) or 1, config[Hardware.gpus_per_node] or _NODE
+    each = max(size for size in range(1, min(node, gpus) + 1) if gpus % size == 0)
+    name = full_name(config.model) if isinstance(config.model, str) else "litgpt/model"
+    pretrains = _pretrains(config)
+    keys: dict[str, Any] = {"model_name": name.rpartition("/")[2]}
+    if not pretrains:
+        keys = {"checkpoint_dir": f"checkpoints/{name}"}
+    keys |= {"devices": each, "num_nodes": gpus // each}
+    precision = {ours: theirs for theirs, ours in _PRECISIONS.items()}.get(config[Training.precision] or "")
+    keys |= {"precision": precision} if precision else {}
+    own = "bitsandbytes" if config[Training.optimizer.implementation] == "bitsandbytes" else "torch"
+    wanted = config[Training.optimizer.name] or "adamw"
+    chosen = next((each for each, ours in _CLASSES.items() if ours == wanted and each.startswith(own)), None)
+    keys |= {"optimizer.class_path": chosen, "optimizer.init_args.lr": _RATE} if chosen else {}
+    if pretrains:
+        keys |= {"train.max_norm": 1.0} if config[Training.gradient_clipping] is not False else {}
+    if config[Training.adapter.type] != "lora":
+        return keys
+    places = _places(config[Training.adapter.target_modules])
+    return {**keys, **{name: any(place in places for place in parts) for name, parts in _PLACES.items()},
+            "lora_r": config[Training.adapter.rank] or 8}  # fmt: skip
 
 
 LITGPT = Tool(
@@ -129,16 +183,17 @@ LITGPT = Tool(
         Key(path=Training.sequence_length, name="train.max_seq_length"),
         Key(path=Training.precision, name=PRECISION),
         Key(path=Training.loss, name=LOSS),
-        Key(path=Training.compile, name="compile"),
+        Key(path=Training.compile, name=_COMPILES),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.target_modules, name=_TARGETS, spelled=_places),
         Key(path=Training.adapter.dtype, name=_DTYPE),
         Key(path=Training.optimizer.name, name=_OPTIMIZER),
         Key(path=Training.optimizer.implementation, name=_HOW),
         Key(path=Training.activation_checkpointing.policy, name=_CHECKPOINTS),
         Key(path=Training.gradient_clipping, name=_CLIPS),
+        Key(path=Training.outputs_kept, name=_OUTPUTS),
         Key(path=EngineSettings.type, name=ENGINE),
         Key(path=EngineSettings.version, name=_NAME),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
@@ -156,6 +211,20 @@ LITGPT = Tool(
              "lora_alpha", "train.save_interval", "train.log_interval", "train.lr_*", "train.epochs",
              "train.max_tokens", "train.max_steps", "train.max_time", "train.min_lr", "train.max_norm",
              "optimizer.init_args.*", "tokenizer_dir", "initial_checkpoint_dir", "override_max_seq_length"),
-    read_only=True,
+    needs={EngineSettings.framework: "lit-gpt"},
+    always={"logger_name": "csv", "train.save_interval": 1000},
+    launch_of=_launch,
+    only_with={Training.quantization: {Training.adapter.type: "lora"}},
+    written=_written,
+    adapters=("lora",),
+    unsaid={
+        **dict.fromkeys((
+            Training.precision, Training.micro_batch_size, Training.gradient_accumulation_steps,
+            Training.sequence_length, Training.loss, Training.gradient_clipping, Training.optimizer.name,
+            Training.adapter.target_modules, Training.adapter.rank, Training.adapter.dtype,
+            Training.activation_checkpointing.policy, EngineSettings.version,
+        )),
+        Training.optimizer.implementation: "foreach",
+    },
     source="litgpt, finetune/ and pretrain.py",
 )  # fmt: skip

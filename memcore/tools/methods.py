@@ -326,10 +326,23 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         **{name: {"stage": "dpo", "pref_loss": name} for name in ("orpo", "simpo")},
         "reward": {"stage": "rm"},
     },
-    "axolotl": {**{name: {"rl": name} for name in ("dpo", "kto", "orpo", "simpo")}, "reward": {"reward_model": True}},
+    "axolotl": {
+        **{name: {"rl": name} for name in ("dpo", "orpo", "simpo")},
+        "kto": {"rl": "kto", "remove_unused_columns": False},  # utils/schemas/validation.py, `check_kto_config`
+        "reward": {"reward_model": True},
+    },
     "ms-swift": {"classify": {"task_type": "seq_cls"}},
 }
 """Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""
+
+
+_REWARDS: Mapping[str, str] = {
+    "full": "saves/reward",
+    "lora": "saves/reward",
+    "api": "http://localhost:8000/v1/score",
+}
+"""What names a reward model of each type, without which no PPO starts; only adapters have one of adapters
+(LLaMA-Factory 0.9.5, hparams/finetuning_args.py, `__post_init__`)."""
 
 
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
@@ -344,7 +357,9 @@ def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
     if name == "ppo" and keys and length is not None:
         answer = min(_ANSWER, length // 2)
         keys |= {"cutoff_len": length - answer, "max_new_tokens": answer}
-        keys |= {"reward_model_type": "full"} if config[Training.method.reward_model] else {}
+        adapted = "lora" if config[Training.adapter.type] else "api"
+        kind = "full" if config[Training.method.reward_model] else adapted
+        keys |= {"reward_model": _REWARDS[kind], "reward_model_type": kind}
     if tool == "llama-factory" and keys and config[Training.method.reference] == "copy":
         keys["ref_model"] = config.model
     return keys

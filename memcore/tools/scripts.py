@@ -100,6 +100,9 @@ _TARGETS_OF = ("_target_", "class_path")
 _OF_HYDRA = frozenset({"_partial_", "_recursive_", "_convert_", "_args_", *_TARGETS_OF})
 _MADE = frozenset({*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS, "LoraConfig", "BitsAndBytesConfig", "ModelConfig"})
 
+_NAMESAKES = frozenset({"verl"})
+"""Packages that have classes of such names of their own (verl 0.9.1, workers/config/reward.py: `RewardConfig`)."""
+
 
 def of_instantiated(found: Mapping[str, Any]) -> Script | None:
     """The keys of a file of objects by their classes, as the calls that make them; None for another file.
@@ -133,7 +136,8 @@ def _instances(value: object, deep: int = 0) -> Iterator[Call]:
     given = value.get("init_args", value) if "class_path" in value else value
     plain = {name: each for name, each in _mapping(given).items() if name not in _OF_HYDRA}
     of = before.rpartition(".")[2]
-    if name in _MADE or (name == "from_pretrained" and _CLASSES.search(of)):
+    namesake = before.partition(".")[0] in _NAMESAKES
+    if (name in _MADE and not namesake) or (name == "from_pretrained" and _CLASSES.search(of)):
         yield Call(name, of, 0, {name: _plain(each) for name, each in plain.items()})
     for each in plain.values():
         yield from _instances(each, deep + 1)

@@ -13,11 +13,10 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
-from memcore.formats.normalized import GPUS, PER_NODE
 from memcore.formats.tool import Key, Tool
 from memcore.networks.catalog import find_model, full_name
 from memcore.records import dataclass
-from memcore.tools.allocator import PATHS, said_before, written
+from memcore.tools.allocator import PATHS, written
 from memcore.tools.derived import data_ranks, gpus_of, whole_batch
 
 _NODE = 8
@@ -52,8 +51,6 @@ class ToolConfig:
     """The keys of the file, dotted, or of the command line; a model that follows the program is `*`."""
     command: str
     """What starts the tool; for a command line, what it begins with. Empty if nobody says on how many GPUs."""
-    started: Mapping[str, Any]
-    """The GPUs and nodes that the command says, and its environment, by the keys that they are read as."""
 
 
 def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolConfig:
@@ -71,11 +68,10 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
         keys[needed] = [*keys.get(needed, ()), *value] if isinstance(value, list) else value
     keys |= _in_all(tool, config, keys)
     keys |= tool.written(config) if tool.written is not None else {}
-    command, started = _command(tool, config, keys)
-    in_command = tool.world if started else ()
-    keys = {name: value for name, value in keys.items() if name not in in_command}
+    command, counts = _command(tool, config, keys)
+    keys = {name: value for name, value in keys.items() if not (counts and name in tool.world)}
     around = _environment(tool, config) if command else ""
-    return ToolConfig(config, keys, f"{around} {command}".strip(), {**started, **said_before(around)})
+    return ToolConfig(config, keys, f"{around} {command}".strip())
 
 
 def _environment(tool: Tool, config: Config) -> str:
@@ -114,12 +110,15 @@ def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Confi
 def _adapts(tool: Tool, config: Config, known: Mapping[str, Any]) -> bool:
     """Whether there is an adapter that the tool has a word for; settings of another one would be those of its own."""
     kind = Training.adapter.type
-    return config.get(kind) is not None and any(keys_of(tool, config, kind, known))
+    chosen = config.get(kind)
+    return chosen is not None and (chosen in tool.adapters or any(keys_of(tool, config, kind, known)))
 
 
 def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The keys that say one setting; none if the tool has no words for its value."""
     value = config.get(path)
+    if any(config.get(other) != wanted for other, wanted in tool.only_with.get(path, {}).items()):
+        return
     for key in tool.keys:
         if key.path == path and not key.name.startswith("*") and _has_word(key, value):
             if key.off is not None:
@@ -190,18 +189,19 @@ def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tup
             yield tool.copies, ranks // whole_copies
 
 
-def _command(tool: Tool, config: Config, keys: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """What starts the tool, and what that says."""
+def _command(tool: Tool, config: Config, keys: Mapping[str, Any]) -> tuple[str, bool]:
+    """What starts the tool, and whether that says on how many GPUs."""
     script = tool.scripts.get(str(keys.get("*architecture")), "")
     gpus = gpus_of(config)
-    if tool.launch and gpus:
+    launch = tool.launch_of(config) if tool.launch_of is not None else tool.launch
+    if launch and gpus:
         most = config.get(Hardware.gpus_per_node) or _NODE
         each = max(size for size in range(1, min(most, gpus) + 1) if gpus % size == 0)
         nodes = gpus // each
-        words = tool.launch.format(all=gpus, nodes=nodes, each=each, file=tool.file)
-        return _renamed(tool, words, script), {GPUS: gpus, **({PER_NODE: each} if nodes > 1 else {})}
+        words = launch.format(all=gpus, nodes=nodes, each=each, file=tool.file)
+        return _renamed(tool, words, script), True
     words = _renamed(tool, tool.program, script)
-    return f"{words} {shlex.quote(str(keys['*']))}" if "*" in keys else words, {}
+    return f"{words} {shlex.quote(str(keys['*']))}" if "*" in keys else words, False
 
 
 def _renamed(tool: Tool, words: str, script: str) -> str:

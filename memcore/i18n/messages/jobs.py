@@ -103,6 +103,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "all ranks receive the same number of tokens for their experts": "各 rank 的专家收到的 token 数相同",
     "at worst it is {worst}": "最坏为 {worst}",
     # Where defaults come from
+    "torchtitan reduces gradients in fp32": "torchtitan 以 fp32 归约梯度",
     "NeMo Automodel reduces gradients in fp32 since 0.5, of shared experts since 0.2": (
         "NeMo Automodel 自 0.5 起以 fp32 归约梯度，共享专家的梯度自 0.2 起"
     ),

@@ -63,6 +63,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "a final norm": "最后的归一化",
     "matrices without biases": "无偏置的矩阵",
     "no towers": "没有塔",
+    "the tower's attention does not match its heads": "视觉塔的注意力与其头数不符",
+    "check hidden_size and num_heads": "请检查 hidden_size 与 num_heads",
     "vision towers": "视觉塔",
     "shared caches": "共享的缓存",
     "fused matrices laid out {how}": "按 {how} 排列的融合矩阵",
@@ -136,6 +138,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "范围还包括无门控前馈层，以及配置未说明时的共享嵌入"
     ),
     "Llama-like model": "类似 Llama 的模型",
+    "expected a list of heights and widths, found {value}": "应为高与宽的列表，实为 {value}",
     "expected a list of layer numbers, found {value}": "应为层号列表，实为 {value}",
     "expected layer numbers, found {value}": "应为层号，实为 {value}",
     "a positive integer": "正整数",

@@ -9,6 +9,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "found {runner}, but the class that config.json names has no head for words": (
         "值为 {runner}，但 config.json 指明的类没有词的输出层"
     ),
+    "{count} more than usual": "比通常多 {count} 个",
     "{server} is supported only on one GPU": "{server} 仅支持单 GPU",
     "found {total}, but the parallel sizes need {used}": "值为 {total}，但各并行规模需要 {used}",
     "found {ranks}, which does not divide the {heads} heads": "值为 {ranks}，不能整除 {heads} 个头",

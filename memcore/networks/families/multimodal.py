@@ -15,6 +15,7 @@ from memcore.networks.images import Images
 from memcore.networks.reader import Reader
 from memcore.networks.rows import activation_of
 from memcore.symbols import Shape
+from memcore.units import shown
 
 _PROJECTOR = "model.multi_modal_projector."
 Projector = Callable[[Reader, Reader], Tensors]
@@ -187,8 +188,14 @@ def _gemma3_images(whole: Reader, text: Reader) -> Images:
 def _llava_next_images(whole: Reader, text: Reader) -> Images:
     """An image is cut into as many tiles as the largest of the allowed shapes has."""
     side, patch = side_of(_vision(whole, "clip_vision_model"))
-    shapes = whole.listed("image_grid_pinpoints") or ()
-    tiles = [max(each) // side for each in shapes if isinstance(each, (list, tuple)) and each]
+    tiles: list[int] = []
+    for each in whole.listed("image_grid_pinpoints") or ():
+        given = each if isinstance(each, list) else []
+        sizes = [size for size in given if type(size) is int and size > 0]
+        if not sizes or len(sizes) != len(given):
+            whole.refuse("image_grid_pinpoints", "expected a list of heights and widths, found {}", shown(each))
+            return Images(side=side, patch=patch, resizes="to tiles", most=1)
+        tiles.append(max(sizes) // side)
     return Images(side=side, patch=patch, resizes="to tiles", most=max(min(tiles, default=2), 1))
 
 

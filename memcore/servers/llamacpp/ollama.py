@@ -133,9 +133,28 @@ def _from(name: str, weights: str | None) -> Mapping[str, str]:
 
 
 def _runner(config: Config) -> dict[str, str]:
-    """Return a reason for another fork: Ollama brings its own, whose buffers differ."""
-    path = LlamaCppSettings.fork
-    return {} if config.get(path) == FORK else {path: "Ollama runs its own fork, which reserves other buffers"}
+    """Return what a Modelfile does not say: the fork is Ollama's own, and variables of its server say the rest."""
+    fork, flash, users = LlamaCppSettings.fork, LlamaCppSettings.flash_attn, Inference.batch_size
+    keys, values = config[LlamaCppSettings.cache_type_k], config[LlamaCppSettings.cache_type_v]
+    found: dict[str, str] = {}
+    if config[fork] != FORK:
+        found[fork] = "Ollama runs its own fork, which reserves other buffers"
+    attends = config[flash]
+    if attends is not None:
+        found[flash] = _variable("FLASH_ATTENTION", int(attends))
+    if (config[users] or 1) > 1:
+        found[users] = _variable("NUM_PARALLEL", config[users])
+    if keys == values and keys not in (None, "f16"):
+        found |= dict.fromkeys(_CACHES, _variable("KV_CACHE_TYPE", keys))
+    return found
+
+
+_CACHES = (LlamaCppSettings.cache_type_k, LlamaCppSettings.cache_type_v)
+
+
+def _variable(name: str, value: object) -> Message:
+    """A reason for what the server's environment says (ollama, envconfig/config.go)."""
+    return Message("set {} in the environment", f"OLLAMA_{name}={value}")
 
 
 OLLAMA = Tool(
@@ -160,7 +179,7 @@ OLLAMA = Tool(
         Key(path=LlamaCppSettings.fork, name="*fork"),
     ),
     defaults={LlamaCppSettings.n_batch: 512},
-    unsaid={Inference.max_model_len: None},
+    unsaid={Inference.max_model_len: None, LlamaCppSettings.flash_attn: None},
     normalized=_normalized,
     model_as=_from,
     vocabulary=("ollama",),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.formats.normalized import Normalized
 from memcore.formats.readers import flat
 from memcore.formats.shell import FILE
@@ -31,6 +32,7 @@ _SPECULATION = "speculative_config"
 _METHOD = f"{_SPECULATION}.decoding_type"
 _LAYERS, _TOKENS = f"{_SPECULATION}.num_nextn_predict_layers", f"{_SPECULATION}.max_draft_len"
 _METHODS: Mapping[str, str] = {"mtp": "MTP", "eagle3": "Eagle3", "eagle": "Eagle", "ngram": "NGram", "medusa": "Medusa"}
+_CAPTURED = "*graphs"
 _DRAFTS = tuple(f"{_SPECULATION}.{each}" for each in ("speculative_model", "speculative_model_dir"))
 _VALUES: Mapping[str, Mapping[str, str]] = {
     Inference.kv_cache_dtype: _CACHES, Inference.weight_dtype: TORCH_DTYPES, Inference.speculative_method: _METHODS,
@@ -51,6 +53,7 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (Inference.weight_dtype, (), "dtype"),
     (Inference.speculative_method, (), _METHOD),
     (Inference.num_speculative_tokens, (), f"{_SPECULATION}.max_draft_len"),
+    (TensorRtSettings.cuda_graphs, (), _CAPTURED),
 )
 """Settings with their flags, and the keys of the YAML."""
 
@@ -58,7 +61,8 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 def _keys(*, flags: bool) -> Iterator[Key]:
     for path, own, name in _NAMES:
         values = _VALUES.get(path)
-        names = (*(own or (f"*{name}",)), name) if flags else (name,)  # what has no flag is read and not written
+        known = flags and not name.startswith("*")
+        names = (*(own or (f"*{name}",)), name) if known else (name,)  # what has no flag is read and not written
         yield Key(path=path, name=names[0], also=names[1:], values=values)
 
 
@@ -100,10 +104,56 @@ _FORMER: Mapping[str, str] = {
 """Keys of a section that releases before 0.20 had, and what they were called until 1.0 (llmapi/llm_args.py)."""
 
 
+_LARGEST, _STEP, _MOST = 128, 64, 2**16
+"""The largest batch that is captured where none is said, and how far apart those beyond it are if batches are padded,
+and the largest of which batches are listed here."""
+
+
+def _sizes(largest: int, *, padded: bool) -> list[int]:
+    """The batches that are captured where they are not listed.
+
+    Source: TensorRT-LLM 1.3, llmapi/llm_args.py (`_generate_cuda_graph_batch_sizes`).
+
+    >>> len(_sizes(128, padded=False)), _sizes(256, padded=True)[-3:]
+    (34, [128, 192, 256])
+    """
+    if padded:
+        found = [1, 2, 4, *range(8, _LARGEST + 1, 8), *range(_LARGEST + _STEP, largest + 1, _STEP)]
+    else:
+        found = [*range(1, 33), 64, _LARGEST]
+        while found[-1] * 2 < largest:
+            found.append(found[-1] * 2)
+    return sorted({*(each for each in found if each <= largest), largest})
+
+
+def _captured(normalized: Mapping[str, Any]) -> int | None:
+    """How many batches of decoding are captured; None where the file says nothing of it, or what is no number.
+
+    No batch is larger than the server's (_torch/pyexecutor/model_engine.py, `_filter_cuda_graph_batch_sizes`).
+    """
+    if normalized.get(f"{_GRAPHS}.mode") is False:
+        return 0  # `use_cuda_graph` of releases before 0.20
+    listed, largest, padded = (normalized.get(f"{_GRAPHS}.{name}") for name in ("batch_sizes", "max_batch_size",
+                                                                               "enable_padding"))  # fmt: skip
+    most = normalized.get("max_batch_size", normalized.get("--max_batch_size"))
+    most = most if isinstance(most, int) and most > 0 else None
+    if isinstance(listed, list) and listed and all(type(each) is int for each in listed):
+        return len({each for each in listed if most is None or each <= most})
+    if largest is None and padded is None:
+        return None
+    largest = largest if type(largest) is int and largest > 0 else _LARGEST
+    if largest > _MOST:
+        return None
+    return len([each for each in _sizes(largest, padded=padded is True) if most is None or each <= most])
+
+
 def _of_file(found: Mapping[str, Any]) -> Normalized:
     """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
     plain = {name.removeprefix(_SECTION): value for name, value in found.items()}
     normalized = {_FORMER.get(name, _OF_BENCH.get(name, name)): value for name, value in plain.items()}
+    captured = _captured(normalized)
+    if captured is not None:
+        normalized[_CAPTURED] = captured
     notes = [*same_bytes(normalized, *_EP)]
     if normalized.get(_METHOD) in (None, "None", "none"):
         normalized.pop(_METHOD, None)
@@ -120,6 +170,15 @@ def _of_file(found: Mapping[str, Any]) -> Normalized:
     return normalized, tuple(notes)
 
 
+_OF_GRAPHS = (_GRAPHS, *(f"{_GRAPHS}.{name}" for name in ("batch_sizes", "max_batch_size", "enable_padding", "mode")))
+
+
+def _graphs(config: Config) -> Mapping[str, Any]:
+    """As many batches as are captured."""
+    count = config[TensorRtSettings.cuda_graphs] or 0
+    return {f"{_GRAPHS}.batch_sizes": list(range(1, count + 1))} if 0 < count <= _MOST else {}
+
+
 TENSORRT_LLM = Tool(
     name="tensorrt-llm",
     title="TensorRT-LLM",
@@ -132,7 +191,7 @@ TENSORRT_LLM = Tool(
     keys=tuple(_keys(flags=True)),
     ignored=("--host", "--port", "--backend", "--log_level", "--trust_remote_code", "--tokenizer"),
     normalized=_normalized,
-    settles=(*_CONFIGS, _LAYERS, *_EP),
+    settles=(*_CONFIGS, _LAYERS, *_EP, *_OF_GRAPHS),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
     source="TensorRT-LLM, commands/serve.py",
@@ -157,7 +216,8 @@ OPTIONS = Tool(
     always={"print_iter_log": False},  # a key of its own, by which the file is known
     keys=tuple(_keys(flags=False)),
     normalized=_of_file,
-    settles=(_LAYERS, *_OF_BENCH, *_EP),
+    settles=(_LAYERS, *_OF_BENCH, *_EP, *_OF_GRAPHS),
+    written=_graphs,
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
     source="TensorRT-LLM, llmapi/llm_args.py",

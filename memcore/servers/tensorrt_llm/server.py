@@ -14,6 +14,7 @@ from memcore.servers.tensorrt_llm import supported
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
+from memcore.serving.captures import FORMER, count, kept, summed_by_nccl
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.devices import integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
@@ -27,6 +28,9 @@ from memcore.serving.stages import Stage, alike
 from memcore.units import GiB
 
 _SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
+_RUNNER = "TensorRT-LLM, _torch/pyexecutor/cuda_graph_runner.py"
+_GRAPHS = 34
+"""Graphs where nothing is said of them: batches of 1 to 32, 64 and 128 (llmapi/llm_args.py, `CudaGraphConfig`)."""
 _OF_HOST = 50 * GiB
 """What the host's programs and cached files may hold where a GPU shares its memory: 49.8 GiB in a log of a GB10."""
 
@@ -39,6 +43,7 @@ class Options:
     tokens: int
     sequences: int
     block_size: int
+    graphs: int
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -54,6 +59,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         tokens=tokens,
         sequences=sequences or read.take(Inference.max_num_seqs, min(2048, tokens)),
         block_size=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 32,
+        graphs=_GRAPHS if (given := read.given(TensorRtSettings.cuda_graphs)) is None else given,
     )
 
 
@@ -105,6 +111,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         *routed,
         *peak,
         kernels,
+        *_captured(job, chosen, stage),
         *context_and_nccl(job.accelerator, job.num_gpus),
     ]
     room = None
@@ -122,6 +129,21 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available=room,
         uncertain=(more + (_OF_HOST if integrated(job.accelerator) else 0), less),
     )
+
+
+def _captured(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """Return what the driver keeps of more graphs than usual, which is measured before the cache is sized.
+
+    Each batch of decoding is captured whole, all in one pool. Starts with the usual graphs are among those by which
+    the workspaces' range was found. Sources: TensorRT-LLM 1.3, _torch/pyexecutor/cuda_graph_runner.py and _util.py
+    (`configure_kv_cache_capacity`: "Memory used outside torch (e.g., NCCL and CUDA graphs)").
+    """
+    further = chosen.graphs - _GRAPHS
+    if further <= 0:
+        return []
+    counted = count(stage, job.basics.layout.tensor, pieces=0, whole=further, sums=summed_by_nccl(job))
+    bounds = kept(job, FORMER, counted, 0, earlier=False)
+    return [observed("captured graphs", "CUDA graphs", bounds, _RUNNER, Message("{} more than usual", further))]
 
 
 def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:

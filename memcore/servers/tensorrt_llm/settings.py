@@ -28,12 +28,17 @@ class TensorRtSettings(Section, path="engine", engines=_TRT):
         Integer(unit="tokens"), "Max tokens per step", "Max tokens per step.", flag="max-num-tokens",
         default="8192", advanced=True,
     )  # fmt: skip
+    cuda_graphs = setting(
+        Integer(0), "CUDA graphs", "Batch sizes of decoding that are captured as CUDA graphs.", flag="cuda-graphs",
+        default="34: 1 to 32, 64 and 128", advanced=True,
+    )  # fmt: skip
 
 
 SECTIONS = (TensorRtSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     TensorRtSettings.free_gpu_memory_fraction: ("TensorRT-LLM 把加载后空闲显存的多大比例用作 KV 缓存池。", "缓存比例"),
     TensorRtSettings.max_num_tokens: ("每步的最大 token 数。",),
+    TensorRtSettings.cuda_graphs: ("捕获为 CUDA Graph 的解码批大小的个数。", "CUDA Graph 数", "34：1 至 32、64 与 128"),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {

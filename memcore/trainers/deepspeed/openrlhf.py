@@ -9,12 +9,15 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.readers import started
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.networks.catalog import full_name
+from memcore.tools.derived import gpus_of
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 _METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL, _CRITIC = (
@@ -43,6 +46,7 @@ _FORMER: Mapping[str, str] = {
     "--use_dynamic_batch": "--train.dynamic_batch_enable", "--train_max_tokens_per_gpu": "--train.max_tokens_per_gpu",
 }  # fmt: skip
 """Flags of 0.9 and earlier by their names of today (openrlhf/cli/*.py)."""
+_CHECKPOINTED, _REENTRANT = "*checkpointed", "*reentrant"
 _SHARED = ("model_name_or_path", "gradient_checkpointing_enable", "gradient_checkpointing_reentrant")
 """Flags of the model that are of the actor where answers are generated."""
 
@@ -55,9 +59,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     utils/deepspeed/deepspeed_utils.py, models/actor.py, trainer/ray/ppo_actor.py.
     """
     normalized: dict[str, Any] = {_FORMER.get(name, name): value for name, value in found.items()}
-    for name in _SHARED:
-        if f"--actor.{name}" in normalized:
-            normalized[f"--model.{name}"] = normalized.pop(f"--actor.{name}")
+    _of_model(normalized)
     loop = _loop(found, normalized)
     normalized |= {_FRAMEWORK: "openrlhf", _WIDTH: True}
     normalized[_MODEL] = normalized.pop("--model.model_name_or_path", None)
@@ -87,6 +89,16 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized |= started(found)
     _batch(normalized, notes, generating=method == "grpo")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+def _of_model(normalized: dict[str, Any]) -> None:
+    """Flags of the model, which are of the actor where answers are generated."""
+    for name in _SHARED:
+        if f"--actor.{name}" in normalized:
+            normalized[f"--model.{name}"] = normalized.pop(f"--actor.{name}")
+    for name, ours in (("enable", _CHECKPOINTED), ("reentrant", _REENTRANT)):
+        if f"--model.gradient_checkpointing_{name}" in normalized:
+            normalized[ours] = normalized.pop(f"--model.gradient_checkpointing_{name}")
 
 
 def _loop(found: Mapping[str, Any], normalized: Mapping[str, Any]) -> str:
@@ -146,6 +158,58 @@ def _batch(normalized: dict[str, Any], notes: list[str], *, generating: bool) ->
         normalized[_COMPLETION] = normalized["--data.max_len"]
 
 
+_NODE = 8
+"""GPUs of a node where nothing is said."""
+_SCRIPTS: Mapping[str | None, str] = {method: f"openrlhf.cli.train_{loop}" for loop, method in _LOOPS.items()}
+
+_LAUNCHER = ("deepspeed", "--num_nodes", "{nodes}", "--num_gpus", "{each}", "--module")
+
+
+def _launch(config: Config) -> str:
+    """What starts the loop: DeepSpeed's launcher, or Ray's own processes where answers are generated."""
+    script = _SCRIPTS.get(config[Training.method.name], _SCRIPTS[None])
+    launcher = ("python3", "-m") if script == _SCRIPTS["grpo"] else _LAUNCHER
+    return " ".join((*launcher, script))
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The flags of a loop: its model, precision and batch, and what shares GPUs with the actor."""
+    method, reference = config[Training.method.name], config[Training.method.reference]
+    generates = method == "grpo"
+    of = "actor" if generates else "model"
+    keys: dict[str, Any] = {"--data.prompt_dataset" if generates else "--data.dataset": "data"}
+    if isinstance(config.model, str):
+        keys[f"--{of}.model_name_or_path"] = full_name(config.model)
+    word, _, mixed = (config[Training.precision] or "").partition("-")
+    checkpoints = config[Training.activation_checkpointing.policy] == "full"
+    keys |= {f"--{of}.gradient_checkpointing_enable": True} if checkpoints else {}
+    if checkpoints and config[Training.activation_checkpointing.use_reentrant]:
+        keys[f"--{of}.gradient_checkpointing_reentrant"] = True
+    keys |= {"--ds.param_dtype": word} if mixed == "mixed" and word in ("bf16", "fp16") else {}
+    keys["--train.micro_batch_size"] = config[Training.micro_batch_size] or 1
+    if method in ("dpo", "kto") and reference == "precomputed":
+        keys["--ref.offload"] = True
+    return {**keys, **_actor(config)} if generates else keys
+
+
+def _actor(config: Config) -> dict[str, Any]:
+    """Flags of the actor's GPUs, of how answers are weighed, and of what else is on these GPUs during its update."""
+    gpus, node = gpus_of(config) or 1, config[Hardware.gpus_per_node] or _NODE
+    each = max(size for size in range(1, min(node, gpus) + 1) if gpus % size == 0)
+    critic, share = config[Training.method.critic] is True, config[Training.method.rollout_share]
+    copied = config[Training.method.reference] == "copy"
+    keys: dict[str, Any] = {
+        "--actor.num_gpus_per_node": each, "--actor.num_nodes": gpus // each,
+        "--algo.advantage.estimator": "gae" if critic else "group_norm",
+    }  # fmt: skip
+    if critic or share:
+        keys |= {"--train.colocate_all": True, **({"--vllm.gpu_memory_utilization": share} if share else {})}
+        keys |= {} if share else {"--vllm.enable_sleep": True}
+    elif copied:
+        keys["--train.colocate_actor_ref"] = True
+    return keys if copied else {**keys, "--algo.kl.init_coef": 0}
+
+
 OPENRLHF = Tool(
     name="openrlhf",
     title="OpenRLHF",
@@ -160,9 +224,9 @@ OPENRLHF = Tool(
         Key(path=Training.micro_batch_size, name=_BATCH),
         Key(path=Training.sequence_length, name="--data.max_len"),
         Key(path=Training.precision, name=_PRECISION),
-        Key(path=Training.packed_sequences, name="--ds.packing_samples"),
+        Key(path=Training.packed_sequences, name="--ds.packing_samples", off=""),
         Key(path=Training.gradient_dtype, name="--ds.grad_accum_dtype"),
-        Key(path=Training.activation_checkpointing.use_reentrant, name="--model.gradient_checkpointing_reentrant"),
+        Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.rank, name="--ds.lora.rank"),
         Key(path=Training.adapter.dropout, name="--ds.lora.dropout"),
@@ -175,7 +239,7 @@ OPENRLHF = Tool(
         Key(path=EngineSettings.zero_stage, name="--ds.zero_stage"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=DeepSpeedSettings.hidden_size_buckets, name=_WIDTH),
-        Key(path=DeepSpeedSettings.overlap_comm, name="--ds.overlap_comm"),
+        Key(path=DeepSpeedSettings.overlap_comm, name="--ds.overlap_comm", off=""),
         Key(path=DeepSpeedSettings.zero_hpz_partition_size, name="--ds.zpg"),
         Key(path=Parallelism.tensor_parallel_size, name="--ds.tensor_parallel_size"),
         Key(path=Parallelism.context_parallel_size, name="--ds.ring_attn_size"),
@@ -184,7 +248,7 @@ OPENRLHF = Tool(
     ),
     meanings=(
         Meaning(sets={Training.activation_checkpointing.policy: "full"},
-                keys={"--model.gradient_checkpointing_enable": True}),
+                keys={_CHECKPOINTED: True}),
         Meaning(sets={Training.quantization: "nf4-double"}, keys={"--ds.load_in_4bit": True}),
         Meaning(sets={Training.implementation: "liger"}, keys={"--ds.use_liger_kernel": True}),
         Meaning(sets={DeepSpeedSettings.offload_optimizer: "cpu"}, keys={"--ds.adam_offload": True}),
@@ -206,6 +270,20 @@ OPENRLHF = Tool(
              "--use_wandb", "--ds.enable_sleep", "-m", "--module", "--max_epochs", "--num_episodes", "--model.*",
              "--lora_alpha", "--ds.lora.alpha", "--ds.value_head_prefix", "--include", "--num_gpus", "--num_nodes",
              "--hostfile", "--master_port", "--master_addr", "--address", "--runtime-env-json"),
-    read_only=True,
+    program="deepspeed --module openrlhf.cli.train_sft",
+    needs={EngineSettings.framework: "openrlhf"},
+    adapters=("lora",),
+    launch_of=_launch,
+    written=_written,
+    unsaid={
+        **dict.fromkeys((
+            Training.precision, Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps,
+            Training.sequence_length, Training.adapter.rank, Training.adapter.target_modules,
+            Training.method.completion_length, Training.optimizer.name,
+        )),
+        Training.activation_checkpointing.policy: "none",
+        Training.packed_sequences: False,
+        DeepSpeedSettings.hidden_size_buckets: True,
+    },
     source="OpenRLHF, openrlhf/cli/",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
@@ -127,6 +128,12 @@ def _of_mode(normalized: dict[str, Any]) -> None:
         normalized.pop(BUDGET, None)
 
 
+def _reduces(config: Config) -> dict[str, str]:
+    """Return how gradients are reduced where weights are in bf16, which no key changes (`mixed_precision_reduce`)."""
+    plain = config[Training.precision] == "bf16" and config[Training.reduce_dtype] is None
+    return {Training.reduce_dtype: "torchtitan reduces gradients in fp32"} if plain else {}
+
+
 TORCHTITAN = Tool(
     name="torchtitan",
     title="torchtitan",
@@ -194,7 +201,7 @@ TORCHTITAN = Tool(
         Key(
             path=Training.reduce_dtype,
             name="training.mixed_precision_reduce",
-            values={"fp32": "float32", "bf16": "bfloat16"},
+            values={"fp32": "float32"},
         ),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer.early_step_in_backward"),
         Key(path=Training.activation_checkpointing.policy, name=MODE),
@@ -217,6 +224,7 @@ TORCHTITAN = Tool(
     defaults={Training.micro_batch_size: 8, Training.sequence_length: 2048,
               Training.implementation: "torchtitan", Training.activation_checkpointing.policy: "selective"},
     unsaid={Training.precision: "bf16-mixed"},
+    wants=_reduces,
     ignored=("job.*", "profiling.*", "metrics.*", "lr_scheduler.*", "checkpoint.*", "comm.*", "validation.*",
              "activation_checkpoint.visualize_memory_budget_pareto",
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",

@@ -38,7 +38,7 @@ from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.frameworks import KERNELS, framework_of
-from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype
+from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype, usual_preset
 from memcore.trainers.pytorch.methods import scored
 
 
@@ -51,7 +51,7 @@ def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
     if read.given(Training.implementation) == "unsloth" and read.given(Training.adapter.type) is None:
         reason = "layers of a full fine-tune, which unsloth_zoo compiles, are counted with fused kernels like Liger's"
         read.assumptions.append(Assumption(Training.implementation, "unsloth", reason, notable=True))
-    found = trainable_parts(read, quantized_model(read, _adapted(read, scored(read, model)), engine))
+    found = trainable_parts(read, quantized_model(read, _adapted(read, scored(read, model), engine), engine))
     _refuse_mixed(read, found, engine)
     return found
 
@@ -72,13 +72,13 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
         )
 
 
-def _special(read: Defaults, model: Model, kind: str) -> Model | None:
+def _special(read: Defaults, model: Model, kind: str, engine: Engine) -> Model | None:
     """Return the model with an adapter that is not attached to linear layers."""
     for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters) if kind in _ALONE else ():
         if read.given(each) is not None:
             read.refuse(each, "supported only with adapters of linear layers, found {!r}", kind)
     if kind.startswith("llama-adapter"):
-        return _prompted(read, model)
+        return _prompted(read, model, engine)
     if kind in PREPENDED:
         return _prepended(read, model, kind)
     if kind == "prefix-tuning":
@@ -107,7 +107,7 @@ def _refuse_layers(read: Defaults, kind: str) -> None:
         raise UnsupportedError(Training.adapter.type, also if kind == "dora" else beside, kind)
 
 
-def _adapted(read: Defaults, model: Model) -> Model:
+def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with its adapters, if it has any."""
     if read.given(Training.adapter.type) is None:
         for each in ADAPTER_SETTINGS:
@@ -115,7 +115,7 @@ def _adapted(read: Defaults, model: Model) -> Model:
                 read.refuse(each, "needs {}", Training.adapter.type)
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
     kind = _kind(read)
-    special = _special(read, model, kind)
+    special = _special(read, model, kind, engine)
     if special is not None:
         return special
     parameters = expert_targets(read, model, kind)
@@ -147,18 +147,18 @@ def _adapted(read: Defaults, model: Model) -> Model:
         parameters=tuple(parameters),
         doubled=doubled,
         divided=framework_of(read).divides_adapters,
-        dtype=read.take(Training.adapter.dtype, _usual_dtype(read)),
+        dtype=read.take(Training.adapter.dtype, _usual_dtype(read, engine)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
 
 
-def _usual_dtype(read: Defaults) -> str:
+def _usual_dtype(read: Defaults, engine: Engine) -> str:
     """The dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
 
     Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
     """
-    return _stored(read) if framework_of(read).adapts_itself else "fp32"
+    return _stored(read, engine) if framework_of(read).adapts_itself else "fp32"
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
@@ -407,7 +407,7 @@ def _rank(read: Defaults, kind: str) -> int:
     return read.take(own, _RANKS.get(kind, 8), None if kind in _UNRANKED else "PEFT's default")
 
 
-def _prompted(read: Defaults, model: Model) -> Model:
+def _prompted(read: Defaults, model: Model, engine: Engine) -> Model:
     """The model with one of LitGPT's adapters of learned tokens."""
     kind = str(read.given(Training.adapter.type))
     if layer_code(read) != "lit-gpt":
@@ -427,13 +427,13 @@ def _prompted(read: Defaults, model: Model) -> Model:
     fused = litgpt(model, ())
     check_litgpt(fused.network)
     tokens = read.take(Training.adapter.num_virtual_tokens, 10)
-    dtype = read.take(Training.adapter.dtype, _stored(read))
+    dtype = read.take(Training.adapter.dtype, _stored(read, engine))
     return prompted(fused, tokens, dtype, second=kind.endswith("v2"))
 
 
-def _stored(read: Defaults) -> str:
+def _stored(read: Defaults, engine: Engine) -> str:
     """The dtype of parameters that are made like the model's own."""
-    stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or "bf16"
+    stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or usual_preset(read, engine)[0]
     return stored if stored in FLOATING else "fp32"
 
 

@@ -103,9 +103,12 @@ def sequences(read: Defaults, micro_batch: int) -> int:
 def scored(read: Defaults, model: Model) -> Model:
     """The model with a head of one output where it learns rewards or classes (`AutoModelForSequenceClassification`)."""
     method = method_of(read)
-    if method is None or not method.scores or _has_value_head(read, method):
-        return model
     embedding_and_head = model.network.embedding_and_head
+    if method is None or not method.scores or _has_value_head(read, method):
+        if method is not None and not embedding_and_head.predicts:
+            said = "found {!r}, but the class that config.json names has no head for words"
+            read.refuse(_OF.name, said, read.given(_OF.name))
+        return model
     head = replace(embedding_and_head.head, name="score", outer=(1,), bias=False)
     embedding_and_head = replace(
         embedding_and_head,

@@ -9,12 +9,15 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
-from memcore.tools.methods import METHOD, TEACHER
+from memcore.networks.catalog import full_name
+from memcore.tools.derived import gpus_of
+from memcore.tools.methods import METHOD
 from memcore.trainers.pytorch.settings import TorchSettings
 
 RECIPE = "*recipe"
@@ -28,7 +31,7 @@ _NAME, _ADAPTER, _TARGETS, _BITS, _OPTIMIZER, _HOW, _LOSS, _FRAMEWORK = (
     "*loss",
     "*framework",
 )
-_CLIPS, _POLICY, _EVERY, _ROUNDS = "*clips", "*policy", "*every", "*rounds"
+_CLIPS, _POLICY, _EVERY, _ROUNDS, _TEACHER = "*clips", "*policy", "*every", "*rounds", "*teacher"
 _QUANTIZERS = ("Int8DynActInt4WeightQATQuantizer", "Int8DynActInt4WeightQATQuantizerModuleSwap")
 _SIZES = {
     "llama2": ("meta-llama/Llama-2-{}-hf", "7b 13b 70b"),
@@ -112,19 +115,13 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     ]
     normalized = kept
     _model(normalized, notes)
-    optimizer = str(normalized.pop("optimizer._component_", None))
-    if optimizer not in _OPTIMIZERS:
-        raise UnsupportedError(
-            "optimizer._component_", "found {!r}; supported here: {}", optimizer, joined(", ", _OPTIMIZERS)
-        )
-    normalized[_OPTIMIZER], how = _OPTIMIZERS[optimizer]
-    if normalized.pop("optimizer.fused", False) is True or how:
-        normalized[_HOW] = how or "fused"
+    _optimizer(normalized)
     loss = str(normalized.get("loss._component_", "")).rpartition(".")[2]
-    if loss not in (*_LOSSES, *_PREFERENCES):
+    if loss and loss not in (*_LOSSES, *_PREFERENCES):
         every = joined(", ", (*_LOSSES, *_PREFERENCES))
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
-    normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {METHOD: _PREFERENCES[loss]}
+    if loss:
+        normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {METHOD: _PREFERENCES[loss]}
     _taught(normalized)
     _rounded(normalized)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
@@ -132,7 +129,9 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
     if several or found.get(GPUS, 1) != 1:
         normalized |= {ENGINE: "fsdp", _NAME: 2}
-    elif not recipe:
+    elif recipe:
+        normalized.setdefault(GPUS, 1)
+    else:
         notes.append("the recipe is not named: a single-device recipe is assumed")
     if normalized.get("data_parallel_shard_dim") == -1:
         del normalized["data_parallel_shard_dim"]
@@ -141,6 +140,25 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
             "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
         )
     return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
+
+
+def _optimizer(normalized: dict[str, Any]) -> None:
+    """The optimizer's name, and whose kernels update the parameters.
+
+    Recipes build it with the config's own arguments (`config.instantiate`), so PyTorch's default holds for others: all
+    parameters at once (torch/optim/optimizer.py, `_default_to_fused_or_foreach`).
+    """
+    optimizer = normalized.pop("optimizer._component_", None)
+    said = {name: normalized.pop(f"optimizer.{name}", None) for name in ("fused", "foreach")}
+    if optimizer is None:
+        return
+    if optimizer not in _OPTIMIZERS:
+        raise UnsupportedError(
+            "optimizer._component_", "found {!r}; supported here: {}", str(optimizer), joined(", ", _OPTIMIZERS)
+        )
+    normalized[_OPTIMIZER], how = _OPTIMIZERS[optimizer]
+    plain = "fused" if said["fused"] is True else "for-loop" if said["foreach"] is False else "foreach"
+    normalized[_HOW] = how or plain
 
 
 _DIVERGENCES: Mapping[str, bool] = {"ForwardKLLoss": False, "ForwardKLWithChunkedOutputLoss": True}
@@ -163,7 +181,7 @@ def _taught(normalized: dict[str, Any]) -> None:
         pairs = ("ForwardKLLoss", "CrossEntropyLoss", "ForwardKLWithChunkedOutputLoss", "CEWithChunkedOutputLoss")
         message = Message("supported: {} with loss {}, {} with loss {}", *pairs)
         raise UnsupportedError.of_value("kd_loss._component_", divergence, message)
-    normalized |= {METHOD: "distill", TEACHER: MODELS[builder]}
+    normalized |= {METHOD: "distill", _TEACHER: MODELS[builder]}
 
 
 def _rounded(normalized: dict[str, Any]) -> None:
@@ -224,6 +242,8 @@ def _without_unread(normalized: dict[str, Any], recipe: str) -> dict[str, Any]:
 def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     """The model, and the adapter that its builder adds."""
     builder = str(normalized.pop("model._component_", "")).rpartition(".")[2]
+    if not builder:
+        return
     bare = re.sub(r"^q?lora_", "", builder)
     frozen = next((name for name in normalized if name.startswith("model.") and name.endswith("_trainable")), None)
     if frozen is not None:
@@ -235,9 +255,9 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     normalized[MODEL] = hub_id or _of_sizes(normalized)
     if bare == builder:
         return
-    places = [_PLACES.get(each, each) for each in normalized.pop("model.lora_attn_modules", ["q_proj", "v_proj"])]
+    places = [_PLACES.get(each, each) for each in normalized.pop("model.lora_attn_modules", _DEFAULT)]
     if normalized.pop("model.apply_lora_to_mlp", False) is True:
-        places += ["gate_proj", "down_proj", "up_proj"]
+        places += _FEED_FORWARD
     if normalized.pop("model.apply_lora_to_output", False) is True:
         places.append("lm_head")
     if bare.startswith(("phi3", "phi4")):
@@ -251,12 +271,246 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
         notes.append("torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization")
 
 
+def _of_builders(text: str) -> dict[str, int]:
+    """Builders and the numbers behind them."""
+    words = text.split()
+    return {name: int(number) for name, number in zip(words[::2], words[1::2], strict=True)}
+
+
+_FILES = _of_builders(
+    "llama2_7b 2 llama2_13b 3 llama2_70b 15 code_llama2_7b 3 llama3_8b 4 llama3_70b 30 llama3_1_8b 4 llama3_1_70b 30 "
+    "llama3_1_405b 191 llama3_2_1b 1 llama3_2_3b 2 llama3_3_70b 30 gemma_2b 2 gemma_7b 4 gemma2_2b 3 gemma2_9b 8 "
+    "gemma2_27b 24 mistral_7b 2 phi3_mini 2 phi4_14b 6 qwen2_0_5b 1 qwen2_1_5b 1 qwen2_7b 4 qwen2_5_0_5b 1 "
+    "qwen2_5_1_5b 1 qwen2_5_3b 2 qwen2_5_7b 4 qwen2_5_14b 8 qwen2_5_32b 17 qwen2_5_72b 37 qwen3_0_6b 1 qwen3_1_7b 2 "
+    "qwen3_4b 3 qwen3_8b 5 qwen3_14b 8 qwen3_32b 17"
+)
+"""Files of the checkpoint, by builder (recipes/configs/*/*.yaml, `checkpoint_files`)."""
+_BINARY = ("llama2", "code_llama2", "mistral")
+"""Modules of models whose files torchtune's recipes name as PyTorch's own format."""
+_VARIANTS: Mapping[str, str] = {
+    **{f"qwen2_5_{size}": "base" for size in ("1_5b", "7b", "14b", "32b", "72b")},
+    **{f"qwen3_{size}": "instruct" for size in ("0_6b", "1_7b", "4b", "8b", "14b")},
+}
+"""What ends the builder's name, where it makes several checkpoints of a size."""
+_TOKENIZERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    **dict.fromkeys(("llama2", "code_llama2"), ("llama2.llama2_tokenizer", {"path": "tokenizer.model"})),
+    **dict.fromkeys(("llama3", "llama3_1", "llama3_2", "llama3_3"),
+                    ("llama3.llama3_tokenizer", {"path": "original/tokenizer.model"})),
+    **dict.fromkeys(("gemma", "gemma2"), ("gemma.gemma_tokenizer", {"path": "tokenizer.model"})),
+    "mistral": ("mistral.mistral_tokenizer", {"path": "tokenizer.model"}),
+    "phi3": ("phi3.phi3_mini_tokenizer", {"path": "tokenizer.model"}),
+    "phi4": ("phi4.phi4_tokenizer", {"vocab_path": "vocab.json", "merges_path": "merges.txt"}),
+    **{name: (f"{name}.{name}_tokenizer", {"path": "vocab.json", "merges_file": "merges.txt"})
+       for name in ("qwen2", "qwen2_5", "qwen3")},
+}  # fmt: skip
+"""The builder of a model's tokenizer and the files that it reads, by the module of the model's builder."""
+_CHECKPOINTS: Mapping[str, str] = {
+    "code_llama2": "LLAMA2", "llama3_1": "LLAMA3", "llama3_2": "LLAMA3_2", "llama3_3": "LLAMA3", "phi3": "PHI3_MINI",
+    "qwen2_5": "QWEN2",
+}  # fmt: skip
+"""`ModelType`s of modules that are called otherwise (training/checkpointing/_utils.py)."""
+_BUILDERS: Mapping[str, str] = {hub_id: name for name, hub_id in MODELS.items() if name in _FILES}
+_TIED = ("gemma_2b", "gemma_7b", "gemma2_2b", "gemma2_9b", "gemma2_27b", "qwen2_0_5b", "qwen2_1_5b")
+"""Builders whose adapters have no `apply_lora_to_output`: their head is the embedding."""
+_PLAIN = ("llama3_1_405b",)
+"""Builders whose adapters have no `use_dora`."""
+_LISTED = 9
+"""The most files of a checkpoint that are named one by one."""
+_OUTPUT = "/tmp/torchtune/memcore"  # noqa: S108 - where torchtune's own configs write
+_USUAL: Mapping[str, Any] = {
+    "output_dir": _OUTPUT,
+    "seed": None, "shuffle": True, "epochs": 1, "max_steps_per_epoch": None, "resume_from_checkpoint": False,
+    "device": "cuda", "dtype": "bf16", "batch_size": 1, "gradient_accumulation_steps": 1, "compile": False,
+    "enable_activation_checkpointing": False, "enable_activation_offloading": False,
+    "metric_logger._component_": "torchtune.training.metric_logging.DiskLogger",
+    "metric_logger.log_dir": f"{_OUTPUT}/logs",
+    "profiler._component_": "torchtune.training.setup_torch_profiler", "profiler.enabled": False,
+}  # fmt: skip
+"""Keys that recipes read without a default (recipes/*.py, `cfg.x`)."""
+_SCHEDULE: Mapping[str, Any] = {
+    "lr_scheduler._component_": "torchtune.training.lr_schedulers.get_cosine_schedule_with_warmup",
+    "lr_scheduler.num_warmup_steps": 100,
+}
+_LORA_OF = ("lora", "dora")
+_ATTENTION, _FEED_FORWARD = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "down_proj", "up_proj")
+_DEFAULT = ("q_proj", "v_proj")
+"""Adapters' places by default, and those that one key stands for."""
+_LENGTH = 4096
+"""Positions of a model whose config says none."""
+_GROUPS = 256
+"""Weights that are rounded together (recipes/configs/llama2/7B_qat_full.yaml)."""
+
+
+def _module(builder: str) -> str:
+    """The module of a builder: `llama3_1_8b` is of `llama3_1`."""
+    return max((name for name in _TOKENIZERS if builder.startswith(f"{name}_")), key=len)
+
+
+def _component(builder: str, how: str = "") -> str:
+    """The builder with its adapter in front and its checkpoint behind."""
+    name = "_".join(filter(None, (builder, _VARIANTS.get(builder))))
+    return f"torchtune.models.{_module(builder)}.{how}{name}"
+
+
+def _checkpointer(key: str, builder: str) -> dict[str, Any]:
+    """What loads a model from where `tune download` puts it (_cli/download.py)."""
+    module, count = _module(builder), _FILES[builder]
+    ending = ("pytorch_model", "bin") if module in _BINARY else ("model", "safetensors")
+    form = "{}-{{}}-of-{{}}.{}".format(*ending)
+    files: Any = {"filename_format": form, "max_filename": f"{count:05}"}
+    if count == 1:
+        files = [".".join(ending)]
+    elif count <= _LISTED:
+        files = [form.format(f"{each:05}", f"{count:05}") for each in range(1, count + 1)]
+    listed = {"": files} if isinstance(files, list) else {f".{name}": value for name, value in files.items()}
+    return {
+        f"{key}._component_": "torchtune.training.FullModelHFCheckpointer",
+        f"{key}.checkpoint_dir": f"/tmp/{MODELS[builder].rpartition('/')[2]}",  # noqa: S108
+        **{f"{key}.checkpoint_files{name}": value for name, value in listed.items()},
+        f"{key}.recipe_checkpoint": None,
+        f"{key}.output_dir": _OUTPUT,
+        f"{key}.model_type": _CHECKPOINTS.get(module, module.upper()),
+    }
+
+
+def _recipe(config: Config) -> str:
+    """The recipe that runs a job (_recipe_registry.py)."""
+    several = config[EngineSettings.type] == "fsdp" or (gpus_of(config) or 1) > 1
+    adapted = config[Training.adapter.type] in _LORA_OF
+    how, method = "distributed" if several else "single_device", config[Training.method.name]
+    if method == "distill" and adapted:
+        return f"knowledge_distillation_{how}"
+    if method == "dpo" and (adapted or several):
+        return f"lora_dpo_{how}" if adapted else "full_dpo_distributed"
+    if config[Training.fake_quantization] and several:
+        return "qat_lora_finetune_distributed" if adapted else "qat_distributed"
+    return f"{'lora' if adapted else 'full'}_finetune_{how}"
+
+
+def _launch(config: Config) -> str:
+    """What starts the recipe; those for one device take no launcher's arguments (_cli/run.py)."""
+    recipe = _recipe(config)
+    spread = () if recipe.endswith("single_device") else ("--nnodes {nodes} --nproc_per_node {each}",)
+    return " ".join(("tune run", *spread, recipe, "--config {file}"))
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The components of a recipe's config.
+
+    Source: torchtune 0.6.1, recipes/configs/ and recipes/*.py; Qwen3 is of the commits since.
+    """
+    recipe, builder = _recipe(config), _BUILDERS.get(full_name(config.model) if isinstance(config.model, str) else "")
+    keys: dict[str, Any] = dict(_SCHEDULE) if recipe.startswith(("lora", "know", "qat_lora", "full_dpo")) else {}
+    data = "stack_exchange_paired_dataset" if "dpo" in recipe else "alpaca_cleaned_dataset"
+    keys["dataset._component_"] = f"torchtune.datasets.{data}"
+    if builder is not None:
+        tokenizer, files = _TOKENIZERS[_module(builder)]
+        folder = f"/tmp/{MODELS[builder].rpartition('/')[2]}"  # noqa: S108
+        keys |= {"tokenizer._component_": f"torchtune.models.{tokenizer}",
+                 **{f"tokenizer.{name}": f"{folder}/{file}" for name, file in files.items()},
+                 **_checkpointer("checkpointer", builder), **_model_keys(config, builder)}  # fmt: skip
+        if recipe.startswith("full_dpo"):
+            keys |= _checkpointer("ref_checkpointer", builder)
+    elif isinstance(config.model, Mapping):
+        keys |= _sized(config.model, config[Training.sequence_length])
+    keys |= _optimized(config) | _loss_keys(config, recipe)
+    if recipe.startswith("qat"):
+        keys |= {"quantizer._component_": f"torchtune.training.quantization.{_QUANTIZERS[0]}",
+                 "quantizer.groupsize": _GROUPS}  # fmt: skip
+    return keys
+
+
+def _sized(model: Mapping[str, Any], length: int | None) -> dict[str, Any]:
+    """A Llama of other sizes than those that have a builder of their own."""
+    usual = {"num_key_value_heads": model.get("num_attention_heads"), "max_position_embeddings": length or _LENGTH}
+    sized = {**usual, **model}
+    if model.get("model_type") != "llama" or any(sized.get(ours) is None for ours in _DIMENSIONS.values()):
+        return {}
+    sizes = {f"model.{name}": sized[ours] for name, ours in _DIMENSIONS.items()}
+    return {"model._component_": "torchtune.models.llama3_1.llama3_1", **sizes}
+
+
+def _model_keys(config: Config, builder: str) -> dict[str, Any]:
+    """The model's builder, with its adapter's places."""
+    kind = config[Training.adapter.type]
+    if kind not in _LORA_OF:
+        return {"model._component_": _component(builder)}
+    places = set(_places(config[Training.adapter.target_modules]))
+    fused = {name: [each for each, whole in _TOGETHER.items() if whole == name] for name in set(_TOGETHER.values())}
+    if _module(builder).startswith("phi"):
+        places = {part for each in places for part in fused.get(each, [each])}
+    attention = [each for each in _ATTENTION if each in places]
+    if not places & {*_ATTENTION, *_FEED_FORWARD, "lm_head"}:
+        attention = [*_DEFAULT]
+    back = {theirs: ours for ours, theirs in _PLACES.items()}
+    quantized = config[Training.quantization] == "nf4-double" and not builder.startswith("qwen")
+    return {
+        "model._component_": _component(builder, "qlora_" if quantized else "lora_"),
+        "model.lora_attn_modules": [back.get(each, each) for each in attention],
+        "model.apply_lora_to_mlp": bool(places & {*_FEED_FORWARD}),
+        **({} if builder in _TIED else {"model.apply_lora_to_output": "lm_head" in places}),
+        "model.lora_rank": config[Training.adapter.rank] or 8,
+        "model.lora_alpha": 2 * (config[Training.adapter.rank] or 8),
+        **({"model.use_dora": True} if kind == "dora" and builder not in _PLAIN else {}),
+    }
+
+
+def _places(named: Any) -> list[str]:
+    """The matrices that adapters stand next to, one by one."""
+    return (
+        [*_ATTENTION, *_FEED_FORWARD]
+        if named in (None, "all-linear")
+        else named
+        if isinstance(named, list)
+        else [named]
+    )
+
+
+def _optimized(config: Config) -> dict[str, Any]:
+    """The optimizer's class and whether its step is one kernel, the norm that clips, and checkpoints of some layers."""
+    name, how = config[Training.optimizer.name] or "adamw", config[Training.optimizer.implementation]
+    own = how if how in ("bitsandbytes", "torchao") else None
+    classes = {parts: theirs for theirs, parts in reversed([*_OPTIMIZERS.items()])}
+    found = classes.get((name, own))
+    keys: dict[str, Any] = {} if found is None else {"optimizer._component_": found, "optimizer.lr": _RATE}
+    if found is not None and own is None:
+        keys |= {"optimizer.foreach": False} if how == "for-loop" else {} if how == "foreach" else {
+            "optimizer.fused": True}  # fmt: skip
+    clips = config[Training.gradient_clipping] is not False
+    keys["clip_grad_norm"] = 1.0 if clips else None
+    every = config[Training.activation_checkpointing.every]
+    if config[Training.activation_checkpointing.policy] == "selective" and every:
+        keys |= {"ac_mode": "selective", "ac_option": every}
+    return keys
+
+
+_RATE = 2e-5
+
+
+def _loss_keys(config: Config, recipe: str) -> dict[str, Any]:
+    """The loss, and the teacher's."""
+    if "dpo" in recipe:
+        return {"loss._component_": "torchtune.rlhf.loss.DPOLoss"}
+    chunked = str(config[Training.loss]).startswith("chunked")
+    modules = "torchtune.modules.loss"
+    keys = {"loss._component_": f"{modules}.CEWithChunkedOutputLoss" if chunked else "torch.nn.CrossEntropyLoss"}
+    if not recipe.startswith("knowledge"):
+        return keys
+    teacher = config[Training.method.teacher]
+    builder = _BUILDERS.get(full_name(teacher)) if isinstance(teacher, str) else None
+    divergence = next(name for name, parts in _DIVERGENCES.items() if parts is chunked)
+    keys |= {"kd_loss._component_": f"{modules}.{divergence}"}
+    if builder is not None:
+        keys |= {"teacher_model._component_": _component(builder), **_checkpointer("teacher_checkpointer", builder)}
+    return keys
+
+
 TORCHTUNE = Tool(
     name="torchtune",
     title="torchtune",
     syntax="yaml",
     engines=("none", "fsdp"),
-    tells=("model._component_", "checkpointer._component_"),
+    tells=("model._component_", "checkpointer._component_", "metric_logger._component_"),
     model=MODEL,
     keys=(
         Key(path=Training.micro_batch_size, name="batch_size"),
@@ -267,7 +521,7 @@ TORCHTUNE = Tool(
         Key(path=Training.adapter.rank, name="model.lora_rank"),
         Key(path=Training.adapter.dropout, name="model.lora_dropout"),
         Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.target_modules, name=_TARGETS),
+        Key(path=Training.adapter.target_modules, name=_TARGETS, spelled=_places),
         Key(path=Training.quantization, name=_BITS),
         Key(path=Training.fake_quantization, name=_ROUNDS),
         Key(path=Training.optimizer.name, name=_OPTIMIZER),
@@ -277,7 +531,7 @@ TORCHTUNE = Tool(
         Key(path=Training.activation_checkpointing.policy, name=_POLICY),
         Key(path=Training.activation_checkpointing.every, name=_EVERY),
         Key(path=Training.method.name, name=METHOD),
-        Key(path=Training.method.teacher, name=TEACHER),
+        Key(path=Training.method.teacher, name=_TEACHER),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer_in_bwd"),
         Key(path=TorchSettings.cpu_offload, name="fsdp_cpu_offload"),
         Key(path=TorchSettings.reshard_after_forward, name="fsdp_reshard_after_forward"),
@@ -307,6 +561,22 @@ TORCHTUNE = Tool(
              "dataset_val.*", "lr_scheduler.*", "optimizer.*", "loss.*", "device", "batch_size_val", "name",
              "data_parallel_replicate_dim", "model.lora_alpha", "output_dir", "*_dir"),
     copies="data_parallel_replicate_dim",
-    read_only=True,
+    needs={EngineSettings.framework: "torchtune"},
+    always=_USUAL,
+    launch_of=_launch,
+    written=_written,
+    adapters=_LORA_OF,
+    implied={Training.loss: {"cross-entropy-fp32": {Training.method.name: "dpo"}}},
+    alongside={
+        "tensor_parallel_dim": ("tensor_parallel_plan._component_", "torchtune.models.llama3.base_llama_tp_plan"),
+    },
+    unsaid={
+        **dict.fromkeys((
+            Training.precision, Training.micro_batch_size, Training.gradient_accumulation_steps,
+            Training.sequence_length, Training.loss, Training.optimizer.name, Training.optimizer.implementation,
+            Training.adapter.target_modules, Training.adapter.rank, EngineSettings.version,
+        )),
+        Training.activation_checkpointing.policy: "none",
+    },
     source="torchtune, recipes/",
 )  # fmt: skip

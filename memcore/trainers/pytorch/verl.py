@@ -300,6 +300,7 @@ VERL = Tool(
     launch="python3 -m verl.trainer.main_ppo --config-path=$PWD --config-name={file}",
     needs={EngineSettings.framework: "verl", Training.method.name: "grpo"},
     written=_written,
+    adapters=("lora",),
     unsaid=dict.fromkeys(_MADE_PLAIN),
     source="verl, trainer/config/",
 )  # fmt: skip
