@@ -156,7 +156,15 @@ def test_questions_name_cards(text, accelerator, model):
     [
         ("vllm", "m2-pro-32gb", "supported: accelerators of NVIDIA, AMD, Intel, Huawei, Google"),
         ("tensorrt-llm", "rx-7900-xtx", "supported: accelerators of NVIDIA"),
-        ("vllm", "p40", "whose compute capability is 6.1; this engine has kernels from 7.0 on"),
+        (
+            "vllm",
+            "p40",
+            "compute capability is 6.1; this engine has kernels from 7.0 on; allowed: transformers, llama.cpp",
+        ),
+        ("sglang", "gtx-1080-ti", "kernels from 7.5 on; allowed: transformers, llama.cpp"),
+        ("tgi", "p100-16gb", "kernels from 7.5 on; allowed: transformers, llama.cpp"),
+        ("lmdeploy", "p40", "kernels from 7.0 on; allowed: transformers, llama.cpp"),
+        ("tensorrt-llm", "t4", "kernels from 8.0 on; allowed: transformers, vllm, sglang, tgi, lmdeploy, llama.cpp"),
     ],
 )
 def test_engines_refuse_what_they_have_no_kernels_for(engine, accelerator, said):

@@ -250,6 +250,15 @@ def server_of(name: str) -> Server:
     return found
 
 
+def _running_on(accelerator: Accelerator) -> list[str]:
+    """The servers that have kernels for a GPU, as their users call them."""
+    found = [(name, server_of(name)) for name in registry.SERVERS]
+    version = accelerator.version
+    return [
+        name for name, each in found if accelerator.stack in each.stacks and (version is None or version >= each.oldest)
+    ]
+
+
 def resolve(config: Config) -> ServingJob:
     """Fill in what the config leaves open.
 
@@ -403,7 +412,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read, server.stacks, server.oldest)
+    accelerator, capacity = device_of(read, server.stacks, server.oldest, _running_on)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")

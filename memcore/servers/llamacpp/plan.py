@@ -64,6 +64,8 @@ class Flags:
     """Tokens of a batch whose logits can be asked for; None: all of them. llama-server asks for one of each slot."""
     checkpoints: int = 0
     """Copies of each sequence's recurrent states besides the states themselves."""
+    window_memory: int = 0
+    """Tokens of each sequence that a sliding window keeps, where that is more than it sees."""
     release: str = "2026"
     """A row of `RELEASES`."""
     latent_values: bool = False
@@ -219,7 +221,7 @@ class Layout:
         """Cells of a layer's cache, of one stream."""
         if not slides(self.model, layer) or self.flags.full_windows:
             return self.cells
-        window = self.model.window or WINDOWED[self.model.network.family]
+        window = max(self.flags.window_memory, self.model.window or WINDOWED[self.model.network.family])
         many = self.flags.sequences if self.flags.unified else 1
         return padded(min(self.cells, window * many + self.micro_batch), 256)
 

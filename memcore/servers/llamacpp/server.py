@@ -17,7 +17,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
-from memcore.memory.ledger import Entry
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
@@ -30,7 +30,7 @@ from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, 
 from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
-from memcore.serving.entries import ledger, spread
+from memcore.serving.entries import ledger, observed, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
@@ -69,6 +69,8 @@ class Options:
     expanded: bool
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     draft: Draft | None = None
+    foreign: bool = False
+    """Ollama's own engine builds the graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +113,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
     unified = read.take(LlamaCppSettings.kv_unified, False)
-    build = _build(read.given(EngineSettings.version))
+    version, family = read.given(EngineSettings.version), basics.model.network.family
+    build = ollama_engine.build_of(version) if fork == OLLAMA else _build(version)
     row = "ik" if "ik" in fork else row_of(build)
-    own = fork == OLLAMA and ollama_engine.runs(read.given(EngineSettings.version), basics.model.network.family)
-    slots = own or (RELEASES[row].outputs_by_slots and fork != OLLAMA)
+    own = fork == OLLAMA and ollama_engine.runs(version, family)
+    slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
+    flash = read.given(LlamaCppSettings.flash_attn)
+    if flash is None and fork == OLLAMA:
+        flash = ollama_engine.attends_quickly(version, family)
     flags = Flags(
         # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
         context=basics.max_model_len * (1 if unified else sequences),
@@ -122,7 +128,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
         sequences=sequences,
         unified=unified or (build is not None and build < _STREAMS),
-        flash=read.given(LlamaCppSettings.flash_attn),
+        flash=flash,
         keys=_type(read, LlamaCppSettings.cache_type_k, both),
         values=_type(read, LlamaCppSettings.cache_type_v, both),
         gpus=read.given(Hardware.num_gpus) or 1,
@@ -130,9 +136,11 @@ def options(read: Defaults, basics: Basics) -> Options:
         split=read.take(LlamaCppSettings.split_mode, "layer"),
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, False),
-        # Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
+        # Before 0.30 Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
         outputs=sequences * (1 + _proposed(basics)) if slots else None,
         checkpoints=ollama_engine.CHECKPOINTS if own else 0,
+        window_memory=ollama_engine.window_of(version, family) if own else 0,
+        offload=not own or ollama_engine.offloads(version),
         release=row,
         mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
         latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
@@ -140,7 +148,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
     draft = None if basics.draft is None else _draft(read, basics.draft, flags)
-    return Options(flags=flags, file_type=name, overrides=_overrides(name, fork), expanded=expanded, draft=draft)
+    overrides = _overrides(name, fork)
+    return Options(flags=flags, file_type=name, overrides=overrides, expanded=expanded, draft=draft, foreign=own)
 
 
 _ABSORBING, _WITHOUT_VALUES = 5140, 7825
@@ -264,7 +273,8 @@ def budget(job: ServingJob) -> Budget:
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
     ranks = []
     for number, device in enumerate(devices):
-        entries = [*_entries(buffers, device), *_drafting(chosen, device), *context_and_nccl(job.accelerator, 1)]
+        own = [_doubted(each) if chosen.foreign else each for each in _entries(buffers, device)]
+        entries = [*own, *_drafting(chosen, device), *context_and_nccl(job.accelerator, 1)]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
@@ -346,6 +356,22 @@ def _expanded(plan: Plan) -> Iterator[Buffer]:
                 yield Buffer(
                     plan.layer_device(index), "cache", "keys and values of every head", total, formula, "-mla 0"
                 )
+
+
+_FOREIGN = Fraction(7, 4)
+"""How many times llama.cpp's graph Ollama's own takes at most: 1.1 to 1.7 in five starts; what else lives there is not
+known."""
+
+
+def _doubted(entry: Entry) -> Entry:
+    """A compute buffer of Ollama's own engine, whose graph is not followed here."""
+    if entry.category != _CATEGORIES["compute"]:
+        return entry
+    bounds = Range(entry.bytes, entry.bytes, int(_FOREIGN * entry.bytes))
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, _GRAPH)
+
+
+_GRAPH = "Ollama's own engine builds the graph, and this is llama.cpp's"
 
 
 def _drafting(chosen: Options, device: str) -> list[Entry]:

@@ -145,6 +145,7 @@ SERVER = Server(
     title="LMDeploy",
     options=options,
     budget=budget,
+    oldest=(7, 0),  # docs/en/get_started/installation.md; CMakeLists.txt, CMAKE_CUDA_ARCHITECTURES: from sm70 on
     parallel=frozenset({"tensor"}),
     formats=("bf16", "fp8", "awq", "gptq", "int4", "mxfp4"),
     described=(Fraction(6, 1000), Fraction(2, 100)),

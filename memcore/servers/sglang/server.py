@@ -578,6 +578,7 @@ SERVER = Server(
     title="SGLang",
     options=options,
     budget=budget,
+    oldest=(7, 5),  # srt/model_executor/model_runner_components/load_model_utils.py: "only supports sm75 and above"
     parallel=frozenset({"tensor", "pipeline", "data"}),
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,

@@ -197,6 +197,7 @@ SERVER = Server(
     title="TGI",
     options=options,
     budget=budget,
+    oldest=(7, 5),  # server/text_generation_server/layers/attention/cuda.py: kernels for sm75, and from sm80 on
     parallel=frozenset({"tensor"}),
     formats=("bf16", "fp8", "int8", "nf4", "awq", "gptq"),
     described=(Fraction(6, 1000), Fraction(2, 100)),
