@@ -112,8 +112,8 @@ class Server:
     """The weights that it reports are the target's; what proposes tokens has a line of its own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
-    reads_cache_format: bool = False
-    """The cache is in fp8 without being asked for where the checkpoint has scales for it."""
+    reads_cache_format: Callable[[Defaults, str], bool] | None = None
+    """Whether the cache is in fp8 without being asked for where the checkpoint, by its method, has scales for it."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
@@ -416,7 +416,8 @@ def _basics(
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
-    if cache == "auto" and server.reads_cache_format:
+    reads = server.reads_cache_format
+    if cache == "auto" and reads is not None and reads(read, stored.method if stored else ""):
         cache = _own_cache(served, stored) or cache
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")

@@ -248,7 +248,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
-    "Ollama's own engine builds the graph, and this is llama.cpp's": "计算图由 Ollama 自有引擎构建，此处为 llama.cpp 的计算图",
+    "Ollama's own engine builds the graph, and this is llama.cpp's": (
+        "计算图由 Ollama 自有引擎构建，此处为 llama.cpp 的计算图"
+    ),
     "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (
         "{tokens} 个 token 的张量按段分配，另加 cuBLAS 工作区"
     ),

@@ -661,7 +661,8 @@ SERVER = Server(
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
-    reads_cache_format=True,  # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
+    # vllm, utils/torch_utils.py; model_executor/layers/attention/attention.py
+    reads_cache_format=lambda _read, _method: True,
     asks_for_a_share=True,
     stacks=frozenset(STACKS),
     oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"
