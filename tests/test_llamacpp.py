@@ -14,6 +14,7 @@ from memcore.servers.llamacpp.ggml.graph import Graph, apply, leaf, mul_mat
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.gguf import gguf_file
 from memcore.servers.llamacpp.plan import Flags
+from memcore.units import MiB
 
 TRUTH = truth("gguf")
 
@@ -336,3 +337,50 @@ def test_outputs_of_a_draft():
         for tokens in (1, 7)
     )  # fmt: skip
     assert many.ledger.sum("activations") > few.ledger.sum("activations")
+
+
+MTP = {"model": "Qwen/Qwen3.8-27B", "inference": {"max_model_len": 8192, "quantization": "q4_k_m"}}
+
+
+def test_the_layer_that_predicts():
+    """Of logs: 16,084,563,968 B of weights in Q4_K_M, 263,313,408 of them the layer's; its cache and states thrice."""
+    plain = estimate({**MTP, "engine": {"type": "llama.cpp"}})
+    given = {**MTP["inference"], "speculative_method": "mtp", "num_speculative_tokens": 2}
+    found = estimate({**MTP, "inference": given, "engine": {"type": "llama.cpp"}})
+    assert plain.ranks[0].ledger.sum("weights") + found.ranks[0].ledger.sum("draft model") == 16_084_563_968
+    assert found.ranks[0].ledger.sum("draft model") == 263_313_408
+    assert found.ranks[0].ledger.sum("KV cache") == (512 + 32) * MiB
+    assert found.ranks[0].ledger.sum("recurrent states") / MiB == pytest.approx(448.88, abs=0.01)
+
+
+def test_vulkan_keeps_no_operands_of_experts():
+    """428.07 MiB of Gemma 4 26B-A4B in a log of b9849; CUDA's fused kernels keep theirs."""
+    sizes = {"max_model_len": 8192, "quantization": "q4_0"}
+    engine = {"type": "llama.cpp", "version": 9849, "n_ubatch": 2048}
+    job = {"model": "google/gemma-4-26B-A4B", "inference": sizes}
+    found = {each: estimate({**job, "engine": {**engine, "ggml_backend": each}}) for each in ("cuda", "vulkan")}
+    taken = {name: each.ranks[0].ledger.sum("activations") / MiB for name, each in found.items()}
+    assert taken["vulkan"] == pytest.approx(428.07, abs=0.01)
+    assert taken["cuda"] > taken["vulkan"] + 100
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "more", "mebibytes"),
+    [
+        ("0.31.0", "NousResearch/Hermes-3-Llama-3.1-8B", {"max_model_len": 32768, "quantization": "q4_0"}, 248.0),
+        ("0.20.0", "meta-llama/Llama-3.2-3B-Instruct", {"max_model_len": 131072}, 408.01),
+    ],
+)
+def test_ollama_by_release(version, model, more, mebibytes):
+    """Buffers of logs: llama-server since 0.30, which asks for the logits of a slot; a mask in fp32 before."""
+    layers = {"n_gpu_layers": 15} if version == "0.31.0" else {}
+    engine = {"type": "llama.cpp", "fork": "ollama", "version": version, "n_batch": 512, **layers}
+    found = estimate({"model": model, "inference": more, "engine": engine})
+    assert found.ranks[0].ledger.sum("activations") / MiB == pytest.approx(mebibytes, abs=0.01)
+
+
+def test_windows_of_ollamas_engine():
+    """450.0 MiB of gpt-oss 120B at 8,192 tokens: windows keep 4,096 tokens and a batch."""
+    engine = {"type": "llama.cpp", "fork": "ollama", "version": "0.11.10", "n_batch": 512}
+    found = estimate({"model": "openai/gpt-oss-120b", "inference": {"max_model_len": 8192}, "engine": engine})
+    assert found.ranks[0].ledger.sum("KV cache") == 450 * MiB

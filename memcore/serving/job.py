@@ -488,7 +488,8 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, 
             model.network.family,
         )
     several = server.drafted(read) if server.drafted is not None else 5
-    count = read.take(Inference.num_speculative_tokens, several if draft is not None else PROPOSED.get(method, 1))
+    usual_count = PROPOSED.get(method, 1) if server.drafted is None or method == "ngram" else several
+    count = read.take(Inference.num_speculative_tokens, several if draft is not None else usual_count)
     return speculation(method, count, model, text_config(raw), stored)
 
 

@@ -26,6 +26,7 @@ from memcore.servers.llamacpp import ollama_engine, supported
 from memcore.servers.llamacpp.buffers import Buffer, Plan
 from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
+from memcore.servers.llamacpp.mtp import HeadWeights, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
@@ -71,6 +72,8 @@ class Options:
     draft: Draft | None = None
     foreign: bool = False
     """Ollama's own engine builds the graph."""
+    target: Model | None = None
+    """Whose file has this model as its layers that predict further tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,21 +96,9 @@ def options(read: Defaults, basics: Basics) -> Options:
 
     Raises UnsupportedError for a family that llama.cpp does not have.
     """
-    supported.check(EngineSettings.type, basics.model.network.family)
-    if basics.model.num_layers > LAYERS:
-        raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
-    if (read.given(Hardware.num_gpus) or 1) > DEVICES:
-        read.refuse(
-            Hardware.num_gpus, "found {}; llama.cpp supports at most {}", read.given(Hardware.num_gpus), DEVICES
-        )
+    _check_size(read, basics)
     sequences = read.take(Inference.batch_size, 1, "one sequence")
-    given = read.given(Inference.quantization)
-    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
-    name = ALIASES.get(name, name)
-    if name not in FILE_TYPES and name not in BLOCK_TYPES:
-        allowed = ", ".join(each.lower() for each in FILE_TYPES)
-        read.refuse(Inference.quantization, "found {!r}; llama.cpp reads GGUF types: {}", name.lower(), allowed)
-        name = "F16"
+    name = _file_type(read)
     common = read.given(Inference.kv_cache_dtype)
     both = None if common in (None, "auto") else common
     fork = str(read.given(LlamaCppSettings.fork) or "")
@@ -142,14 +133,45 @@ def options(read: Defaults, basics: Basics) -> Options:
         window_memory=ollama_engine.window_of(version, family) if own else 0,
         offload=not own or ollama_engine.offloads(version),
         release=row,
+        backend=read.given(LlamaCppSettings.ggml_backend) or "cuda",
         mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
         latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
     )
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
     draft = None if basics.draft is None else _draft(read, basics.draft, flags)
+    head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
+    if head is not None:
+        flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
+        draft = _head(read, basics.model, head, name, flags)
     overrides = _overrides(name, fork)
     return Options(flags=flags, file_type=name, overrides=overrides, expanded=expanded, draft=draft, foreign=own)
+
+
+def _check_size(read: Defaults, basics: Basics) -> None:
+    """Refuse what llama.cpp has no room for.
+
+    Raises UnsupportedError.
+    """
+    supported.check(EngineSettings.type, basics.model.network.family)
+    if basics.model.num_layers > LAYERS:
+        raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
+    if (read.given(Hardware.num_gpus) or 1) > DEVICES:
+        read.refuse(
+            Hardware.num_gpus, "found {}; llama.cpp supports at most {}", read.given(Hardware.num_gpus), DEVICES
+        )
+
+
+def _file_type(read: Defaults) -> str:
+    """The file type, or the type of every quantized tensor."""
+    given = read.given(Inference.quantization)
+    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
+    name = ALIASES.get(name, name)
+    if name in FILE_TYPES or name in BLOCK_TYPES:
+        return name
+    allowed = ", ".join(each.lower() for each in FILE_TYPES)
+    read.refuse(Inference.quantization, "found {!r}; llama.cpp reads GGUF types: {}", name.lower(), allowed)
+    return "F16"
 
 
 _ABSORBING, _WITHOUT_VALUES = 5140, 7825
@@ -206,6 +228,21 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
     _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
     chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False)
     return Draft(model=model, options=chosen, contexts=1 if together else slots)
+
+
+def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -> Draft:
+    """The layers of the target's own file that predict: on its GPUs, in a context as long as the target's."""
+    own = replace(
+        flags,
+        keys=_type(read, LlamaCppSettings.cache_type_k_draft, None),
+        values=_type(read, LlamaCppSettings.cache_type_v_draft, None),
+        gpu_layers=EVERY if flags.gpu_layers else 0,
+        host_experts=0,
+        outputs=flags.sequences,
+        checkpoints=0,
+    )
+    chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False, target=target)
+    return Draft(model=head, options=chosen)
 
 
 def _build(version: object) -> int | None:
@@ -281,10 +318,14 @@ def budget(job: ServingJob) -> Budget:
         if chosen.file_type in FILE_TYPES
         else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
-    if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
+    if (
+        chosen.draft is not None
+        and chosen.draft.options.target is None
+        and RELEASES[chosen.flags.release].outputs_by_slots
+    ):
         notes.append("since June 2026 llama-server uses a draft model only if --spec-type is draft-simple")
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
-    if job.accelerator is not None and job.accelerator.stack != "cuda":
+    if job.accelerator is not None and job.accelerator.stack != "cuda" and chosen.flags.backend == "cuda":
         notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
@@ -308,35 +349,45 @@ def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:
     plan = _plan(model, chosen)
     # The graph has whole cells of the caches: contexts of as many cells have the same.
     flags = replace(chosen.flags, context=plan.context)
-    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.overrides, flags), plan.output_entry())
+    computed = _computed(model, chosen.file_type, chosen.overrides, flags, chosen.target)
+    return (*_kept(plan, chosen), *computed, plan.output_entry())
 
 
 def _plan(model: Model, chosen: Options) -> Plan:
-    return Plan(model, _file(model, chosen.file_type, chosen.overrides), chosen.flags)
+    return Plan(model, _file(model, chosen.file_type, chosen.overrides, chosen.target), chosen.flags)
 
 
 @lru_cache(maxsize=32)
-def _file(model: Model, file_type: str, overrides: Overrides) -> tuple[FileTensor, ...]:
+def _file(model: Model, file_type: str, overrides: Overrides, target: Model | None) -> tuple[FileTensor, ...]:
     file_type = file_type if file_type in FILE_TYPES else "Q8_0"
     # Published files of these types are made with an importance matrix; most of them cannot be made without one.
-    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=dict(overrides))
+    imatrix, types = file_type.startswith("IQ"), dict(overrides)
+    if target is not None:
+        return head_file(target, model, file_type, imatrix=imatrix, overrides=types)
+    return gguf_file(model, file_type, imatrix=imatrix, overrides=types)
 
 
 def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
     # Weights lie where they do whatever is cached.
-    yield from _weights(plan.model, chosen.file_type, chosen.overrides, replace(chosen.flags, context=1, sequences=1))
+    flags = replace(chosen.flags, context=1, sequences=1)
+    yield from _weights(plan.model, chosen.file_type, chosen.overrides, flags, chosen.target)
     yield from _expanded(plan) if chosen.expanded else plan.cache_entries()
 
 
 @lru_cache(maxsize=64)
-def _weights(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
-    return tuple(Plan(model, _file(model, file_type, overrides), flags).model_entries())
+def _weights(
+    model: Model, file_type: str, overrides: Overrides, flags: Flags, target: Model | None
+) -> tuple[Buffer, ...]:
+    plan = Plan if target is None else HeadWeights
+    return tuple(plan(model, _file(model, file_type, overrides, target), flags).model_entries())
 
 
 @lru_cache(maxsize=256)
-def _computed(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
+def _computed(
+    model: Model, file_type: str, overrides: Overrides, flags: Flags, target: Model | None
+) -> tuple[Buffer, ...]:
     """Placing the graph is most of the work, and questions about lengths ask for the same one again."""
-    return tuple(Plan(model, _file(model, file_type, overrides), flags).compute_entries())
+    return tuple(Plan(model, _file(model, file_type, overrides, target), flags).compute_entries())
 
 
 def _expanded(plan: Plan) -> Iterator[Buffer]:
@@ -474,7 +525,7 @@ SERVER = Server(
     least=least,
     splits=True,
     usual_length=usual_length,
-    proposes=frozenset({"draft", "ngram"}),
+    proposes=frozenset({"draft", "mtp", "ngram"}),
     drafted=drafted,
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),

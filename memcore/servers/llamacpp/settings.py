@@ -92,6 +92,11 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         "does for GGUF files from before April 2025.",
         flag="mla", default="latent; 0 for DeepSeek-V2", advanced=True,
     )  # fmt: skip
+    ggml_backend = setting(
+        Choice(("cuda", "vulkan"), {"cuda": "CUDA or ROCm; others are counted alike", "vulkan": "Vulkan"}),
+        "Backend", "GPU backend of the build: its kernels decide what compute buffers keep.", flag="ggml-backend",
+        default="cuda", advanced=True,
+    )  # fmt: skip
     fork = setting(
         Text(), "Fork", "llama.cpp fork: mainline, ik_llama.cpp or ollama.", flag="fork", default="mainline",
         advanced=True,
@@ -118,6 +123,13 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "ik_llama.cpp 的 -mla：潜在注意力的缓存格式。0 缓存每个头的键和值，2025 年 4 月以前的 GGUF 文件亦然。",
         "MLA 模式",
         "latent；DeepSeek-V2 为 0",
+    ),
+    LlamaCppSettings.ggml_backend: (
+        "构建所用的 GPU 后端：其 kernel 决定计算缓冲区保留什么。",
+        "后端",
+        "",
+        "CUDA 或 ROCm；其他后端按同样方式计算",
+        "Vulkan",
     ),
     LlamaCppSettings.fork: ("llama.cpp 的分支：mainline、ik_llama.cpp 或 ollama。", "分支版本"),
 }

@@ -575,7 +575,10 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     if found[0].compressed is not None:
         cell = max(int(rank.compressed.each(chosen.window_ratio)) for rank in found if rank.compressed is not None)
     tightest = min(found, key=lambda rank: rank.available or 0)
-    less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
+    room = tightest.available or 0
+    if chosen.states is not None:  # slots that are asked for are there whatever else takes
+        room -= (tightest.states + 1) * _state(tightest.parts)
+    less, more = (side / room if room > 0 else 0 for side in tightest.uncertain)
     return Pool(
         capacity=tokens,
         needed=needed,
