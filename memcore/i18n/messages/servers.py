@@ -164,8 +164,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{key} is not used: with flash attention TGI takes what the warmup leaves": (
         "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
     ),
-    "{count} CUDA graphs, in the tenth of the GPU that TGI leaves free": (
-        "{count} 个 CUDA Graph，放在 TGI 空出的十分之一显存中"
+    "{count} CUDA graphs, in the part of the GPU that TGI leaves free": (
+        "{count} 个 CUDA Graph，放在 TGI 空出的那部分显存中"
     ),
     "{room} times cuda_memory_fraction {fraction}": "cuda_memory_fraction {fraction} 的 {room} 倍",
     'TGI refuses: "Not enough memory to handle {tokens} prefill tokens. You need to decrease '
@@ -182,9 +182,13 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "it starts with at most {tokens} tokens": "不超过 {tokens} 个 token 时可启动",
     "TGI starts, but accepts requests of at most {tokens} tokens": "TGI 会启动，但每个请求最多 {tokens} 个 token",
     "the launcher's rule, from the GPU's and the model's FLOPs": "启动器按 GPU 与模型的 FLOPs 决定",
-    "TGI leaves a tenth of the GPU free (TGI_WIGGLE_ROOM=0.9) and captures graphs in it": (
-        "TGI 空出十分之一显存（TGI_WIGGLE_ROOM=0.9），并在其中捕获 CUDA Graph"
+    "TGI leaves {share} % of the GPU free (TGI_WIGGLE_ROOM={room}) and captures graphs in it": (
+        "TGI 空出 {share} % 的显存（TGI_WIGGLE_ROOM={room}），并在其中捕获 CUDA Graph"
     ),
+    "TGI leaves {share} % of what the warmup leaves free (TGI_WIGGLE_ROOM={room}) and captures graphs in it": (
+        "TGI 空出预热后剩余显存的 {share} %（TGI_WIGGLE_ROOM={room}），并在其中捕获 CUDA Graph"
+    ),
+    "logits and their log_softmax": "logits 及其 log_softmax",
     "what the warmup leaves": "预热留下的部分",
     "cached by PyTorch's allocator": "由 PyTorch 的分配器缓存",
     "everything the allocator holds counts as used": "分配器持有的全部算作已用",

@@ -49,7 +49,7 @@ _FAMILIES: Mapping[str, Own] = {
 }
 _SERVER, _ASKS_GPU = (0, 30), (0, 13, 5)
 """The first releases that start llama-server, and whose runner of llama.cpp has flash attention where a GPU has it."""
-_OFFLOADS = (0, 13)
+_OFFLOADS = (0, 12, 8)
 _BUILDS: tuple[tuple[tuple[int, ...], int], ...] = (
     ((0, 32, 15), 10488), ((0, 32, 14), 10434), ((0, 32, 10), 10380), ((0, 32, 8), 10353), ((0, 32, 6), 10242),
     ((0, 32, 3), 10091), ((0, 32, 2), 10069), ((0, 31, 2), 9888), ((0, 31), 9840), ((0, 30, 11), 9781),
