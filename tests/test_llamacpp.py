@@ -365,6 +365,19 @@ def test_vulkan_keeps_no_operands_of_experts():
 
 
 @pytest.mark.parametrize(
+    ("version", "context", "said"), [(4615, 72_000, "(4.02 GiB)"), (4615, 71_000, "(3.9"), (6700, 72_000, "")]
+)
+def test_a_buffer_that_vulkan_does_not_allocate(version, context, said):
+    """b4615 on an MI60 started with 71,000 tokens and failed with 72,000 (ggml-org/llama.cpp#11598)."""
+    engine = {"type": "llama.cpp", "version": version, "ggml_backend": "vulkan", "flash_attn": False}
+    sizes = {"max_model_len": context, "quantization": "q8_0"}
+    found = estimate({"model": "Qwen/Qwen2.5-7B-Instruct-1M", "inference": sizes, "engine": engine})
+    notes = [each for each in found.budget.notes if "Vulkan" in each]
+    assert bool(notes) == bool(said)
+    assert all(said in each for each in notes)
+
+
+@pytest.mark.parametrize(
     ("version", "model", "more", "mebibytes"),
     [
         ("0.31.0", "NousResearch/Hermes-3-Llama-3.1-8B", {"max_model_len": 32768, "quantization": "q4_0"}, 248.0),
@@ -377,6 +390,30 @@ def test_ollama_by_release(version, model, more, mebibytes):
     engine = {"type": "llama.cpp", "fork": "ollama", "version": version, "n_batch": 512, **layers}
     found = estimate({"model": model, "inference": more, "engine": engine})
     assert found.ranks[0].ledger.sum("activations") / MiB == pytest.approx(mebibytes, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fork", "model", "more", "engine", "mebibytes"),
+    [
+        ("libllama", "Qwen/Qwen2.5-Coder-7B-Instruct", ("q8_0", 16_384), {"ggml_backend": "vulkan"}, 304.0),
+        ("llama-cpp-python", "Qwen/Qwen3-32B", ("q4_k_m", 16_384), {}, 2136.01),
+    ],
+)
+def test_users_of_the_library(fork, model, more, engine, mebibytes):
+    """Buffers of logs: logits of a whole batch, where llama-server's are those of its slots."""
+    job = {"model": model, "inference": dict(zip(("quantization", "max_model_len"), more, strict=True))}
+    found = estimate({**job, "engine": {"type": "llama.cpp", "fork": fork, **engine}})
+    assert found.ranks[0].ledger.sum("activations") / MiB == pytest.approx(mebibytes, abs=0.01)
+    usual = estimate({**job, "engine": {"type": "llama.cpp", **engine}})
+    assert usual.ranks[0].ledger.sum("activations") < found.ranks[0].ledger.sum("activations")
+
+
+def test_windows_of_a_library():
+    """`swa_full` is the library's default, and no tool's of llama.cpp itself."""
+    job = {"model": "google/gemma-3-12b-it", "inference": {"max_model_len": 32_768}}
+    found = [estimate({**job, "engine": {"type": "llama.cpp", **each}}).ranks[0].ledger.sum("KV cache")
+             for each in ({"fork": "libllama"}, {"swa_full": True}, {})]  # fmt: skip
+    assert found[0] == found[1] > 3 * found[2]
 
 
 def test_windows_of_ollamas_engine():

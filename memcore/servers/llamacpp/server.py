@@ -28,7 +28,7 @@ from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
 from memcore.servers.llamacpp.mtp import HeadWeights, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
-from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
+from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
 from memcore.serving.entries import ledger, observed, spread
@@ -37,7 +37,7 @@ from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
-from memcore.units import GiB
+from memcore.units import GiB, format_bytes
 
 _CATEGORIES = {
     "model": "weights",
@@ -109,13 +109,16 @@ def options(read: Defaults, basics: Basics) -> Options:
     row = "ik" if "ik" in fork else row_of(build)
     own = fork == OLLAMA and ollama_engine.runs(version, family)
     slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
+    slots = slots and fork not in (PYTHON, LIBRARY)
     flash = read.given(LlamaCppSettings.flash_attn)
     if flash is None and fork == OLLAMA:
         flash = ollama_engine.attends_quickly(version, family)
+    elif flash is None and fork == PYTHON:
+        flash = read.take(LlamaCppSettings.flash_attn, False)
     flags = Flags(
         # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
         context=basics.max_model_len * (1 if unified else sequences),
-        batch=read.take(LlamaCppSettings.n_batch, 2048),
+        batch=read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048),
         micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
         sequences=sequences,
         unified=unified or (build is not None and build < _STREAMS),
@@ -126,7 +129,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         gpu_layers=EVERY if layers is None else layers,
         split=read.take(LlamaCppSettings.split_mode, "layer"),
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
-        full_windows=read.take(LlamaCppSettings.swa_full, False),
+        full_windows=read.take(LlamaCppSettings.swa_full, fork in (PYTHON, LIBRARY)),
         # Before 0.30 Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
         outputs=sequences * (1 + _proposed(basics)) if slots else None,
         checkpoints=ollama_engine.CHECKPOINTS if own else 0,
@@ -327,9 +330,29 @@ def budget(job: ServingJob) -> Budget:
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
     if job.accelerator is not None and job.accelerator.stack != "cuda" and chosen.flags.backend == "cuda":
         notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
+    notes.extend(_unsplit(chosen, buffers, devices, job.config[EngineSettings.version]))
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
+
+
+_SPLITS, _AT_ONCE = 6560, 4 * GiB
+"""About the build (of 24 September 2025) since which a graph's buffer is split by what a driver allocates at once
+(ggml-org/llama.cpp#15815), and what most of Vulkan's drivers do: AMD's own only half of it (#11598, #12728)."""
+
+
+def _unsplit(chosen: Options, buffers: Sequence[Buffer], devices: Sequence[str], version: object) -> Iterator[str]:
+    """What older builds refuse with Vulkan."""
+    if chosen.flags.backend != "vulkan" or not isinstance(version, int) or version >= _SPLITS:
+        return
+    largest = max((sum(each.bytes for each in buffers if (each.device, each.kind) == (device, "compute"))
+                   for device in devices), default=0)  # fmt: skip
+    if largest > _AT_ONCE // 2:
+        yield Message(
+            "with Vulkan, builds before about b{} do not start where a compute buffer ({}) exceeds what the driver "
+            "allocates at once: 4 GiB, AMD's own driver 2 GiB; a smaller ubatch or flash attention needs less",
+            _SPLITS, format_bytes(largest),
+        )  # fmt: skip
 
 
 def least(job: ServingJob) -> int:
