@@ -165,10 +165,11 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
     ),
     "with Vulkan, builds before about b{build} do not start where a compute buffer ({size}) exceeds what the driver "
-    "allocates at once: 4 GiB, AMD's own driver 2 GiB; a smaller ubatch or flash attention needs less": (
+    "allocates at once: 4 GiB, AMD's own driver 2 GiB": (
         "使用 Vulkan 时，约 b{build} 之前的版本在 compute buffer（{size}）超过驱动单次可分配的大小时无法启动："
-        "一般为 4 GiB，AMD 自有驱动为 2 GiB；减小 ubatch 或启用 flash attention 可减少占用"
+        "一般为 4 GiB，AMD 自有驱动为 2 GiB"
     ),
+    "a smaller ubatch or flash attention needs less": "减小 ubatch 或启用 flash attention 可减少占用",
     "{count} CUDA graphs, in the part of the GPU that TGI leaves free": (
         "{count} 个 CUDA Graph，放在 TGI 空出的那部分显存中"
     ),
