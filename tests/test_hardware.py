@@ -164,6 +164,12 @@ def test_questions_name_cards(text, accelerator, model):
         ("sglang", "gtx-1080-ti", "kernels from 7.5 on; allowed: transformers, llama.cpp"),
         ("tgi", "p100-16gb", "kernels from 7.5 on; allowed: transformers, llama.cpp"),
         ("lmdeploy", "p40", "kernels from 7.0 on; allowed: transformers, llama.cpp"),
+        (
+            "sglang",
+            "rx-7900-xtx",
+            "architecture is gfx1100; this engine has kernels for gfx942, gfx950, gfx1250; allowed: transformers, vllm",
+        ),
+        ("tgi", "strix-halo-128gb", "architecture is gfx1151; this engine has kernels for gfx90a, gfx942; allowed:"),
         ("tensorrt-llm", "t4", "kernels from 8.0 on; allowed: transformers, vllm, sglang, tgi, lmdeploy, llama.cpp"),
     ],
 )

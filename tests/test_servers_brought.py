@@ -171,6 +171,14 @@ def test_the_cache_of_lmdeploy_by_hand():
     assert serving("lmdeploy", cache_max_entry_count=0.5, backend="pytorch").pool.capacity < found.pool.capacity
 
 
+def test_lmdeploy_has_turbomind_for_nvidia_alone():
+    job = {"model": "llama-3.1-8b", "engine": {"type": "lmdeploy"}}
+    found = {each: estimate({**job, "hardware": {"accelerator": each}}) for each in ("mi300x", "h200-sxm-141gb")}
+    said = {name: {each.path: str(each) for each in own.job.assumptions} for name, own in found.items()}
+    assert "pytorch" in said["mi300x"]["engine.backend"]
+    assert "turbomind" in said["h200-sxm-141gb"]["engine.backend"]
+
+
 @pytest.mark.parametrize(("accelerator", "tokens"), [("l4", 4096), ("rtx-3090", 32_768), ("a100-sxm-80gb", 131_072)])
 def test_ollama_chooses_a_context(accelerator, tokens):
     job = {"model": "llama-3.1-8b", "engine": {"type": "llama.cpp", "fork": "ollama"},

@@ -130,6 +130,8 @@ class Server:
     """What it runs on: `Accelerator.stack`."""
     oldest: tuple[int, int] = (0, 0)
     """The least compute capability of NVIDIA's GPUs that it has kernels for."""
+    amd: tuple[str, ...] = ()
+    """Architectures of AMD's GPUs that it has kernels for; all of them where none is named."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -253,9 +255,13 @@ def server_of(name: str) -> Server:
 def _running_on(accelerator: Accelerator) -> list[str]:
     """The servers that have kernels for a GPU, as their users call them."""
     found = [(name, server_of(name)) for name in registry.SERVERS]
-    version = accelerator.version
+    version, architecture = accelerator.version, accelerator.capability
     return [
-        name for name, each in found if accelerator.stack in each.stacks and (version is None or version >= each.oldest)
+        name
+        for name, each in found
+        if accelerator.stack in each.stacks
+        and (version is None or version >= each.oldest)
+        and (accelerator.stack != "rocm" or not each.amd or architecture in each.amd)
     ]
 
 
@@ -412,7 +418,7 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read, server.stacks, server.oldest, _running_on)
+    accelerator, capacity = device_of(read, server.stacks, server.oldest, _running_on, server.amd)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")

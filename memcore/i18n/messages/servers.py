@@ -149,6 +149,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "it has this model": "它支持该模型",
     "TurboMind does not have this model": "TurboMind 不支持该模型",
+    "TurboMind has kernels for NVIDIA's GPUs": "TurboMind 只有 NVIDIA GPU 的算子",
     "a step's buffers must fit into what the cache leaves free": "一步所用的缓冲区须放得进缓存剩下的显存",
     "a smaller cache_max_entry_count makes room": "调小 cache_max_entry_count 可腾出空间",
     "buffers of the engine, tuned kernels": "引擎的缓冲区、调优的 kernel",

@@ -605,6 +605,7 @@ SERVER = Server(
     options=options,
     budget=budget,
     oldest=(7, 5),  # srt/model_executor/model_runner_components/load_model_utils.py: "only supports sm75 and above"
+    amd=("gfx942", "gfx950", "gfx1250"),  # python/sglang/kernels/aot/setup_rocm.py refuses others
     parallel=frozenset({"tensor", "pipeline", "data"}),
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,

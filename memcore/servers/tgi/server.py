@@ -251,6 +251,7 @@ SERVER = Server(
     options=options,
     budget=budget,
     oldest=(7, 5),  # server/text_generation_server/layers/attention/cuda.py: kernels for sm75, and from sm80 on
+    amd=("gfx90a", "gfx942"),  # Dockerfile_amd of 3.3.7, PYTORCH_ROCM_ARCH
     parallel=frozenset({"tensor"}),
     formats=("bf16", "fp8", "int8", "nf4", "awq", "gptq"),
     described=(Fraction(6, 1000), Fraction(2, 100)),
