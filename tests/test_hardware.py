@@ -240,6 +240,20 @@ def test_tokens_per_second_at_home(case):
     assert found.tokens[1] == pytest.approx(case["tokens_per_second"], rel=0.29)
 
 
+@pytest.mark.parametrize("framework", ["", "unsloth"])
+@pytest.mark.parametrize("accelerator", ["rx-6800", "rx-7900-xtx", "rx-9070-xt"])
+def test_cards_of_amd_train_in_four_bits(accelerator, framework):
+    """bitsandbytes 0.50.2 and Unsloth run on RDNA 2 to 4.
+
+    bitsandbytes is built with ROCm for gfx101X, 103X, 110X, 115X and 120X, on Linux and Windows (its METADATA); the extra
+    `amd` of Unsloth 2026.10.9 asks for bitsandbytes 0.50.0 or later.
+    """
+    training = {"sequence_length": 1024, "quantization": "nf4", "adapter": {"type": "lora"}}
+    engine = {"type": "none", **({"framework": framework} if framework else {})}
+    hardware = {"accelerator": accelerator, "num_gpus": 1}
+    assert estimate({"model": "qwen3-0.6b", "engine": engine, "training": training, "hardware": hardware}).fits
+
+
 def test_unsloth_on_a_card_of_16_gb():
     """Its framework brings its layers and its loss: half of what Hugging Face's would take of an 8B."""
     training = {
