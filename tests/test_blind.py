@@ -131,7 +131,7 @@ turned out to be known already. First predictions: of 67 readings the median was
 of 52 were in their range; 13 of 15 outcomes were right, one unsafe. Four were refused, with MTP in llama.cpp. What was
 found: Ollama's releases run builds of llama.cpp and engines of their own; Vulkan's kernels keep other operands than CUDA's;
 users of libllama ask for the logits of a whole batch; TGI before 3.0 asks its warmup for all likelihoods; checkpoints of
-ModelOpt say how SGLang caches. With these, 1.5 %, 27 % and 39 of 54."""
+ModelOpt say how SGLang caches. With these, 0.8 %, 19 % and 39 of 54."""
 
 
 def test_servers():
