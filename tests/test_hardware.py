@@ -156,7 +156,21 @@ def test_questions_name_cards(text, accelerator, model):
     [
         ("vllm", "m2-pro-32gb", "supported: accelerators of NVIDIA, AMD, Intel, Huawei, Google"),
         ("tensorrt-llm", "rx-7900-xtx", "supported: accelerators of NVIDIA"),
-        ("vllm", "p40", "whose compute capability is 6.1; this engine has kernels from 7.0 on"),
+        (
+            "vllm",
+            "p40",
+            "compute capability is 6.1; this engine has kernels from 7.0 on; allowed: transformers, llama.cpp",
+        ),
+        ("sglang", "gtx-1080-ti", "kernels from 7.5 on; allowed: transformers, llama.cpp"),
+        ("tgi", "p100-16gb", "kernels from 7.5 on; allowed: transformers, llama.cpp"),
+        ("lmdeploy", "p40", "kernels from 7.0 on; allowed: transformers, llama.cpp"),
+        (
+            "sglang",
+            "rx-7900-xtx",
+            "architecture is gfx1100; this engine has kernels for gfx942, gfx950, gfx1250; allowed: transformers, vllm",
+        ),
+        ("tgi", "strix-halo-128gb", "architecture is gfx1151; this engine has kernels for gfx90a, gfx942; allowed:"),
+        ("tensorrt-llm", "t4", "kernels from 8.0 on; allowed: transformers, vllm, sglang, tgi, lmdeploy, llama.cpp"),
     ],
 )
 def test_engines_refuse_what_they_have_no_kernels_for(engine, accelerator, said):
@@ -224,6 +238,20 @@ def test_tokens_per_second_at_home(case):
     found = serving_speed(serve(case["model"], 512, case["accelerator"], quantization=case["quantization"]))
     assert found.tokens[0] <= case["tokens_per_second"] <= found.tokens[2]
     assert found.tokens[1] == pytest.approx(case["tokens_per_second"], rel=0.29)
+
+
+@pytest.mark.parametrize("framework", ["", "unsloth"])
+@pytest.mark.parametrize("accelerator", ["rx-6800", "rx-7900-xtx", "rx-9070-xt"])
+def test_cards_of_amd_train_in_four_bits(accelerator, framework):
+    """bitsandbytes 0.50.2 and Unsloth run on RDNA 2 to 4.
+
+    bitsandbytes is built with ROCm for gfx101X, 103X, 110X, 115X and 120X, on Linux and Windows (its METADATA); the extra
+    `amd` of Unsloth 2026.10.9 asks for bitsandbytes 0.50.0 or later.
+    """
+    training = {"sequence_length": 1024, "quantization": "nf4", "adapter": {"type": "lora"}}
+    engine = {"type": "none", **({"framework": framework} if framework else {})}
+    hardware = {"accelerator": accelerator, "num_gpus": 1}
+    assert estimate({"model": "qwen3-0.6b", "engine": engine, "training": training, "hardware": hardware}).fits
 
 
 def test_unsloth_on_a_card_of_16_gb():

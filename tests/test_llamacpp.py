@@ -14,6 +14,7 @@ from memcore.servers.llamacpp.ggml.graph import Graph, apply, leaf, mul_mat
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.gguf import gguf_file
 from memcore.servers.llamacpp.plan import Flags
+from memcore.units import MiB
 
 TRUTH = truth("gguf")
 
@@ -336,3 +337,87 @@ def test_outputs_of_a_draft():
         for tokens in (1, 7)
     )  # fmt: skip
     assert many.ledger.sum("activations") > few.ledger.sum("activations")
+
+
+MTP = {"model": "Qwen/Qwen3.8-27B", "inference": {"max_model_len": 8192, "quantization": "q4_k_m"}}
+
+
+def test_the_layer_that_predicts():
+    """Of logs: 16,084,563,968 B of weights in Q4_K_M, 263,313,408 of them the layer's; its cache and states thrice."""
+    plain = estimate({**MTP, "engine": {"type": "llama.cpp"}})
+    given = {**MTP["inference"], "speculative_method": "mtp", "num_speculative_tokens": 2}
+    found = estimate({**MTP, "inference": given, "engine": {"type": "llama.cpp"}})
+    assert plain.ranks[0].ledger.sum("weights") + found.ranks[0].ledger.sum("draft model") == 16_084_563_968
+    assert found.ranks[0].ledger.sum("draft model") == 263_313_408
+    assert found.ranks[0].ledger.sum("KV cache") == (512 + 32) * MiB
+    assert found.ranks[0].ledger.sum("recurrent states") / MiB == pytest.approx(448.88, abs=0.01)
+
+
+def test_vulkan_keeps_no_operands_of_experts():
+    """428.07 MiB of Gemma 4 26B-A4B in a log of b9849; CUDA's fused kernels keep theirs."""
+    sizes = {"max_model_len": 8192, "quantization": "q4_0"}
+    engine = {"type": "llama.cpp", "version": 9849, "n_ubatch": 2048}
+    job = {"model": "google/gemma-4-26B-A4B", "inference": sizes}
+    found = {each: estimate({**job, "engine": {**engine, "ggml_backend": each}}) for each in ("cuda", "vulkan")}
+    taken = {name: each.ranks[0].ledger.sum("activations") / MiB for name, each in found.items()}
+    assert taken["vulkan"] == pytest.approx(428.07, abs=0.01)
+    assert taken["cuda"] > taken["vulkan"] + 100
+
+
+@pytest.mark.parametrize(
+    ("version", "context", "said"), [(4615, 72_000, "(4.02 GiB)"), (4615, 71_000, "(3.9"), (6700, 72_000, "")]
+)
+def test_a_buffer_that_vulkan_does_not_allocate(version, context, said):
+    """b4615 on an MI60 started with 71,000 tokens and failed with 72,000 (ggml-org/llama.cpp#11598)."""
+    engine = {"type": "llama.cpp", "version": version, "ggml_backend": "vulkan", "flash_attn": False}
+    sizes = {"max_model_len": context, "quantization": "q8_0"}
+    found = estimate({"model": "Qwen/Qwen2.5-7B-Instruct-1M", "inference": sizes, "engine": engine})
+    notes = [each for each in found.budget.notes if "Vulkan" in each]
+    assert bool(notes) == bool(said)
+    assert all(said in each for each in notes)
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "more", "mebibytes"),
+    [
+        ("0.31.0", "NousResearch/Hermes-3-Llama-3.1-8B", {"max_model_len": 32768, "quantization": "q4_0"}, 248.0),
+        ("0.20.0", "meta-llama/Llama-3.2-3B-Instruct", {"max_model_len": 131072}, 408.01),
+    ],
+)
+def test_ollama_by_release(version, model, more, mebibytes):
+    """Buffers of logs: llama-server since 0.30, which asks for the logits of a slot; a mask in fp32 before."""
+    layers = {"n_gpu_layers": 15} if version == "0.31.0" else {}
+    engine = {"type": "llama.cpp", "fork": "ollama", "version": version, "n_batch": 512, **layers}
+    found = estimate({"model": model, "inference": more, "engine": engine})
+    assert found.ranks[0].ledger.sum("activations") / MiB == pytest.approx(mebibytes, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fork", "model", "more", "engine", "mebibytes"),
+    [
+        ("libllama", "Qwen/Qwen2.5-Coder-7B-Instruct", ("q8_0", 16_384), {"ggml_backend": "vulkan"}, 304.0),
+        ("llama-cpp-python", "Qwen/Qwen3-32B", ("q4_k_m", 16_384), {}, 2136.01),
+    ],
+)
+def test_users_of_the_library(fork, model, more, engine, mebibytes):
+    """Buffers of logs: logits of a whole batch, where llama-server's are those of its slots."""
+    job = {"model": model, "inference": dict(zip(("quantization", "max_model_len"), more, strict=True))}
+    found = estimate({**job, "engine": {"type": "llama.cpp", "fork": fork, **engine}})
+    assert found.ranks[0].ledger.sum("activations") / MiB == pytest.approx(mebibytes, abs=0.01)
+    usual = estimate({**job, "engine": {"type": "llama.cpp", **engine}})
+    assert usual.ranks[0].ledger.sum("activations") < found.ranks[0].ledger.sum("activations")
+
+
+def test_windows_of_a_library():
+    """`swa_full` is the library's default, and no tool's of llama.cpp itself."""
+    job = {"model": "google/gemma-3-12b-it", "inference": {"max_model_len": 32_768}}
+    found = [estimate({**job, "engine": {"type": "llama.cpp", **each}}).ranks[0].ledger.sum("KV cache")
+             for each in ({"fork": "libllama"}, {"swa_full": True}, {})]  # fmt: skip
+    assert found[0] == found[1] > 3 * found[2]
+
+
+def test_windows_of_ollamas_engine():
+    """450.0 MiB of gpt-oss 120B at 8,192 tokens: windows keep 4,096 tokens and a batch."""
+    engine = {"type": "llama.cpp", "fork": "ollama", "version": "0.11.10", "n_batch": 512}
+    found = estimate({"model": "openai/gpt-oss-120b", "inference": {"max_model_len": 8192}, "engine": engine})
+    assert found.ranks[0].ledger.sum("KV cache") == 450 * MiB

@@ -62,6 +62,7 @@ READ = {
         DRAFT: "Qwen/Qwen3-0.6B-GGUF", "engine.draft_quantization": "q8_0", "engine.n_gpu_layers_draft": None,
         METHOD: "draft", TOKENS: 5},
     LLAMA + "--spec-type ngram-mod": {METHOD: "ngram", DRAFT: None},
+    LLAMA + "--spec-type draft-mtp --spec-draft-n-max 2": {METHOD: "mtp", DRAFT: None},
     LLAMA + "--spec-type none": {METHOD: None},
 }  # fmt: skip
 
@@ -100,7 +101,7 @@ REFUSED = {
     SGLANG + "--speculative-algorithm LOOKAHEAD": "--speculative-algorithm: found 'LOOKAHEAD'",
     VLLM + "--kv-cache-dtype int2": "--kv-cache-dtype: found 'int2'",
     VLLM + "--kv-transfer-config.kv_connector MooncakeConnector": "found 'MooncakeConnector'; supported: Offloading",
-    "llama-server -hf a/b --spec-type draft-mtp": "--spec-type: found 'draft-mtp'; supported: draft-simple",
+    "llama-server -hf a/b --spec-type draft-eagle3": "found 'draft-eagle3'; supported: draft-simple, draft-mtp",
     VLLM + "-pcp 2": "-pcp: found 2, which is not supported yet",
     SGLANG + "--attn-cp-size 2": "--attn-cp-size: found 2, which is not supported yet",
     "llama-server -hf a/b -ot attn=CPU": "-ot: found 'attn=CPU', which is not supported yet",

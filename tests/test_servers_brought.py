@@ -144,6 +144,24 @@ def test_the_cache_of_tgi_by_hand():
     assert found.pool.tokens == found.rank.available // (32 * 2 * 8 * 128 * 2)
 
 
+@pytest.mark.parametrize(("version", "room"), [("3.0.1", 0.95), ("3.2.3", 0.93), ("3.3.0", 0.9)])
+def test_what_tgi_leaves_by_release(version, room):
+    found = serving("tgi", version=version, max_batch_prefill_tokens=4096)
+    held = sum(e.bytes for e in found.ledger.entries if e.category not in ("KV cache", "CUDA graphs"))
+    assert found.rank.available == int(room * found.job.capacity - held)
+
+
+def test_the_cache_of_tgi_before_3():
+    """A part of what the warmup left, and its own blocks: two prompts' of 4,096 tokens, in blocks of 16."""
+    found = serving("tgi", version="2.2.0")
+    held = sum(e.bytes for e in found.ledger.entries if e.category not in ("KV cache", "CUDA graphs"))
+    token = 32 * 2 * 8 * 128 * 2
+    warm = 2 * 4096 * token
+    assert found.rank.available == pytest.approx(0.95 * (found.job.capacity - held - warm) + warm, abs=2)
+    assert found.pool.capacity == found.rank.available // (16 * token)
+    assert found.ledger.sum("activations") == 4145 * (2 * 128_256 + 4096) * 2
+
+
 def test_the_cache_of_lmdeploy_by_hand():
     """A share of what is free behind the weights, in blocks of 64 tokens."""
     found = serving("lmdeploy", cache_max_entry_count=0.5)
@@ -151,6 +169,14 @@ def test_the_cache_of_lmdeploy_by_hand():
     assert found.rank.available == int(0.5 * (found.job.capacity - loaded))
     assert found.pool.capacity == found.rank.available // (64 * 32 * 2 * 8 * 128 * 2)
     assert serving("lmdeploy", cache_max_entry_count=0.5, backend="pytorch").pool.capacity < found.pool.capacity
+
+
+def test_lmdeploy_has_turbomind_for_nvidia_alone():
+    job = {"model": "llama-3.1-8b", "engine": {"type": "lmdeploy"}}
+    found = {each: estimate({**job, "hardware": {"accelerator": each}}) for each in ("mi300x", "h200-sxm-141gb")}
+    said = {name: {each.path: str(each) for each in own.job.assumptions} for name, own in found.items()}
+    assert "pytorch" in said["mi300x"]["engine.backend"]
+    assert "turbomind" in said["h200-sxm-141gb"]["engine.backend"]
 
 
 @pytest.mark.parametrize(("accelerator", "tokens"), [("l4", 4096), ("rtx-3090", 32_768), ("a100-sxm-80gb", 131_072)])

@@ -198,8 +198,10 @@ def test_methods_that_are_not_there():
         serve("llama-3.1-8b", inference={"speculative_method": "mtp"})
     with pytest.raises(UnsupportedError, match="found dflash, which is not supported yet with TensorRT-LLM"):
         serve("llama-3.1-8b", engine="tensorrt-llm", inference={"speculative_method": "dflash"})
-    with pytest.raises(UnsupportedError, match="found mtp, which is not supported yet with llama.cpp; allowed: draft"):
-        serve("llama-3.1-8b", engine="llama.cpp", inference={"speculative_method": "mtp"})
+    with pytest.raises(
+        UnsupportedError, match="found eagle3, which is not supported yet with llama.cpp; allowed: draft"
+    ):
+        serve("llama-3.1-8b", engine="llama.cpp", inference={"speculative_method": "eagle3"})
     with pytest.raises(ConfigError, match="name a model"):
         serve("llama-3.1-8b", inference={"speculative_method": "draft"})
 

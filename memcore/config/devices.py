@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.config.defaults import Defaults
@@ -58,11 +58,17 @@ _UNLISTED = 0.91
 
 
 def device_of(
-    read: Defaults, stacks: frozenset[str] = USUAL_STACKS, oldest: tuple[int, int] = (0, 0)
+    read: Defaults,
+    stacks: frozenset[str] = USUAL_STACKS,
+    oldest: tuple[int, int] = (0, 0),
+    others: Callable[[Accelerator], Sequence[str]] = lambda _: (),
+    amd: Sequence[str] = (),
 ) -> tuple[Accelerator | None, int | None]:
     """Return the accelerator, and the bytes of it that a rank can use; what is given about it but wrong is refused.
 
-    `stacks`: those that the engine is supported on; `oldest`: the least compute capability that it has kernels for.
+    `stacks`: those that the engine is supported on; `oldest`: the least compute capability that it has kernels for;
+    `others`: which engines have kernels for one that is refused; `amd`: AMD's architectures that it has kernels for, if
+    not for all.
     """
     given, memory = read.given(Hardware.accelerator), read.given(Hardware.gpu_memory_gb)
     profile = read.given(Hardware.mig)
@@ -71,9 +77,18 @@ def device_of(
         said = "found {!r}, on which this engine is not supported; supported: accelerators of {}"
         read.refuse(Hardware.accelerator, said, given, joined(", ", vendors(stacks)))
         found = None
-    if found is not None and found.version is not None and found.version < oldest:
+    old = found is not None and found.version is not None and found.version < oldest
+    foreign = found is not None and found.stack == "rocm" and bool(amd) and found.capability not in amd
+    if found is not None and (old or foreign):
         said = "found {!r}, whose compute capability is {}; this engine has kernels from {} on"
-        read.refuse(Hardware.accelerator, said, given, found.capability, ".".join(map(str, oldest)))
+        values: tuple[object, ...] = (given, found.capability, ".".join(map(str, oldest)))
+        if foreign:
+            said = "found {!r}, whose architecture is {}; this engine has kernels for {}"
+            values = (given, found.capability, joined(", ", amd))
+        elsewhere = others(found)
+        if elsewhere:
+            said, values = f"{said}; allowed: {{}}", (*values, joined(", ", elsewhere))
+        read.refuse(Hardware.accelerator, said, *values)
     if found is not None and found.alone and (read.given(Hardware.num_gpus) or 1) > 1:
         read.refuse(Hardware.num_gpus, "found {}; a computer with this GPU has one", read.given(Hardware.num_gpus))
     if profile is not None:

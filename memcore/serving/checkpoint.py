@@ -148,6 +148,10 @@ def own_dtype(raw: Raw) -> str | None:
     return None
 
 
+MODEL_OPT = ("modelopt", "nvfp4")
+"""How the methods of ModelOpt are called in checkpoints, and by the recipes of their makers."""
+
+
 def own_cache(raw: Raw) -> str | None:
     """The dtype of the KV cache that the checkpoint has scales for.
 

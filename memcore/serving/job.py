@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from memcore import registry
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.devices import device_of
-from memcore.config.engine import EngineSettings, release
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
@@ -112,9 +112,8 @@ class Server:
     """The weights that it reports are the target's; what proposes tokens has a line of its own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
-    reads_cache_format: tuple[int, ...] | None = None
-    """The cache is in fp8 without being asked for where the checkpoint has scales for it: in ModelOpt's since this
-    release, in others always; None: never."""
+    reads_cache_format: Callable[[Defaults, str], bool] | None = None
+    """Whether the cache is in fp8 without being asked for where the checkpoint, by its method, has scales for it."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
@@ -133,6 +132,8 @@ class Server:
     """What it runs on: `Accelerator.stack`."""
     oldest: tuple[int, int] = (0, 0)
     """The least compute capability of NVIDIA's GPUs that it has kernels for."""
+    amd: tuple[str, ...] = ()
+    """Architectures of AMD's GPUs that it has kernels for; all of them where none is named."""
     shows: str = "torch.cuda.max_memory_allocated"
     """The function or the lines of its log that say what it allocated."""
 
@@ -251,6 +252,19 @@ def server_of(name: str) -> Server:
     """A server by its name."""
     found: Server = registry.engine_module(name, "server").SERVER
     return found
+
+
+def _running_on(accelerator: Accelerator) -> list[str]:
+    """The servers that have kernels for a GPU, as their users call them."""
+    found = [(name, server_of(name)) for name in registry.SERVERS]
+    version, architecture = accelerator.version, accelerator.capability
+    return [
+        name
+        for name, each in found
+        if accelerator.stack in each.stacks
+        and (version is None or version >= each.oldest)
+        and (accelerator.stack != "rocm" or not each.amd or architecture in each.amd)
+    ]
 
 
 def resolve(config: Config) -> ServingJob:
@@ -406,14 +420,13 @@ def _basics(
     given = own_dtype(raw)
     reason = "the checkpoint's" if given else "as checkpoints are usually stored"
     dtype = read.take(Inference.weight_dtype, given or "bf16", reason)
-    accelerator, capacity = device_of(read, server.stacks, server.oldest)
+    accelerator, capacity = device_of(read, server.stacks, server.oldest, _running_on, server.amd)
     usual = server.usual_length(read, capacity) if server.usual_length is not None else None
     longest = _longest(read, model, usual)
     cache = read.take(Inference.kv_cache_dtype, "auto")
-    if cache == "auto" and server.reads_cache_format is not None:
-        version = config[EngineSettings.version]
-        made = version is None or release(version) >= server.reads_cache_format
-        cache = own_cache(served.raw) or (_made_cache(served, stored) if made else None) or cache
+    reads = server.reads_cache_format
+    if cache == "auto" and reads is not None and reads(read, stored.method if stored else ""):
+        cache = _own_cache(served, stored) or cache
     draft = config[Inference.draft_model]
     mean = read.take(Inference.mean_length, max(longest // 2, 1), "half of the longest sequence")
     basics = Basics(
@@ -448,10 +461,10 @@ def _drafting(draft: Any) -> Model:
         raise ConfigError([replace(each, path=path) for each in error.problems]) from None
 
 
-def _made_cache(served: _Served, stored: Stored | None) -> str | None:
-    """The dtype that whoever made the checkpoint stores scales of the cache for."""
+def _own_cache(served: _Served, stored: Stored | None) -> str | None:
+    """The dtype that the checkpoint, or whoever made it, stores scales of the cache for."""
     makers = CACHES_IN_FP8.get(stored.format.name if stored else "", frozenset())
-    return "fp8" if served.maker.lower() in makers else None
+    return own_cache(served.raw) or ("fp8" if served.maker.lower() in makers else None)
 
 
 def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, server: Server) -> Speculation | None:
@@ -483,7 +496,8 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, 
             model.network.family,
         )
     several = server.drafted(read) if server.drafted is not None else 5
-    count = read.take(Inference.num_speculative_tokens, several if draft is not None else PROPOSED.get(method, 1))
+    usual_count = PROPOSED.get(method, 1) if server.drafted is None or method == "ngram" else several
+    count = read.take(Inference.num_speculative_tokens, several if draft is not None else usual_count)
     return speculation(method, count, model, text_config(raw), stored)
 
 

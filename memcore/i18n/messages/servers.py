@@ -162,6 +162,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "it has this model": "它支持该模型",
     "TurboMind does not have this model": "TurboMind 不支持该模型",
+    "TurboMind has kernels for NVIDIA's GPUs": "TurboMind 只有 NVIDIA GPU 的算子",
     "a step's buffers must fit into what the cache leaves free": "一步所用的缓冲区须放得进缓存剩下的显存",
     "a smaller cache_max_entry_count makes room": "调小 cache_max_entry_count 可腾出空间",
     "buffers of the engine, tuned kernels": "引擎的缓冲区、调优的 kernel",
@@ -177,8 +178,14 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{key} is not used: with flash attention TGI takes what the warmup leaves": (
         "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
     ),
-    "{count} CUDA graphs, in the tenth of the GPU that TGI leaves free": (
-        "{count} 个 CUDA Graph，放在 TGI 空出的十分之一显存中"
+    "with Vulkan, builds before about b{build} do not start where a compute buffer ({size}) exceeds what the driver "
+    "allocates at once: 4 GiB, AMD's own driver 2 GiB": (
+        "使用 Vulkan 时，约 b{build} 之前的版本在 compute buffer（{size}）超过驱动单次可分配的大小时无法启动："
+        "一般为 4 GiB，AMD 自有驱动为 2 GiB"
+    ),
+    "a smaller ubatch or flash attention needs less": "减小 ubatch 或启用 flash attention 可减少占用",
+    "{count} CUDA graphs, in the part of the GPU that TGI leaves free": (
+        "{count} 个 CUDA Graph，放在 TGI 空出的那部分显存中"
     ),
     "{room} times cuda_memory_fraction {fraction}": "cuda_memory_fraction {fraction} 的 {room} 倍",
     'TGI refuses: "Not enough memory to handle {tokens} prefill tokens. You need to decrease '
@@ -195,9 +202,13 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "it starts with at most {tokens} tokens": "不超过 {tokens} 个 token 时可启动",
     "TGI starts, but accepts requests of at most {tokens} tokens": "TGI 会启动，但每个请求最多 {tokens} 个 token",
     "the launcher's rule, from the GPU's and the model's FLOPs": "启动器按 GPU 与模型的 FLOPs 决定",
-    "TGI leaves a tenth of the GPU free (TGI_WIGGLE_ROOM=0.9) and captures graphs in it": (
-        "TGI 空出十分之一显存（TGI_WIGGLE_ROOM=0.9），并在其中捕获 CUDA Graph"
+    "TGI leaves {share} % of the GPU free (TGI_WIGGLE_ROOM={room}) and captures graphs in it": (
+        "TGI 空出 {share} % 的显存（TGI_WIGGLE_ROOM={room}），并在其中捕获 CUDA Graph"
     ),
+    "TGI leaves {share} % of what the warmup leaves free (TGI_WIGGLE_ROOM={room}) and captures graphs in it": (
+        "TGI 空出预热后剩余显存的 {share} %（TGI_WIGGLE_ROOM={room}），并在其中捕获 CUDA Graph"
+    ),
+    "logits and their log_softmax": "logits 及其 log_softmax",
     "what the warmup leaves": "预热留下的部分",
     "cached by PyTorch's allocator": "由 PyTorch 的分配器缓存",
     "everything the allocator holds counts as used": "分配器持有的全部算作已用",
@@ -261,6 +272,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
+    "Ollama's own engine builds the graph, and this is llama.cpp's": (
+        "计算图由 Ollama 自有引擎构建，此处为 llama.cpp 的计算图"
+    ),
     "tensors of {tokens} tokens in segments, and workspaces of cuBLAS": (
         "{tokens} 个 token 的张量按段分配，另加 cuBLAS 工作区"
     ),

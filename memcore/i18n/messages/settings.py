@@ -30,6 +30,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, on which this engine is not supported": "值为 {value}，该引擎在其上不受支持",
     "found {value}, whose compute capability is {capability}": "值为 {value}，其计算能力为 {capability}",
     "a computer with this GPU has one": "装有该 GPU 的计算机只有一块",
+    "found {value}, whose architecture is {architecture}": "值为 {value}，其架构为 {architecture}",
+    "this engine has kernels for {architectures}": "该引擎有这些架构的算子：{architectures}",
     "this engine has kernels from {oldest} on": "该引擎自 {oldest} 起才有算子",
     "supported: accelerators of {vendors}": "支持这些厂商的加速器：{vendors}",
     "profiles of this accelerator: {allowed}": "该加速器的实例规格：{allowed}",

@@ -79,12 +79,12 @@ class Plan(Layout):
             if rows and len(tensor.shape) == 2 and tensor.shape[0] > 1:
                 for gpu, count in self.split_rows(tensor.shape[0]):
                     part = FileTensor(tensor.name, (count, tensor.shape[1]), tensor.type)
-                    totals[gpu] += buffer_bytes(part, gpu) if count else 0
+                    totals[gpu] += buffer_bytes(part, gpu, self.backend) if count else 0
             else:
-                totals[device] += buffer_bytes(tensor, device)
+                totals[device] += buffer_bytes(tensor, device, self.backend)
         formula = "Σ tensors, each padded to 128 B on a GPU, to 32 B on the host"
         if self.flags.mapped and (output := self.layer_device(len(self.layers))) != HOST:
-            totals[output] = sum(buffer_bytes(tensor, HOST) for tensor in self.tensors)
+            totals[output] = sum(buffer_bytes(tensor, HOST, self.backend) for tensor in self.tensors)
         for device, size in totals.items():
             yield Buffer(device, "model", "weights", size, formula, "llama_model::load_tensors")
 

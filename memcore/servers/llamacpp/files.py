@@ -120,6 +120,7 @@ def _proposing(normalized: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPE = "--spec-type"
+_SPELLED: Mapping[str, str] = {"draft": "draft-simple", "mtp": "draft-mtp", "ngram": "ngram-simple"}
 _PROMPTS = ("--cache-ram", "-cram")
 """Room for the caches of former prompts, on the host (tools/server/server-context.cpp, `server_prompt_cache`)."""
 _REPOSITORY = re.compile(r"[-_.]((?:i?q\d\w*)|bf16|f16|f32)(?:-gguf)?$", re.IGNORECASE)
@@ -323,7 +324,7 @@ LLAMA_CPP = Tool(
         Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
         Key(path=Inference.draft_model, name=_DRAFT),
         Key(path=LlamaCppSettings.draft_quantization, name=_DRAFT_WEIGHTS),
-        Key(path=Inference.speculative_method, name=_TYPE, values={"draft": "draft-simple", "ngram": "ngram-simple"}),
+        Key(path=Inference.speculative_method, name=_TYPE, values=_SPELLED),
         Key(
             path=Inference.num_speculative_tokens, name="--draft-max",
             also=("--draft", "--draft-n", "--spec-draft-n-max"),

@@ -64,8 +64,12 @@ class Flags:
     """Tokens of a batch whose logits can be asked for; None: all of them. llama-server asks for one of each slot."""
     checkpoints: int = 0
     """Copies of each sequence's recurrent states besides the states themselves."""
+    window_memory: int = 0
+    """Tokens of each sequence that a sliding window keeps, where that is more than it sees."""
     release: str = "2026"
     """A row of `RELEASES`."""
+    backend: str = "cuda"
+    """A row of `BACKENDS`."""
     latent_values: bool = False
     """Latent vectors are kept as values, too."""
     mapped: bool = False
@@ -73,6 +77,30 @@ class Flags:
     first tensor and its last, and `output.weight` is the first of a file that llama-quantize wrote."""
     offload: bool = True
     """Large products with weights of the host run on the GPU (`--no-op-offload` turns it off)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """How backends differ in what they reserve."""
+
+    alignment: int
+    """Of tensors in a buffer."""
+    pads: bool = True
+    """Quantized rows are read in steps of 512 elements, and flash attention unpacks caches behind its result."""
+    fuses: bool = True
+    """Experts are chosen and summed by fused kernels, whose operands are kept (`ggml.fusion`)."""
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "cuda": Backend(alignment=128),
+    "vulkan": Backend(alignment=16, pads=False, fuses=False),
+}
+"""CUDA's, which ROCm shares, and Vulkan's.
+
+Sources: ggml/src/ggml-cuda/ggml-cuda.cu; ggml/src/ggml-vulkan/ggml-vulkan.cpp (`get_alloc_size` of its buffers is
+`ggml_nbytes`, the alignment is the driver's minStorageBufferOffsetAlignment, 16 with NVIDIA's). 428.07 MiB of
+Gemma 4 26B-A4B with b9849, as without fused experts; the newest build keeps operands of some fusions, too.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +163,7 @@ class Layout:
         self.layers: tuple[Layer, ...] = tuple(layers_in_order(model))
         self.gpus = tuple(f"CUDA{number}" for number in range(flags.gpus))
         self.release = RELEASES[flags.release]
+        self.backend = BACKENDS[flags.backend]
         self.context, self.cells = self._context()
         self.flash = supports_flash(model) if flags.flash is None else flags.flash
         self._devices: dict[int, str] = {}
@@ -219,7 +248,7 @@ class Layout:
         """Cells of a layer's cache, of one stream."""
         if not slides(self.model, layer) or self.flags.full_windows:
             return self.cells
-        window = self.model.window or WINDOWED[self.model.network.family]
+        window = max(self.flags.window_memory, self.model.window or WINDOWED[self.model.network.family])
         many = self.flags.sequences if self.flags.unified else 1
         return padded(min(self.cells, window * many + self.micro_batch), 256)
 
@@ -236,15 +265,15 @@ ROW_STEP = 128
 """The rows that CUDA's kernels for quantized matrices take at once (`get_row_rounding`)."""
 
 
-def buffer_bytes(tensor: FileTensor, device: str) -> int:
+def buffer_bytes(tensor: FileTensor, device: str, backend: Backend) -> int:
     """Return what a weight takes in its buffer: CUDA reads quantized rows in steps of 512 elements."""
     size = tensor.bytes
     if device == HOST:
         return padded(size, 32)
     rest = tensor.shape[-1] % 512
-    if BLOCK_TYPES[tensor.type].quantized and rest:
+    if backend.pads and BLOCK_TYPES[tensor.type].quantized and rest:
         size += row_bytes(tensor.type, 512 - rest)
-    return padded(size, 128)
+    return padded(size, backend.alignment)
 
 
 _SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})

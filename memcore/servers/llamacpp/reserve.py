@@ -30,8 +30,12 @@ def compute_buffers(plan: Layout) -> Mapping[str, int]:
     layers = every if len(every) <= deepest else counted(_kinds(plan, caches, states))
     names = {index: norm_names(plan.model, plan.layers[index]) for index in layers}
     graph = build(Builder(plan.model, batch, _weights(plan, layers), caches, states, names), layers)
-    size = cuda_bytes if release.unpacks_in_place else weight_bytes
-    devices = [*(Device(name, 128, size, lambda node: True, _worth_moving) for name in plan.gpus), _host()]
+    backend = plan.backend
+    size = (cuda_bytes if release.unpacks_in_place else weight_bytes) if backend.pads else _plain_bytes
+    devices = [
+        *(Device(name, backend.alignment, size, lambda node: True, _worth_moving) for name in plan.gpus),
+        _host(),
+    ]
     parallel = (
         len(plan.gpus) > 1
         and flags.gpu_layers > len(plan.layers)
@@ -40,7 +44,7 @@ def compute_buffers(plan: Layout) -> Mapping[str, int]:
         and not (flags.overrides or flags.host_experts)
     )
     return Scheduler(devices, parallel=parallel, offload=flags.offload).buffers(
-        graph, kept if release.fuses_experts else None
+        graph, kept if release.fuses_experts and backend.fuses else None
     )
 
 
@@ -183,6 +187,10 @@ def _states(plan: Layout) -> Mapping[int, tuple[Tensor, Tensor]]:
 
 def _host() -> Device:
     return Device(HOST, 32, lambda tensor: tensor.bytes, lambda node: True)
+
+
+def _plain_bytes(tensor: Tensor) -> int:
+    return tensor.bytes
 
 
 def weight_bytes(tensor: Tensor) -> int:

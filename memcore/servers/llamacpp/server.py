@@ -17,7 +17,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
-from memcore.memory.ledger import Entry
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
@@ -26,17 +26,18 @@ from memcore.servers.llamacpp import ollama_engine, supported
 from memcore.servers.llamacpp.buffers import Buffer, Plan
 from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
+from memcore.servers.llamacpp.mtp import HeadWeights, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
-from memcore.servers.llamacpp.settings import OLLAMA, LlamaCppSettings
+from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
-from memcore.serving.entries import ledger, spread
+from memcore.serving.entries import ledger, observed, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
-from memcore.units import GiB
+from memcore.units import GiB, format_bytes
 
 _CATEGORIES = {
     "model": "weights",
@@ -69,6 +70,10 @@ class Options:
     expanded: bool
     """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     draft: Draft | None = None
+    foreign: bool = False
+    """Ollama's own engine builds the graph."""
+    target: Model | None = None
+    """Whose file has this model as its layers that predict further tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,66 @@ def options(read: Defaults, basics: Basics) -> Options:
 
     Raises UnsupportedError for a family that llama.cpp does not have.
     """
+    _check_size(read, basics)
+    sequences = read.take(Inference.batch_size, 1, "one sequence")
+    name = _file_type(read)
+    common = read.given(Inference.kv_cache_dtype)
+    both = None if common in (None, "auto") else common
+    fork = str(read.given(LlamaCppSettings.fork) or "")
+    layers = read.given(LlamaCppSettings.n_gpu_layers)
+    unified = read.take(LlamaCppSettings.kv_unified, False)
+    version, family = read.given(EngineSettings.version), basics.model.network.family
+    build = ollama_engine.build_of(version) if fork == OLLAMA else _build(version)
+    row = "ik" if "ik" in fork else row_of(build)
+    own = fork == OLLAMA and ollama_engine.runs(version, family)
+    slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
+    slots = slots and fork not in (PYTHON, LIBRARY)
+    flash = read.given(LlamaCppSettings.flash_attn)
+    if flash is None and fork == OLLAMA:
+        flash = ollama_engine.attends_quickly(version, family)
+    elif flash is None and fork == PYTHON:
+        flash = read.take(LlamaCppSettings.flash_attn, False)
+    flags = Flags(
+        # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
+        context=basics.max_model_len * (1 if unified else sequences),
+        batch=read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048),
+        micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
+        sequences=sequences,
+        unified=unified or (build is not None and build < _STREAMS),
+        flash=flash,
+        keys=_type(read, LlamaCppSettings.cache_type_k, both),
+        values=_type(read, LlamaCppSettings.cache_type_v, both),
+        gpus=read.given(Hardware.num_gpus) or 1,
+        gpu_layers=EVERY if layers is None else layers,
+        split=read.take(LlamaCppSettings.split_mode, "layer"),
+        host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
+        full_windows=read.take(LlamaCppSettings.swa_full, fork in (PYTHON, LIBRARY)),
+        # Before 0.30 Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
+        outputs=sequences * (1 + _proposed(basics)) if slots else None,
+        checkpoints=ollama_engine.CHECKPOINTS if own else 0,
+        window_memory=ollama_engine.window_of(version, family) if own else 0,
+        offload=not own or ollama_engine.offloads(version),
+        release=row,
+        backend=read.given(LlamaCppSettings.ggml_backend) or "cuda",
+        mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
+        latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
+    )
+    expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
+    _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
+    draft = None if basics.draft is None else _draft(read, basics.draft, flags)
+    head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
+    if head is not None:
+        flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
+        draft = _head(read, basics.model, head, name, flags)
+    overrides = _overrides(name, fork)
+    return Options(flags=flags, file_type=name, overrides=overrides, expanded=expanded, draft=draft, foreign=own)
+
+
+def _check_size(read: Defaults, basics: Basics) -> None:
+    """Refuse what llama.cpp has no room for.
+
+    Raises UnsupportedError.
+    """
     supported.check(EngineSettings.type, basics.model.network.family)
     if basics.model.num_layers > LAYERS:
         raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
@@ -98,49 +163,18 @@ def options(read: Defaults, basics: Basics) -> Options:
         read.refuse(
             Hardware.num_gpus, "found {}; llama.cpp supports at most {}", read.given(Hardware.num_gpus), DEVICES
         )
-    sequences = read.take(Inference.batch_size, 1, "one sequence")
+
+
+def _file_type(read: Defaults) -> str:
+    """The file type, or the type of every quantized tensor."""
     given = read.given(Inference.quantization)
     name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
     name = ALIASES.get(name, name)
-    if name not in FILE_TYPES and name not in BLOCK_TYPES:
-        allowed = ", ".join(each.lower() for each in FILE_TYPES)
-        read.refuse(Inference.quantization, "found {!r}; llama.cpp reads GGUF types: {}", name.lower(), allowed)
-        name = "F16"
-    common = read.given(Inference.kv_cache_dtype)
-    both = None if common in (None, "auto") else common
-    fork = str(read.given(LlamaCppSettings.fork) or "")
-    layers = read.given(LlamaCppSettings.n_gpu_layers)
-    unified = read.take(LlamaCppSettings.kv_unified, False)
-    build = _build(read.given(EngineSettings.version))
-    row = "ik" if "ik" in fork else row_of(build)
-    own = fork == OLLAMA and ollama_engine.runs(read.given(EngineSettings.version), basics.model.network.family)
-    slots = own or (RELEASES[row].outputs_by_slots and fork != OLLAMA)
-    flags = Flags(
-        # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
-        context=basics.max_model_len * (1 if unified else sequences),
-        batch=read.take(LlamaCppSettings.n_batch, 2048),
-        micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
-        sequences=sequences,
-        unified=unified or (build is not None and build < _STREAMS),
-        flash=read.given(LlamaCppSettings.flash_attn),
-        keys=_type(read, LlamaCppSettings.cache_type_k, both),
-        values=_type(read, LlamaCppSettings.cache_type_v, both),
-        gpus=read.given(Hardware.num_gpus) or 1,
-        gpu_layers=EVERY if layers is None else layers,
-        split=read.take(LlamaCppSettings.split_mode, "layer"),
-        host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
-        full_windows=read.take(LlamaCppSettings.swa_full, False),
-        # Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
-        outputs=sequences * (1 + _proposed(basics)) if slots else None,
-        checkpoints=ollama_engine.CHECKPOINTS if own else 0,
-        release=row,
-        mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
-        latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
-    )
-    expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
-    _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
-    draft = None if basics.draft is None else _draft(read, basics.draft, flags)
-    return Options(flags=flags, file_type=name, overrides=_overrides(name, fork), expanded=expanded, draft=draft)
+    if name in FILE_TYPES or name in BLOCK_TYPES:
+        return name
+    allowed = ", ".join(each.lower() for each in FILE_TYPES)
+    read.refuse(Inference.quantization, "found {!r}; llama.cpp reads GGUF types: {}", name.lower(), allowed)
+    return "F16"
 
 
 _ABSORBING, _WITHOUT_VALUES = 5140, 7825
@@ -197,6 +231,21 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
     _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
     chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False)
     return Draft(model=model, options=chosen, contexts=1 if together else slots)
+
+
+def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -> Draft:
+    """The layers of the target's own file that predict: on its GPUs, in a context as long as the target's."""
+    own = replace(
+        flags,
+        keys=_type(read, LlamaCppSettings.cache_type_k_draft, None),
+        values=_type(read, LlamaCppSettings.cache_type_v_draft, None),
+        gpu_layers=EVERY if flags.gpu_layers else 0,
+        host_experts=0,
+        outputs=flags.sequences,
+        checkpoints=0,
+    )
+    chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False, target=target)
+    return Draft(model=head, options=chosen)
 
 
 def _build(version: object) -> int | None:
@@ -264,21 +313,46 @@ def budget(job: ServingJob) -> Budget:
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
     ranks = []
     for number, device in enumerate(devices):
-        entries = [*_entries(buffers, device), *_drafting(chosen, device), *context_and_nccl(job.accelerator, 1)]
+        own = [_doubted(each) if chosen.foreign else each for each in _entries(buffers, device)]
+        entries = [*own, *_drafting(chosen, device), *context_and_nccl(job.accelerator, 1)]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
         if chosen.file_type in FILE_TYPES
         else [Message("all matrices are assumed to be {}; actual mixes may differ", chosen.file_type)]
     )
-    if chosen.draft is not None and RELEASES[chosen.flags.release].outputs_by_slots:
+    if (
+        chosen.draft is not None
+        and chosen.draft.options.target is None
+        and RELEASES[chosen.flags.release].outputs_by_slots
+    ):
         notes.append("since June 2026 llama-server uses a draft model only if --spec-type is draft-simple")
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
-    if job.accelerator is not None and job.accelerator.stack != "cuda":
+    if job.accelerator is not None and job.accelerator.stack != "cuda" and chosen.flags.backend == "cuda":
         notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
+    notes.extend(_unsplit(chosen, buffers, devices, job.config[EngineSettings.version]))
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
     return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
+
+
+_SPLITS, _AT_ONCE = 6560, 4 * GiB
+"""About the build (of 24 September 2025) since which a graph's buffer is split by what a driver allocates at once
+(ggml-org/llama.cpp#15815), and what most of Vulkan's drivers do: AMD's own only half of it (#11598, #12728)."""
+
+
+def _unsplit(chosen: Options, buffers: Sequence[Buffer], devices: Sequence[str], version: object) -> Iterator[str]:
+    """What older builds refuse with Vulkan."""
+    if chosen.flags.backend != "vulkan" or not isinstance(version, int) or version >= _SPLITS:
+        return
+    largest = max((sum(each.bytes for each in buffers if (each.device, each.kind) == (device, "compute"))
+                   for device in devices), default=0)  # fmt: skip
+    if largest > _AT_ONCE // 2:
+        yield Message(
+            "with Vulkan, builds before about b{} do not start where a compute buffer ({}) exceeds what the driver "
+            "allocates at once: 4 GiB, AMD's own driver 2 GiB; a smaller ubatch or flash attention needs less",
+            _SPLITS, format_bytes(largest),
+        )  # fmt: skip
 
 
 def least(job: ServingJob) -> int:
@@ -298,35 +372,45 @@ def _buffers(model: Model, chosen: Options) -> tuple[Buffer, ...]:
     plan = _plan(model, chosen)
     # The graph has whole cells of the caches: contexts of as many cells have the same.
     flags = replace(chosen.flags, context=plan.context)
-    return (*_kept(plan, chosen), *_computed(model, chosen.file_type, chosen.overrides, flags), plan.output_entry())
+    computed = _computed(model, chosen.file_type, chosen.overrides, flags, chosen.target)
+    return (*_kept(plan, chosen), *computed, plan.output_entry())
 
 
 def _plan(model: Model, chosen: Options) -> Plan:
-    return Plan(model, _file(model, chosen.file_type, chosen.overrides), chosen.flags)
+    return Plan(model, _file(model, chosen.file_type, chosen.overrides, chosen.target), chosen.flags)
 
 
 @lru_cache(maxsize=32)
-def _file(model: Model, file_type: str, overrides: Overrides) -> tuple[FileTensor, ...]:
+def _file(model: Model, file_type: str, overrides: Overrides, target: Model | None) -> tuple[FileTensor, ...]:
     file_type = file_type if file_type in FILE_TYPES else "Q8_0"
     # Published files of these types are made with an importance matrix; most of them cannot be made without one.
-    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=dict(overrides))
+    imatrix, types = file_type.startswith("IQ"), dict(overrides)
+    if target is not None:
+        return head_file(target, model, file_type, imatrix=imatrix, overrides=types)
+    return gguf_file(model, file_type, imatrix=imatrix, overrides=types)
 
 
 def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
     # Weights lie where they do whatever is cached.
-    yield from _weights(plan.model, chosen.file_type, chosen.overrides, replace(chosen.flags, context=1, sequences=1))
+    flags = replace(chosen.flags, context=1, sequences=1)
+    yield from _weights(plan.model, chosen.file_type, chosen.overrides, flags, chosen.target)
     yield from _expanded(plan) if chosen.expanded else plan.cache_entries()
 
 
 @lru_cache(maxsize=64)
-def _weights(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
-    return tuple(Plan(model, _file(model, file_type, overrides), flags).model_entries())
+def _weights(
+    model: Model, file_type: str, overrides: Overrides, flags: Flags, target: Model | None
+) -> tuple[Buffer, ...]:
+    plan = Plan if target is None else HeadWeights
+    return tuple(plan(model, _file(model, file_type, overrides, target), flags).model_entries())
 
 
 @lru_cache(maxsize=256)
-def _computed(model: Model, file_type: str, overrides: Overrides, flags: Flags) -> tuple[Buffer, ...]:
+def _computed(
+    model: Model, file_type: str, overrides: Overrides, flags: Flags, target: Model | None
+) -> tuple[Buffer, ...]:
     """Placing the graph is most of the work, and questions about lengths ask for the same one again."""
-    return tuple(Plan(model, _file(model, file_type, overrides), flags).compute_entries())
+    return tuple(Plan(model, _file(model, file_type, overrides, target), flags).compute_entries())
 
 
 def _expanded(plan: Plan) -> Iterator[Buffer]:
@@ -346,6 +430,22 @@ def _expanded(plan: Plan) -> Iterator[Buffer]:
                 yield Buffer(
                     plan.layer_device(index), "cache", "keys and values of every head", total, formula, "-mla 0"
                 )
+
+
+_FOREIGN = Fraction(7, 4)
+"""How many times llama.cpp's graph Ollama's own takes at most: 1.1 to 1.7 in five starts; what else lives there is not
+known."""
+
+
+def _doubted(entry: Entry) -> Entry:
+    """A compute buffer of Ollama's own engine, whose graph is not followed here."""
+    if entry.category != _CATEGORIES["compute"]:
+        return entry
+    bounds = Range(entry.bytes, entry.bytes, int(_FOREIGN * entry.bytes))
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, _GRAPH)
+
+
+_GRAPH = "Ollama's own engine builds the graph, and this is llama.cpp's"
 
 
 def _drafting(chosen: Options, device: str) -> list[Entry]:
@@ -448,7 +548,7 @@ SERVER = Server(
     least=least,
     splits=True,
     usual_length=usual_length,
-    proposes=frozenset({"draft", "ngram"}),
+    proposes=frozenset({"draft", "mtp", "ngram"}),
     drafted=drafted,
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),

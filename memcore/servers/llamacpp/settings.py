@@ -18,6 +18,9 @@ from memcore.serving.settings import NOT_SERVED, UNDIVIDED
 _CPP = ("llama.cpp",)
 OLLAMA = "ollama"
 """The fork that chooses a context by itself."""
+PYTHON, LIBRARY = "llama-cpp-python", "libllama"
+"""Programs that use llama.cpp as a library: its context keeps whole windows and reserves logits of a whole batch
+(`llama_context_default_params`), and llama-cpp-python 0.3.36 asks for batches of 512 and no flash attention."""
 _GGML = Listed("ggml types", {name.lower(): name for name in BLOCK_TYPES})
 
 
@@ -92,9 +95,15 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         "does for GGUF files from before April 2025.",
         flag="mla", default="latent; 0 for DeepSeek-V2", advanced=True,
     )  # fmt: skip
+    ggml_backend = setting(
+        Choice(("cuda", "vulkan"), {"cuda": "CUDA or ROCm; others are counted alike", "vulkan": "Vulkan"}),
+        "Backend", "GPU backend of the build: its kernels decide what compute buffers keep.", flag="ggml-backend",
+        default="cuda", advanced=True,
+    )  # fmt: skip
     fork = setting(
-        Text(), "Fork", "llama.cpp fork: mainline, ik_llama.cpp or ollama.", flag="fork", default="mainline",
-        advanced=True,
+        Text(), "Fork",
+        "llama.cpp fork: mainline, ik_llama.cpp or ollama; llama-cpp-python, or libllama for other programs with it.",
+        flag="fork", default="mainline", advanced=True,
     )  # fmt: skip
 
 
@@ -119,7 +128,17 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "MLA 模式",
         "latent；DeepSeek-V2 为 0",
     ),
-    LlamaCppSettings.fork: ("llama.cpp 的分支：mainline、ik_llama.cpp 或 ollama。", "分支版本"),
+    LlamaCppSettings.ggml_backend: (
+        "构建所用的 GPU 后端：其 kernel 决定计算缓冲区保留什么。",
+        "后端",
+        "",
+        "CUDA 或 ROCm；其他后端按同样方式计算",
+        "Vulkan",
+    ),
+    LlamaCppSettings.fork: (
+        "llama.cpp 的分支：mainline、ik_llama.cpp 或 ollama；另有 llama-cpp-python，其他使用该库的程序填 libllama。",
+        "分支版本",
+    ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 NEEDS: Mapping[str, Need] = {

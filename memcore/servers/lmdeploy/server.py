@@ -56,6 +56,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     supported.check(basics.model.network.family)
     own = basics.model.network.family in supported.TURBOMIND
     reason = "it has this model" if own else "TurboMind does not have this model"
+    if basics.accelerator is not None and basics.accelerator.stack != "cuda":  # setup.py builds it for CUDA alone
+        own, reason = False, "TurboMind has kernels for NVIDIA's GPUs"
     backend = read.take(LmdeploySettings.backend, "turbomind" if own else "pytorch", reason)
     name = basics.accelerator.id if basics.accelerator else "h100"
     usual = next((count for begins, count in _SEQUENCES.items() if name.startswith(begins)), 128)
@@ -145,6 +147,7 @@ SERVER = Server(
     title="LMDeploy",
     options=options,
     budget=budget,
+    oldest=(7, 0),  # docs/en/get_started/installation.md; CMakeLists.txt, CMAKE_CUDA_ARCHITECTURES: from sm70 on
     parallel=frozenset({"tensor"}),
     formats=("bf16", "fp8", "awq", "gptq", "int4", "mxfp4"),
     described=(Fraction(6, 1000), Fraction(2, 100)),

@@ -28,6 +28,7 @@ from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.captures import FORMER, PRESENT, count, kept, pool, summed_by_nccl
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
+from memcore.serving.checkpoint import MODEL_OPT
 from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
@@ -105,6 +106,8 @@ class Options:
     """Tokens of the pool, if it is to have no more."""
     window_ratio: float
     state_ratio: float
+    states: int | None
+    """Slots of the pool of recurrent states, if they are not a part of what is left (`_handle_max_mamba_cache`)."""
     prefill_graphs: bool
     """Graphs of prompts are captured, too."""
     captures: bool = True
@@ -153,6 +156,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     kept = fraction is not None and _gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
+    requests = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
     return Options(
         fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=chunk,
@@ -161,15 +165,31 @@ def options(read: Defaults, basics: Basics) -> Options:
         most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
+        states=_states(read, requests),
         prefill_graphs=derives and _captures_prompts(basics, number),
         captures=not read.given(SglangSettings.disable_cuda_graph),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
         aiter=kept,
-        sequences=read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs) or SEQUENCES,
+        sequences=requests or SEQUENCES,
         number=number,
         inside=(read.given(SglangSettings.moe_runner_backend) or "").startswith("flashinfer"),
     )
+
+
+def _states(read: Defaults, requests: int | None) -> int | None:
+    """Slots of recurrent states that are asked for, or one of each request where no prompts are kept."""
+    found = read.given(SglangSettings.max_mamba_cache_size)
+    return found or (requests if read.given(SglangSettings.disable_radix_cache) else None)
+
+
+_CACHES = (0, 5, 3)
+"""The first release that reads `kv_cache_quant_algo`, which ModelOpt's formats have."""
+
+
+def _reads_cache_format(read: Defaults, method: str) -> bool:
+    """Whether the cache is in fp8 where a checkpoint's description says so (srt/mem_cache/kv_cache_dtype.py)."""
+    return method.startswith(MODEL_OPT) and release(read.given(EngineSettings.version) or NEWEST) >= _CACHES
 
 
 _AITER, _AITER_SHARE, _AITER_LENGTH = (0, 4, 7), 0.85, 8192
@@ -390,6 +410,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         if state:
             rest = int(available / (1 + chosen.state_ratio))
             slots = max((available - rest) // state - 1, 0)
+        if state and chosen.states is not None:
+            rest, slots = available - (chosen.states + 1) * state, chosen.states
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         if pools is not None:
             rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
@@ -552,7 +574,10 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     if found[0].compressed is not None:
         cell = max(int(rank.compressed.each(chosen.window_ratio)) for rank in found if rank.compressed is not None)
     tightest = min(found, key=lambda rank: rank.available or 0)
-    less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
+    room = tightest.available or 0
+    if chosen.states is not None:  # slots that are asked for are there whatever else takes
+        room -= (tightest.states + 1) * _state(tightest.parts)
+    less, more = (side / room if room > 0 else 0 for side in tightest.uncertain)
     return Pool(
         capacity=tokens,
         needed=needed,
@@ -578,10 +603,13 @@ SERVER = Server(
     title="SGLang",
     options=options,
     budget=budget,
+    oldest=(7, 5),  # srt/model_executor/model_runner_components/load_model_utils.py: "only supports sm75 and above"
+    amd=("gfx942", "gfx950", "gfx1250"),  # python/sglang/kernels/aot/setup_rocm.py refuses others
     parallel=frozenset({"tensor", "pipeline", "data"}),
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
+    reads_cache_format=_reads_cache_format,
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
     pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
     speed=_SPEED,

@@ -74,6 +74,22 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="0.9",
         advanced=True,
     )
+    max_mamba_cache_size = setting(
+        Integer(minimum=1),
+        "State slots",
+        "Slots of the recurrent-state pool; the token pool gets what they leave.",
+        flag="max-mamba-cache-size",
+        default="by the memory",
+        advanced=True,
+    )
+    disable_radix_cache = setting(
+        Flag(),
+        "No prefix cache",
+        "Keep no finished prompts: with recurrent states, one slot for each request is enough.",
+        flag="disable-radix-cache",
+        default="false",
+        advanced=True,
+    )
     enable_dp_attention = setting(
         Flag(),
         "Data-parallel attention",
@@ -155,6 +171,8 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "0.8；DeepSeek-V4 为 0.1",
     ),
     SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
+    SglangSettings.max_mamba_cache_size: ("循环状态池的槽位数；其余显存归 token 池。", "状态槽位", "按显存"),
+    SglangSettings.disable_radix_cache: ("不保留已完成的提示词：循环状态每个请求一个槽位即可。", "不用前缀缓存"),
     SglangSettings.enable_dp_attention: (
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
         "数据并行注意力",

@@ -186,6 +186,7 @@ SERVER = Server(
     stacks=frozenset({"cuda"}),
     options=options,
     budget=budget,
+    oldest=(8, 0),  # docs/source/reference/support-matrix.md: Ampere and later
     parallel=frozenset({"tensor", "pipeline"}),
     proposes=frozenset(METHODS) - {"dflash"},
     unpacks=False,  # docs, reference/support-matrix: fp8 from Ada on, fp4 on Blackwell

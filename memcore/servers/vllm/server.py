@@ -11,7 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from memcore.config.engine import EngineSettings
+from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings, release
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
@@ -50,7 +51,7 @@ from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
-from memcore.serving.checkpoint import text_config
+from memcore.serving.checkpoint import MODEL_OPT, text_config
 from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
@@ -599,6 +600,16 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     return tuple(notes)
 
 
+_CACHES = (0, 14)
+"""The first release that reads what ModelOpt's checkpoints say of it (utils/torch_utils.py)."""
+
+
+def _reads_cache_format(read: Defaults, method: str) -> bool:
+    """Whether the cache is in fp8 where the checkpoint has scales for it (layers/attention/attention.py)."""
+    version = read.given(EngineSettings.version)
+    return not method.startswith(MODEL_OPT) or version is None or release(version) >= _CACHES
+
+
 def _captured(job: ServingJob) -> bool:
     """Rates are known of graphs, and of weights on the GPU alone."""
     return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
@@ -622,7 +633,7 @@ SERVER = Server(
     parallel=frozenset({"tensor", "pipeline", "data", "context"}),
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
-    reads_cache_format=(0, 14),  # vllm, utils/torch_utils.py, resolve_kv_cache_dtype_string; not in 0.13
+    reads_cache_format=_reads_cache_format,
     asks_for_a_share=True,
     too_long=too_long,
     stacks=frozenset(STACKS),
