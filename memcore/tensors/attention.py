@@ -140,7 +140,10 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str,
     """Flash, memory-efficient or cuDNN attention: keeps q, k, v, the output and one fp32 number per query and head."""
     tape = query.tape
     needs = tracked(query, key, value)
-    saved = save(tape, query, key, value, mask) if needs else []
+    inputs = [query, key, value]
+    if kernel == "flex":
+        inputs = list(selectable(tape, "flex_inputs", lambda: [query, key, value]))
+    saved = save(tape, *inputs, mask) if needs else []
     out, *kept = selectable(tape, "sdpa", lambda: kernel_results(kernel, query, value))
     if needs:
         attach([out], [query, key, value], saved + save(tape, out, *kept), partial(_BACKWARD[kernel], heads.shared))
