@@ -39,6 +39,7 @@ SILENT = (
         "faces/cli/completing",
         "faces/notebook",
         "trainers/pytorch/torchtitan_commits",
+        "trainers/pytorch/prime_rl_commits",
         "i18n",
         "records",
         "registry",

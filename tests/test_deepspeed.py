@@ -80,6 +80,15 @@ def test_gradients_at_the_step():
     assert held(parts, "fp32_gradient", parts.moments[-1]) == about(4 * 1_000_000)
 
 
+def test_a_copy_in_bf16():
+    """DeepSpeed 0.18.3: the copy and both of Adam's states are in bf16, and gradients are made flat only."""
+    found = job(3, engine__bf16_master_weights_and_grads=True)
+    assert held(found, "bf16_partition") == about(2 * P // N)
+    assert held(found, "exp_avg") == held(found, "exp_avg_sq") == about(2 * P // N)
+    assert held(found, "fp32_partition") == held(found, "fp32_gradient", found.moments[-1]) == 0
+    assert held(found, "flat_gradient", found.moments[-1]) == about(2 * P // N)
+
+
 def test_stage_2_keeps_no_other_gradients():
     """Stage 1 has all gradients until the last backward pass has ended; stage 2 those in its buckets."""
     kinds = {stage: {block.rule for block in job(stage).rank.program.blocks} for stage in (1, 2)}
@@ -211,6 +220,12 @@ MISTAKES = [
     (2, {"engine__stage3_max_live_parameters": 1}, "applies to engine.zero_stage 3"),
     (3, {"engine__mics_shard_size": 3}, "does not divide"),
     (2, {"engine__zero_quantized_weights": True}, "applies to engine.zero_stage 3"),
+    (2, {"engine__bf16_master_weights_and_grads": True}, "applies to engine.zero_stage 3"),
+    (
+        3,
+        {"engine__bf16_master_weights_and_grads": True, "engine__offload_optimizer": "cpu"},
+        "training.precision 'bf16-mixed' and the optimizer on the GPU",
+    ),
     (0, {"training__gradient_dtype": "fp32"}, "supported only as fp32, with bf16, engine.zero_stage 1 to 3"),
     (2, {"training__precision": "bf16"}, "with DeepSpeed: fp32, tf32, bf16-mixed, fp16-mixed"),
     (2, {"parallelism__tensor_parallel_size": 2}, "found 'deepspeed'"),

@@ -276,6 +276,58 @@ def test_weights_in_float8_stay_for_the_backward_pass(version, recipe, checkpoin
     assert difference == pytest.approx(kept * weights - spared, rel=0.05, abs=2**28)
 
 
+TITAN = {"type": "fsdp", "framework": "torchtitan"}
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "widths"),
+    [("575674a4e", {}, 3), ("575674a4e", {"compile": True}, 0), ("bb308da6b", {}, 0),
+     ("575674a4e", {"attention": "sdpa"}, 0), ("575674a4e", {"activation_checkpointing": "full"}, 0)],
+)  # fmt: skip
+def test_inputs_of_flex_attention_are_kept(version, more, widths):
+    """From December 8, 2025 selective checkpoints keep what compiled code returns: queries, keys and values."""
+    training = {"sequence_length": 4096, "implementation": "torchtitan", "attention": "flex", "loss": "chunked:8",
+                "activation_checkpointing": {"policy": "selective", "mode": "op"}, **more}  # fmt: skip
+    job = {"model": "llama-3-8b", "training": training, "hardware": {"num_gpus": 8}}
+    found, before = (
+        estimate_training({**job, "engine": {**TITAN, "framework_version": each}}).rank.end_of_forward
+        for each in (version, "bb308da6b")
+    )
+    assert found - before == widths * 32 * 4096 * 4096 * 2
+
+
+@pytest.mark.parametrize(
+    ("version", "attention", "tokens"),
+    [("6bccdb652", "sdpa", 4096), ("92ed8b318", "sdpa", 2048), ("6bccdb652", "flex", 4096), (None, "flex", 2048)],
+)
+def test_context_parallelism_of_torchtitan(version, attention, tokens):
+    """For five days of October 2025 each rank computed the whole sequence. FlexAttention has keys of all ranks."""
+    engine = {**TITAN, **({"framework_version": version} if version else {})}
+    training = {"sequence_length": 4096, "implementation": "torchtitan", "attention": attention}
+    found = estimate_training({"model": "llama-3-8b", "training": training, "engine": engine,
+                               "hardware": {"num_gpus": 8}, "parallelism": {"context_parallel_size": 2}})  # fmt: skip
+    assert found.job.sizes["s"] == tokens
+    gathered = [
+        block for block in found.rank.program.blocks if block.shape[:1] == ("cp",) and block.rule == "all_gather_output"
+    ]
+    assert bool(gathered) == (tokens == 2048)
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "words"),
+    [("d8f290ef0", 4096, 2048), ("83c21ddac", 4096, 8192), ("0.5.0", 4096, 8192), (None, 1024, 8192)],
+)
+def test_the_head_of_prime_rl(version, tokens, words):
+    """Chunks of the vocabulary, more of it since February 26, 2026, and of tokens since March 9; fewer since June."""
+    engine = {"type": "fsdp", "framework": "prime-rl", **({"framework_version": version} if version else {})}
+    training = {"sequence_length": 4096, "loss": "fused-head", "implementation": "transformers"}
+    found = estimate_training(
+        {"model": "Qwen/Qwen3-0.6B", "training": training, "engine": engine, "hardware": {"num_gpus": 1}}
+    )
+    assert (found.job.sizes["lr"], found.job.sizes["lw"]) == (tokens, words)
+    assert any(block.rule == "fused_head_chunk" for block in found.rank.program.blocks)
+
+
 def test_buckets_by_width():
     """transformers, integrations/deepspeed.py: h², 0.9 h², 10 h."""
     found = estimate_training({

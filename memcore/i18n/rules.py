@@ -50,6 +50,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "gradient sums per repeated token, fp32": "重复 token 的梯度之和，fp32",
     "position of the largest logit": "最大 logit 的位置",
     # ZeRO.
+    "bf16 copy of this rank's parameter partition": "本 rank 参数分区的 bf16 副本",
     "fp32 copy of this rank's parameter partition": "本 rank 参数分区的 fp32 副本",
     "gradients of this rank's parameter partition": "本 rank 参数分区的梯度",
     "this rank's part of a checkpointed input": "检查点输入中本 rank 的部分",

@@ -51,6 +51,7 @@ SYMBOLS_IN_CHINESE: Mapping[str, str] = {
     "rows of its last chunk": "融合损失最后一块的行数",
     "tokens in a tile of the fused output layer": "融合输出层一个分块的 token 数",
     "vocabulary entries in a tile of the fused output layer": "融合输出层一个分块的词表项数",
+    "tokens in a chunk of the fused output layer": "融合输出层每次计算的token 数",
     "vocabulary entries in a chunk of the fused output layer": "融合输出层每次计算的词表项数",
     "tiles of a feed-forward layer": "前馈层的分块数",
     "inner width of a recurrent mixer": "循环混合层的内部宽度",

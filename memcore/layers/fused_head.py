@@ -2,8 +2,9 @@
 
 TRL's go tile by tile of tokens and words: trl 1.16, kernels/chunked_logprob.py (`ChunkedLogProbFunction`: a tile has at
 most 4,096 tokens; gradients are added up in fp32) and trainer/utils.py (`add_fused_lm_head`: rows whose labels count
-are copied; 32,768 words a tile). prime-rl's have all tokens and 2,048 words at a time, in plain PyTorch:
-src/prime_rl/trainer/models/layers/lm_head.py of January 2026 (`_ChunkedLogProbEntropyFn`), trainer/rl/config.py.
+are copied; 32,768 words a tile). prime-rl's have some words of all tokens at a time, or of some, in plain PyTorch:
+src/prime_rl/trainer/models/layers/lm_head.py of January 2026 (`_ChunkedLogProbEntropyFn`) and of March
+(`_SequenceChunkedLogProbEntropyFn`).
 """
 
 from __future__ import annotations
@@ -16,18 +17,23 @@ from memcore.tensors.basics import in_order, like, new, to
 from memcore.tensors.images import rows_at
 from memcore.tensors.tensor import Parameter, Tensor
 
-_TOKENS, _WORDS, _FOLDED = 4096, 32768, 2048
-_ROWS, _COLUMNS, _CHUNK = "lt", "lv", "lw"
-"""Symbols for the tokens and the words of a tile, and for the words of a chunk of all tokens."""
+_TOKENS, _WORDS = 4096, 32768
+_ROWS, _COLUMNS, _PART, _CHUNK = "lt", "lv", "lr", "lw"
+"""Symbols for the tokens and the words of a tile, and of a chunk."""
 _RECORDED = 3
 """Chunks that stand for all of them: a first one, and others after another."""
 _STATISTICS = 7
 """Numbers of each token in fp32 while tiles are folded in: maximum, sums, the target's logit and so on."""
 
 
-def tile_sizes(rows: int, vocabulary: int) -> Mapping[str, int]:
-    """Return the tokens and the words of a tile, and the words of a chunk."""
-    return {_ROWS: min(rows, _TOKENS), _COLUMNS: min(vocabulary, _WORDS), _CHUNK: min(vocabulary, _FOLDED)}
+def tile_sizes(rows: int, vocabulary: int, tokens: int | None, words: int) -> Mapping[str, int]:
+    """Return the tokens and the words of a tile, and of a chunk, which has all tokens unless some are given."""
+    return {
+        _ROWS: min(rows, _TOKENS),
+        _COLUMNS: min(vocabulary, _WORDS),
+        _PART: min(rows, tokens or rows),
+        _CHUNK: min(vocabulary, words),
+    }
 
 
 def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
@@ -56,23 +62,30 @@ def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
     return out
 
 
-def folded_log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
-    """The targets' log-probabilities from chunks of words, which the backward pass computes again.
+def folded_log_probabilities(hidden: Tensor, weight: Parameter, *, whole: bool = True) -> Tensor:
+    """The targets' log-probabilities from chunks of words, of all tokens at a time (`whole`) or of some.
 
-    The head's gradient is there though nobody wants it: the function returns it in any case.
+    The backward pass computes the chunks again. The head's gradient is there though nobody wants it: the function
+    returns it in any case.
     """
     tape, rows = hidden.tape, hidden.shape[:-1]
     x = hidden if hidden.contiguous else in_order([hidden])
     heat = new(tape, rows, "fp32", "fused_head_rows")
-    statistics = [new(tape, rows, "fp32", "fused_head_rows") for _ in range(4)]
-    _fold(x)
-    norm = new(tape, rows, "fp32", "fused_head_rows")
-    out, entropy = (new(tape, rows, "fp32", "fused_head_rows") for _ in range(2))
+    some: Shape = rows if whole else (_PART,)
+    if whole:
+        statistics = [new(tape, rows, "fp32", "fused_head_rows") for _ in range(4)]
+        _fold(x, some)
+        norm = new(tape, rows, "fp32", "fused_head_rows")
+        out, entropy = (new(tape, rows, "fp32", "fused_head_rows") for _ in range(2))
+    else:
+        out, entropy, norm = (new(tape, rows, "fp32", "fused_head_rows") for _ in range(3))
+        statistics = [new(tape, some, "fp32", "fused_head_rows") for _ in range(4)]
+        _fold(x, some)
     del statistics
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
         for_x, for_weight = like(saved[0], "input_gradient"), new(tape, weight.shape, saved[0].dtype, "weight_gradient")
-        _unfold(saved[0], weight)
+        _unfold(saved[0], weight, some)
         return [for_x, for_weight if tracked(weight) else None]
 
     if tracked(x, weight):
@@ -80,45 +93,45 @@ def folded_log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
     return out
 
 
-def _fold(x: Tensor) -> None:
+def _fold(x: Tensor, rows: Shape) -> None:
     """Chunks of the logits on the way forward; a chunk's are there until the next one's replace them."""
     for _ in range(_RECORDED):
-        logits = _chunk(x, x.dtype)
-        upcast = _chunk(x)
-        scaled = _chunk(x)
+        logits = _chunk(x, rows, x.dtype)
+        upcast = _chunk(x, rows)
+        scaled = _chunk(x, rows)
         del upcast
-        shifted = _chunk(x)
-        powers = _chunk(x)
+        shifted = _chunk(x, rows)
+        powers = _chunk(x, rows)
         del shifted
-        products = _chunk(x)
+        products = _chunk(x, rows)
         del products, powers
     del logits, scaled
 
 
-def _unfold(x: Tensor, weight: Parameter) -> None:
+def _unfold(x: Tensor, weight: Parameter, rows: Shape) -> None:
     """Chunks of the logits on the way back, with their probabilities and gradients."""
     for _ in range(_RECORDED):
-        logits = _chunk(x, x.dtype)
-        upcast = _chunk(x)
-        scaled = _chunk(x)
+        logits = _chunk(x, rows, x.dtype)
+        upcast = _chunk(x, rows)
+        scaled = _chunk(x, rows)
         del upcast
-        shifted = _chunk(x)
-        probabilities = _chunk(x)
+        shifted = _chunk(x, rows)
+        probabilities = _chunk(x, rows)
         del shifted
-        found = _chunk(x)
-        found = _chunk(x)  # chained through the temperature
-        half = _chunk(x, x.dtype)
-        part = like(x, "input_gradient")
+        found = _chunk(x, rows)
+        found = _chunk(x, rows)  # chained through the temperature
+        half = _chunk(x, rows, x.dtype)
+        part = new(x.tape, (*rows, *weight.inner), x.dtype, "input_gradient")
         del half, part
-        half = _chunk(x, x.dtype)
+        half = _chunk(x, rows, x.dtype)
         part = new(x.tape, (_CHUNK, *weight.inner), x.dtype, "weight_gradient")
         del half
     del logits, scaled, probabilities, found, part
 
 
-def _chunk(x: Tensor, dtype: str = "fp32") -> Tensor:
-    """Logits of all tokens and some words, or what is computed of them."""
-    return new(x.tape, (*x.shape[:-1], _CHUNK), dtype, "fused_head_chunk")
+def _chunk(x: Tensor, rows: Shape, dtype: str = "fp32") -> Tensor:
+    """Logits of these tokens and some words, or what is computed of them."""
+    return new(x.tape, (*rows, _CHUNK), dtype, "fused_head_chunk")
 
 
 def _tile(x: Tensor, weight: Parameter, dtype: str) -> None:

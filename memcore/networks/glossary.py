@@ -47,6 +47,7 @@ SYMBOLS: Mapping[str, str] = {
     "ll": "rows of its last chunk",
     "lt": "tokens in a tile of the fused output layer",
     "lv": "vocabulary entries in a tile of the fused output layer",
+    "lr": "tokens in a chunk of the fused output layer",
     "lw": "vocabulary entries in a chunk of the fused output layer",
     "tm": "tiles of a feed-forward layer",
     "D": "inner width of a recurrent mixer",

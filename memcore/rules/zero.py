@@ -30,6 +30,7 @@ ZERO: Mapping[str, Rule] = {
     ),
     "argmax": Rule("position of the largest logit", _PARALLEL),
     # DeepSpeed.
+    "bf16_partition": Rule("bf16 copy of this rank's parameter partition", _STAGES, "optimizer states"),
     "fp32_partition": Rule("fp32 copy of this rank's parameter partition", _STAGES, "optimizer states"),
     "partitioned_gradients": Rule("gradients of this rank's parameter partition", _STAGES, "gradients"),
     "accumulated_gradients": Rule(

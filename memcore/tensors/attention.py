@@ -147,7 +147,10 @@ def with_statistics(
     """Return a kernel's result and the statistic of each row, whose gradient it takes as well."""
     tape = query.tape
     needs = tracked(query, key, value)
-    saved = save(tape, query, key, value, mask) if needs else []
+    inputs = [query, key, value]
+    if kernel == "flex":
+        inputs = list(selectable(tape, "flex_inputs", lambda: [query, key, value]))
+    saved = save(tape, *inputs, mask) if needs else []
     out, *kept = selectable(tape, "sdpa", lambda: kernel_results(kernel, query, value))
     if needs:
         made, results = [out, kept[0]], save(tape, out, *kept)

@@ -2,7 +2,7 @@
 
 Each rank has two stretches of the sequence, an early and a late one, so that causal masks leave all ranks equal work.
 Keys and values are gathered once (the default), and every other rank's part is met in turn. This is the first rank,
-whose later turns only concern its second stretch.
+whose later turns only concern its second stretch. FlexAttention meets all of them at once.
 """
 
 from __future__ import annotations
@@ -34,6 +34,42 @@ def ring_attention(query: Tensor, key: Tensor, value: Tensor, shared: bool, turn
             return _backward(only(gradients), saved, shared, turns, kernel)
 
         attach([out], [query, key, value], saved + save(tape, out, statistics, *kept), apply)
+    return out
+
+
+def gathered_keys(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values of all ranks, (b, k, s, d) before: `flex_cp_allgather` (_cp_custom_ops.py).
+
+    PyTorch's collectives gather and scatter along the first axis, and copy for any other
+    (torch/distributed/_functional_collectives.py).
+    """
+    tape = key.tape
+    own = [contiguous(each.detach()) for each in (key, value)]
+    whole = [_gathered(each) for each in own]
+    shapes = [each.shape for each in own]
+    del own
+    if tracked(key, value):
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            return [_scattered(only([each]), shape) for each, shape in zip(gradients, shapes, strict=True)]
+
+        attach(whole, [key, value], save(tape), apply)
+    first, second = whole
+    return first, second
+
+
+def _gathered(x: Tensor) -> Tensor:
+    batch, heads, _, width = x.shape
+    parts = new(x.tape, ("cp", *x.shape), x.dtype, "all_gather_output")
+    out = new(x.tape, (batch, heads, "sq", width), x.dtype, "cat")
+    del parts
+    return out
+
+
+def _scattered(gradient: Tensor, shape: Shape) -> Tensor:
+    sent = like(gradient, "cat")
+    out = new(gradient.tape, shape, gradient.dtype, "reduce_scatter_output")
+    del sent
     return out
 
 

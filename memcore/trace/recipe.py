@@ -58,7 +58,9 @@ class Loss:
     chunks_apart: bool = False
     """A fused linear loss frees the logits of a chunk before it computes the next one's."""
     folds_words: bool = False
-    """A fused head has all tokens and some words at a time."""
+    """A fused head has some words at a time."""
+    folds_whole: bool = False
+    """It has them of all tokens."""
 
     @property
     def of_a_chunk(self) -> Loss:

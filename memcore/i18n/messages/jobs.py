@@ -74,6 +74,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "supported only as fp32, with bf16, {stage} 1 to 3 and no offloading": (
         "仅支持 fp32，且需 bf16、{stage} 1–3、不卸载到主机"
     ),
+    "supported only with {precision} and the optimizer on the GPU": "仅在 {precision} 且优化器位于 GPU 时支持",
     "for FP8 matrix products use 'fp8-mixed'": "FP8 矩阵乘请用 'fp8-mixed'",
     "found {dtype} with {setting} {preset}": "值为 {dtype}，而 {setting} 为 {preset}",
     "found {value}, but {setting} is {other}": "值为 {value}，但 {setting} 为 {other}",

@@ -15,7 +15,7 @@ from memcore.layers.transformers.sinks import with_sinks
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.tensors.attention import Heads, choose_kernel, repeat_kv, sdpa
 from memcore.tensors.basics import cat, clone, contiguous, permute
-from memcore.tensors.ring import ring_attention
+from memcore.tensors.ring import gathered_keys, ring_attention
 from memcore.tensors.slices import expand, split_sizes, unsqueeze
 from memcore.tensors.tensor import Tensor
 from memcore.trace.step import Step
@@ -88,6 +88,8 @@ def latent_attention(x: Tensor, weights: Weights, part: LatentAttention, step: S
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, heads: Heads, kernel: str, turns: int) -> Tensor:
     """Over a rank's tokens, or over those of all ranks of a ring."""
+    if turns and kernel == "flex":
+        return sdpa(query, *gathered_keys(key, value), heads, kernel, None)
     if turns:
         return ring_attention(query, key, value, heads.shared, turns, kernel)
     return sdpa(query, key, value, heads, kernel, None)

@@ -73,8 +73,12 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
     if recipe.loss.kind == "fused-head":
         step.forget_cache()
         with step.tape.at("loss"):
-            found = folded_log_probabilities if recipe.loss.folds_words else log_probabilities
-            return step.leave("root", summed(found(hidden_states, _words(step)))), returned
+            head = _words(step)
+            if recipe.loss.folds_words:
+                found = folded_log_probabilities(hidden_states, head, whole=recipe.loss.folds_whole)
+            else:
+                found = log_probabilities(hidden_states, head)
+            return step.leave("root", summed(found)), returned
     logits = _head(step, hidden_states)
     if around:
         # The model with the head returns to the one around it, which computes the loss.

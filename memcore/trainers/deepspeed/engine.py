@@ -237,7 +237,7 @@ def optimized(weight: Weight, recipe: Recipe) -> tuple[tuple[Shape, ...], str]:
     if plan.offloads_optimizer != "none":
         return ((0,),), "fp32"
     own = part_of(weight, shared_by(weight) if plan.experts else "z")
-    return (own if plan.stage else weight.stored_axes), "fp32"
+    return (own if plan.stage else weight.stored_axes), plan.copies
 
 
 def _total(weights: Weights, recipe: Recipe, *, shared: bool) -> Axis:
@@ -259,7 +259,7 @@ def _buffers(weights: Weights, recipe: Recipe, plan: ZeroPlan) -> Iterator[Buffe
     dtype = recipe.precision.parameter
     part = _total(weights, recipe, shared=plan.stage > 0)
     if plan.offloads_optimizer == "none":
-        yield _flat("fp32_partition", (part,), "fp32")
+        yield _flat(f"{plan.copies}_partition", (part,), plan.copies)
     elif plan.stage < 3:
         yield _flat("offload_buffer", ("zx",), dtype)
     if plan.fp32_gradients:
@@ -279,7 +279,10 @@ def _flat(rule: str, shape: Shape, dtype: str) -> Buffer:
 
 
 def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
-    """Gradients made flat and cast to fp32, of stage 3 one sub-group at a time; without ZeRO cast one by one first."""
+    """Gradients made flat and cast to fp32, of stage 3 one sub-group at a time; without ZeRO cast one by one first.
+
+    A cast to the dtype that they have is none.
+    """
     plan = plan_of(recipe)
     if plan.offloads_optimizer != "none" or plan.fp32_gradients or not _learned(weights, recipe):
         return ()
@@ -289,6 +292,8 @@ def stepping(weights: Weights, recipe: Recipe) -> Sequence[Buffer]:
         return [_flat("fp32_gradient", shape, "fp32") for _ in range(2)]
     if plan.fp32_partitions:
         return [_flat("fp32_gradient", ("zg",), "fp32")]  # made flat, which is all
+    if plan.copies == dtype:
+        return [_flat("flat_gradient", ("zg",), dtype)]
     shape = ("zg",) if plan.stage == 3 else (_total(weights, recipe, shared=True),)
     return [_flat("fp32_gradient", shape, "fp32"), _flat("flat_gradient", shape, dtype)]
 

@@ -104,6 +104,7 @@ DEEPSPEED = Tool(
             name="activation_checkpointing.contiguous_memory_optimization",
         ),
         Key(path=DeepSpeedSettings.hidden_size_buckets, name=BY_WIDTH),
+        Key(path=DeepSpeedSettings.bf16_master_weights_and_grads, name="bf16.bf16_master_weights_and_grads"),
         *(
             Key(
                 path=f"engine.{name}",
@@ -138,7 +139,7 @@ DEEPSPEED = Tool(
     },
     ignored=("optimizer.params.*", "scheduler.*", "steps_per_print", "wall_clock_breakdown",
              "gradient_clipping", "fp16.loss_scale*", "fp16.initial_scale_power", "fp16.hysteresis",
-             "fp16.min_loss_scale", "fp16.auto_cast", "zero_allow_untested_optimizer",
+             "fp16.min_loss_scale", "fp16.auto_cast", "bf16.bf16_optimizer_states", "zero_allow_untested_optimizer",
              "zero_optimization.stage3_gather_16bit_weights_on_model_save", "zero_optimization.round_robin_gradients",
              "zero_optimization.reduce_scatter", "zero_optimization.allgather_partitions",
              "zero_optimization.offload_optimizer.pin_memory", "zero_optimization.offload_param.pin_memory",

@@ -42,6 +42,7 @@ _ONLY_3 = (
     DeepSpeedSettings.mics_shard_size,
     DeepSpeedSettings.zero_quantized_weights,
     DeepSpeedSettings.zero_quantized_gradients,
+    DeepSpeedSettings.bf16_master_weights_and_grads,
 )
 _OFFLOADED: Mapping[str, str] = {Training.offload.optimizer: _OPTIMIZER, Training.offload.parameters: _PARAM}
 """Where the format says what is on the host, and where DeepSpeed does."""
@@ -103,7 +104,22 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
         fp32_gradients=(fp32 := _fp32_gradients(read, stage, precision)) and stage == 1,
         fp32_partitions=fp32 and stage == 3,
         upcasts_reduction=_upcasts_reduction(read, precision),
+        copies=_copies(read, optimizer, precision),
     )
+
+
+def _copies(read: Defaults, optimizer: str, precision: Precision) -> str:
+    """The dtype of the optimizer's copy of the parameters.
+
+    `bf16_master_weights_and_grads` makes it bf16 (deepspeed, zero/stage3.py, `_configure_master_weights`). It is one
+    still: `_create_fp32_partitions` compares the tensor's device with a name, which are never equal.
+    """
+    path = DeepSpeedSettings.bf16_master_weights_and_grads
+    if not read.given(path):
+        return "fp32"
+    if precision.parameter != "bf16" or optimizer != "none":
+        read.refuse(path, "supported only with {} and the optimizer on the GPU", "training.precision 'bf16-mixed'")
+    return "bf16"
 
 
 def _upcasts_reduction(read: Defaults, precision: Precision) -> bool:

@@ -133,6 +133,14 @@ class DeepSpeedSettings(Section, path="engine", engines=DEEPSPEED):
         flag="qgz",
         advanced=True,
     )
+    bf16_master_weights_and_grads = setting(
+        Flag(),
+        "Copy in bf16",
+        "Stage 3 keeps its copy of the parameters, and with bf16_optimizer_states the optimizer's states, in bf16 "
+        "(DeepSpeed 0.18.3 or later).",
+        flag="bf16-master",
+        advanced=True,
+    )
     partition_activations = setting(
         Flag(),
         "Partitioned checkpoints",
@@ -210,6 +218,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     DeepSpeedSettings.mics_shard_size: ("MiCS：每个分片组的 rank 数；各组互为副本。", "MiCS 组", "所有 rank"),
     DeepSpeedSettings.zero_quantized_weights: ("ZeRO++（qwZ）：以 8 位 all-gather 参数（ZeRO-3）。", "量化 all-gather"),
     DeepSpeedSettings.zero_quantized_gradients: ("ZeRO++（qgZ）：节点间以 4 位归约梯度（ZeRO-3）。", "量化归约"),
+    DeepSpeedSettings.bf16_master_weights_and_grads: (
+        "ZeRO-3 的参数副本保持 bf16；若同时设置 bf16_optimizer_states，优化器状态也是（DeepSpeed 0.18.3 起）。",
+        "bf16 副本",
+    ),
     DeepSpeedSettings.partition_activations: (
         "把激活检查点保存的内容切分到张量并行的各 rank（deepspeed.checkpointing）。",
         "切分激活检查点",
@@ -255,6 +267,7 @@ NEEDS: Mapping[str, Need] = {
     DeepSpeedSettings.mics_shard_size: _ZERO_3,
     DeepSpeedSettings.zero_quantized_weights: _ZERO_3,
     DeepSpeedSettings.zero_quantized_gradients: _ZERO_3,
+    DeepSpeedSettings.bf16_master_weights_and_grads: _ZERO_3,
 }
 """The one other setting that each of these waits for."""
 OWN_OFFLOADING = (

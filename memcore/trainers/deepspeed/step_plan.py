@@ -34,6 +34,8 @@ class ZeroPlan:
     """`BF16_Optimizer`: gradients are added to a flat fp32 buffer of all parameters after each backward pass."""
     fp32_partitions: bool = False
     """Stage 3: a rank's part of the gradients is in fp32, though they come in bf16."""
+    copies: str = "fp32"
+    """The dtype of the optimizer's copy of the parameters, and of its states."""
     upcasts_reduction: bool = False
     """Gradients are cast to another dtype to be reduced: fp32, where ranks share sequences."""
     experts: bool = False

@@ -16,7 +16,7 @@ from memcore.trace.recipe import Checkpoints
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
-from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, SENDS_AGAIN
+from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, KEEPS_NO_COMPILED, SENDS_AGAIN
 from memcore.trainers.pytorch.transformers_releases import CHECKPOINTS_INSIDE, STARTS_NEW, before
 
 BUDGET = Training.activation_memory_budget
@@ -103,7 +103,20 @@ def _selection(read: Defaults, model: Model) -> Selection:
     foreign = {"sdpa"} if package or not model.network.sdpa else set()
     sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
     magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
-    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes)
+    returned = {"flex_inputs"} if _returns_inputs(read) else set()
+    return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes | returned)
+
+
+def _returns_inputs(read: Defaults) -> bool:
+    """Return whether results of compiled code are kept, such as FlexAttention's in layers that are not compiled.
+
+    Its forward pass returns its inputs too, which the backward pass reads. Sources: torchtitan 575674a,
+    distributed/activation_checkpoint.py (`inductor_compiled_code`); torch/_functorch/_aot_autograd (what a graph saves
+    is among what it returns). In PyTorch 2.13 inputs of a compiled function live on where a policy keeps its results,
+    and do not where it keeps none.
+    """
+    titan = str(read.given(EngineSettings.framework)).lower() == "torchtitan"
+    return titan and not read.given(Training.compile) and not is_early_titan(read, KEEPS_NO_COMPILED)
 
 
 def _mode(read: Defaults, policy: str) -> tuple[str, int]:

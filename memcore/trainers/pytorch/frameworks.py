@@ -22,6 +22,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.networks.stages import Partition, sparing_ends
 from memcore.records import dataclass
+from memcore.trainers.pytorch.prime_rl_commits import chunks_of
 from memcore.trainers.pytorch.torchtitan_commits import (
     COMPILES_ALL_OR_NOTHING,
     COMPILES_NO_LOSS,
@@ -96,7 +97,7 @@ class Framework:
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
     folds_words: bool = False
-    """Its fused head has all tokens and 2,048 words at a time (`memcore.layers.fused_head`)."""
+    """Its fused head has some words at a time (`memcore.layers.fused_head`)."""
 
     release: str = "much"
     """How much hangs on its release, which decides losses, dtypes and kernels: much, little or nothing."""
@@ -211,6 +212,11 @@ def fuses_head(read: Defaults) -> bool:
     since = _FUSES_HEAD.get(read.given(Training.method.name) or "sft")
     is_trl = str(read.given(EngineSettings.framework)).lower() == "trl"
     return is_trl and since is not None and not before(read, since, "trl")
+
+
+def head_chunk(read: Defaults) -> tuple[int | None, int]:
+    """The tokens, if not all, and the words that a fused head of prime-rl has at a time."""
+    return chunks_of(read.given(EngineSettings.framework_version))
 
 
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:

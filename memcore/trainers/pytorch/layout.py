@@ -29,7 +29,7 @@ from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import framework_of, is_early_titan
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.tensor_parallel import tensor_ranks
-from memcore.trainers.pytorch.torchtitan_commits import SPARES_THE_FIRST
+from memcore.trainers.pytorch.torchtitan_commits import LEAVES_CONTEXTS, SPARES_THE_FIRST
 
 
 def context_ranks(read: Defaults, engine: Engine) -> int:
@@ -44,7 +44,7 @@ def context_ranks(read: Defaults, engine: Engine) -> int:
     ulysses = ulysses_ranks(read)
     if sequence is not None and sequence % ulysses:
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sequence, ulysses)
-    return contexts * ulysses
+    return ulysses if is_early_titan(read, LEAVES_CONTEXTS) else contexts * ulysses
 
 
 def ulysses_ranks(read: Defaults) -> int:
@@ -65,14 +65,14 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: 
     """
     path = Parallelism.context_parallel_size
     contexts: int = read.given(path) or 1
-    if contexts == 1:
+    if contexts == 1 or is_early_titan(read, LEAVES_CONTEXTS):
         return 0
     early = is_before_ampere(read)
     if not all(isinstance(layer.mixer, Attention | LatentAttention) for layer in model.network.kinds):
         raise UnsupportedError(
             path, "found {}; supported only for multi-head attention, which {} does not have", contexts, model.name
         )
-    kernels = ("sdpa", "flash", "efficient", "cudnn")
+    kernels = ("sdpa", "flash", "efficient", "cudnn", "flex")
     if implementation != "torchtitan" or kernel not in kernels:
         among = ", ".join(kernels)
         read.refuse(path, "found {}; supported only for torchtitan's layers with attention {}", contexts, among)

@@ -38,6 +38,7 @@ from memcore.trainers.pytorch.frameworks import (
     compiles_loss,
     framework_of,
     fuses_head,
+    head_chunk,
     is_early_titan,
     keeps_outputs,
     runs_transformer_engine,
@@ -204,6 +205,7 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         adds_in_place=word == "fused-linear" and not fake and _adds_in_place(read),
         chunks_apart=word == "fused-linear" and code.name == "unsloth",
         folds_words=framework_of(read).folds_words,
+        folds_whole=head_chunk(read)[0] is None,
     )
 
 

@@ -41,6 +41,7 @@ from memcore.trainers.pytorch.expert_parallel import (
     worst_imbalance,
 )
 from memcore.trainers.pytorch.extension import Extension, extension_of
+from memcore.trainers.pytorch.frameworks import head_chunk
 from memcore.trainers.pytorch.layout import (
     STAGES,
     context_ranks,
@@ -86,6 +87,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     near = model if code_of(layer_code(read)).sees(model.network) else replace(model, images=None)
     sizes = _sizes(near, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
     sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence) | tiles_of(read, sizes)
+    sizes |= tile_sizes(sizes["b"] * sizes["s"], sizes["V"], *head_chunk(read))
     sizes |= rows_at_once(read, model, capacity, sizes["b"] * sizes["s"])
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
@@ -177,7 +179,6 @@ def _sizes(
         **{run_name(run): repeats - HEAD - TAIL for run, repeats in enumerate(model.repeats)},
         **image_sizes(model, batch, sequence, images, side),
         **chunk_sizes(batch * tokens, model.sizes["h"], model.sizes["V"]),
-        **tile_sizes(batch * tokens, model.sizes["V"]),
     }
 
 

@@ -163,8 +163,14 @@ _RELEASES = ("0.1.0", "0.2.0", "0.2.1", "0.2.2")
 SEPARATES_HEADS = frozenset((*_COMMITS, *_RELEASES, *(f"v{each}" for each in _RELEASES)))
 """Before June 24, 2026 (3396a4b, `fuse_qkv=True`) queries, keys and values came from three matrices."""
 
+LEAVES_CONTEXTS = _between("6a3a9da", "92ed8b3")
+"""From October 9 (6a3a9da) to 14, 2025 (92ed8b3, "Fix incorrect indentation") context parallelism began only with
+compiled autograd: each rank of a ring computed the whole sequence."""
 COPIES_HEADS = _between(None, "ff0829c")
 """Before January 27, 2026 (ff0829c) keys and values were copied for every query head."""
+KEEPS_NO_COMPILED = _between(None, "575674a")
+"""Before December 8, 2025 (575674a, "Remove the hack for SAC + FlexAttention") selective checkpoints did not name
+results of compiled code."""
 CASTS_FIRST = _between(None, "3d6f73c")
 """Before March 10, 2025 PyTorch's composed RMSNorm cast before the weight (pytorch/pytorch#147203)."""
 KEEPS_WEIGHTS = _between(None, "cddd7dc")
