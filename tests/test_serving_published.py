@@ -269,7 +269,7 @@ def test_what_vllm_refuses(settings, quoted, change):
 def test_the_change_that_is_named_starts():
     """`max_model_len` and `max_num_seqs` as named are the largest that start."""
     found = serve("qwen3-32b", inference={"max_model_len": 131072})
-    (note,) = [note for note in found.notes if "max_model_len" in note]
+    (note,) = [note for note in found.notes if "To serve" in note]
     longest = int(note.rpartition("max_model_len ")[2].split()[0])
     assert serve("qwen3-32b", inference={"max_model_len": longest}).fits
     assert not serve("qwen3-32b", inference={"max_model_len": longest + 2048}).fits

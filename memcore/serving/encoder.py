@@ -3,7 +3,7 @@
 Sources: vllm, multimodal/encoder_budget.py (as many of the largest images as a step's tokens allow, and one at least)
 and v1/worker/gpu_model_runner.py, profile_run: pixels and results stay until the end of profiling. Towers of Qwen's
 models run eagerly, so that what a layer's functions name lives until they return (model_executor/models/qwen3_vl.py,
-qwen2_5_vl.py; read in 0.19 and 0.27).
+qwen2_5_vl.py, qwen2_vl.py; read in 0.19 and 0.27).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def shown(model: Model, raw: Mapping[str, object], longest: int) -> Shown | None
     return Shown(images, Largest(video.moments, video.side, video.tokens))
 
 
-_ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0, **dict.fromkeys(FAMILIES, 0)}
+_ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0, "qwen2_vl": 0, **dict.fromkeys(FAMILIES, 0)}
 """Towers whose attention stacks queries and keys to rotate both at once, and how many copies of the hidden states their
 forward pass keeps in addition to the layers': the interpolated positions are one (Qwen3_VisionTransformer.forward)."""
 _QWEN = "vllm, model_executor/models/qwen2_5_vl.py, Qwen2_5_VisionAttention.forward"

@@ -9,13 +9,8 @@ from memcore.hardware import Accelerator, communicators, context
 from memcore.memory.ledger import Entry, Range
 from memcore.serving.devices import switched
 from memcore.serving.entries import observed
-from memcore.units import GiB
 
 CATEGORY = "outside the allocator"
-HOSTED = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
-"""What a server's processes and its compilers take of memory that the GPU shares with the host: 0.2 to 20.6 GiB in nine
-starts of vLLM on GB10 (median 7.1); 6 to 10 in three of SGLang, which counts the host's free memory likewise
-(srt/utils/common.py, get_available_gpu_memory)."""
 _UNEXPLAINED = 0.012
 """A share of the GPU. Of public starts whose checkpoint, version and share of the GPU are known, and from which nothing
 was derived, six of seven leave as much for the cache as predicted, give or take this."""

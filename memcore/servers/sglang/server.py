@@ -16,7 +16,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.parallelism import Parallelism
 from memcore.hardware import matmul_workspaces
-from memcore.memory.ledger import Entry
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
@@ -33,7 +33,7 @@ from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
-from memcore.serving.outside_allocator import HOSTED, context_and_nccl, uncertainty
+from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
@@ -434,12 +434,16 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
 
 
+_HOSTED = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
+"""6 to 10 GiB in three starts, and what vLLM's have at most, which count the host's memory in the same way."""
+
+
 def _hosted(job: ServingJob) -> list[Entry]:
     """What the server's processes take of memory that the GPU shares with the host."""
     if not integrated(job.accelerator):
         return []
     source = "sglang, srt/utils/common.py, get_available_gpu_memory"
-    return [observed("the server's processes in shared memory", "outside the allocator", HOSTED, source, "observed")]
+    return [observed("the server's processes in shared memory", "outside the allocator", _HOSTED, source, "observed")]
 
 
 def _fitting(rest: int, cell: float, chosen: Options) -> int | None:
