@@ -217,7 +217,8 @@ off, and nine of prime-rl's reinforcement learning 56 to 318 %. What was found: 
 backward pass, and its own head takes chunks of the vocabulary; a graph breaks where transformers asks whether one
 sequence is packed; segments that expand give pages back where a GPU is full; and the longest of PEFT's
 sequences are 642 tokens long. Of five readings that were written down after that (`february`, `issue929`, `pith79`) the
-median was 0.6 % and the most 3.8 %, and both outcomes (`pr2461`) were right."""
+median was 0.6 % and the most 3.8 %, and both outcomes (`pr2461`) were right; so was one of Gemma 3 27B on an H200, which
+was written down after the cause of that of 12B was found (`unsloth-gemma3-27b-17500-h200`)."""
 
 
 def test_third():
