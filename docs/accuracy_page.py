@@ -236,9 +236,29 @@ NOTES = {
         "explain it, as if the loop held the model's output; it is not known why it would.",
     ),
     **dict.fromkeys(
+        ("automodel-gptoss-20b-packed-lbs1", "automodel-gptoss-20b-packed-lbs4-oom"),
+        "Routing would explain both: with three times the even share of tokens on the most loaded rank, one sequence takes "
+        "35 GiB, as measured, and four take about 72 GiB. Nothing balances this model's router while it is fine-tuned.",
+    ),
+    "automodel-qwen25-3b-agent-oom": (
+        "The recipe does not truncate samples, so the batch of step 21 may be longer than the stated length."
+    ),
+    "lf-qwen25-coder-32b-zero3-offload-h100x8": (
+        "The micro-batch is assumed to be 1; with 8, transformers' default, the job does not fit. The source does not say "
+        "whether the GPUs or the host ran out."
+    ),
+    "trl-nb-sft-tool-calling": (
+        "Partly explained: TRL 0.28 creates logits. The other 4.8 GiB of 11.9 GiB are unexplained; the notebook's own "
+        "comment says 9.1 GB."
+    ),
+    **dict.fromkeys(
+        ("baseten-qwen35-27b-131072-sw", "baseten-qwen35-27b-262144-sw"),
+        "Samples are packed up to the limit, which is taken. Readings of nvidia-smi in the same runs are within 6%.",
+    ),
+    **dict.fromkeys(
         ("prime-qwen3-0.6b-rl-64k-recompute-1xa6000", "prime-qwen3-0.6b-rl-64k-recompute-4xa6000"),
-        "Unexplained: less than the states, whose dtypes are those of January, and the checkpoints of 65,536 tokens; prime-rl's "
-        "head takes chunks of tokens since March 2026, and the benchmark's batches may be shorter.",
+        "Unexplained: less than the states, whose dtypes are those of January, and the checkpoints of 65,536 tokens. Since "
+        "March 2026 prime-rl's head takes 1,024 tokens at a time, which is as many logits as before.",
     ),
     **dict.fromkeys(
         (

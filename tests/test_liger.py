@@ -126,6 +126,23 @@ def test_unsloths_losses_by_release(version, gpu, tokens, kind, at_once):
         assert job.sizes["lc"] == at_once
 
 
+def test_unsloths_attention_of_gemma_3_has_all_scores():
+    """Releases that share heads under a mask, for which PyTorch has no fused kernel: 8 heads by 8,192², in fp32."""
+    found = [
+        memcore.estimate(
+            {
+                "model": "google/gemma-3-4b-it",
+                "training": {"sequence_length": 8192, "precision": "bf16", "implementation": "unsloth",
+                             "adapter": LORA, "activation_checkpointing": "full"},
+                "engine": {"framework": "unsloth", "framework_version": version},
+            }
+        )
+        for version in ("2025.3.3", "2025.4.1", "2025.11.3", "2026.3.1")
+    ]  # fmt: skip
+    assert [each.job.recipe.heads_as.grouped for each in found] == [False, True, True, False]
+    assert found[1].rank.peak.peak - found[0].rank.peak.peak > 2 * 8 * 8192**2 * 4
+
+
 def test_layers_that_unsloth_leaves_alone():
     """With dropout before the adapter its functions are not taken: inputs are kept in fp32, too."""
     alone = with_lora(adapter={**LORA, "dropout": 0.1}).rank.end_of_forward

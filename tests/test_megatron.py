@@ -583,6 +583,17 @@ def test_a_framework_has_defaults_of_its_own():
     assert told.job.recipe.plan(MegatronPlan).experts.dispatcher == "allgather"
 
 
+@pytest.mark.parametrize(
+    ("version", "loss"),
+    [("3.12", "unfused"), ("4.0.0", "native"), ("4.0.1", "te"), ("4.3.2", "te"), ("4.4", "native"), (None, "native")],
+)
+def test_the_loss_of_a_release_of_ms_swift(version, loss):
+    """Whether it is fused, and in whose kernel (swift/megatron/arguments/megatron_args.py)."""
+    job = {"model": GPT, "training": {"sequence_length": 1024},
+           "engine": {"type": "megatron", "framework": "ms-swift", "framework_version": version}}  # fmt: skip
+    assert estimate(job).job.recipe.plan(MegatronPlan).loss == loss
+
+
 def test_peaks_of_sparse_and_hybrid_models():
     """Routed experts, latent attention and Mamba: a median below four percent, nine of ten below twelve."""
     sparse = ("expert", "moe", "mla", "ep4", "hybrid", "deepseek", "nemotron")

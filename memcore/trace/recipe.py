@@ -244,6 +244,8 @@ class HeadsAs(NamedTuple):
     """Keys and values are copied for every query head though the kernel could share them."""
     contiguous: bool = False
     """All three are copied into the order of their axes, and so is the result after it."""
+    grouped: bool = False
+    """Query heads share keys and values under a mask too, for which PyTorch has its math kernel alone."""
 
 
 AS_THEY_ARE = HeadsAs()

@@ -188,7 +188,8 @@ def _sdpa_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """`sdpa_attention_forward` (integrations/sdpa_attention.py): grouped keys stay so without a mask, up to a width.
 
-    Earlier releases repeat them, or copy all three into the order of their axes.
+    Earlier releases repeat them, or copy all three into the order of their axes; code that replaces it may never
+    repeat them.
     """
     heads, mask = own or heads_of(part), context.mask
     over_images = part.variant == "crossing" or (mask is not None and mask.shape[-1] == "nq")
@@ -197,7 +198,7 @@ def _sdpa_attention(
     if has_prefix(part):
         heads = replace(heads, ragged=context.ragged)
     early = context.heads_as if context.kernel == "sdpa" else AS_THEY_ARE
-    if mask is not None or heads.wide or early.repeated:
+    if not early.grouped and (mask is not None or heads.wide or early.repeated):
         key, value = repeat_kv(key, heads), repeat_kv(value, heads)
         heads = heads.repeated()
     if early.contiguous:

@@ -54,8 +54,8 @@ def _mask(step: Step, batch: Batch, dtype: str, kind: str, *, both_ways: bool, a
     """The attention mask as `masking_utils.py` makes it.
 
     SDPA needs none for a causal layer without padding, unless the sequence is as long as the layer's window, or an
-    indexer needs one; flash attention never does, nor does FlexAttention, whose mask is of blocks; eager attention
-    always adds one in the scores' dtype.
+    indexer needs one, or heads are shared under it; flash attention never does, nor does FlexAttention, whose mask is
+    of blocks; eager attention always adds one in the scores' dtype.
     """
     tape, kernel, sliding = step.tape, step.recipe.attention, kind in _CONDITIONS
     if kernel in ("flash", "flex"):
@@ -63,6 +63,7 @@ def _mask(step: Step, batch: Batch, dtype: str, kind: str, *, both_ways: bool, a
     prefixed = any(has_prefix(mixer) for layer in step.recipe.network.kinds for mixer in layer.mixers)
     if prefixed:
         return _behind_prefix(tape, batch, None if kernel != "math" else dtype)
+    always = always or step.recipe.heads_as.grouped
     needed = always or both_ways or batch.mask is not None or (sliding and step.recipe.windowed) or kind == "indexed"
     if kernel != "math" and not needed:
         return None

@@ -2,15 +2,17 @@
 
 Source: Megatron-Bridge, src/megatron/bridge/recipes: a recipe is used when `engine.framework` names Megatron Bridge and
 the model is one that has a recipe. ms-swift, swift/megatron/arguments/megatron_args.py: its defaults, which differ from
-Megatron-LM's.
+Megatron-LM's, and of which that of the loss was another one in some releases (`cross_entropy_loss_fusion`,
+`cross_entropy_fusion_impl`: 3.8 and 3.12, 4.0.0 to 4.0.4, 4.1 to 4.5; those from 4.0.2 to 4.3 take TransformerEngine's
+kernel where that is 2.8 or later, as it is in their images).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from memcore.config.defaults import Assumption
-from memcore.config.engine import EngineSettings
+from memcore.config.engine import EngineSettings, release
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
@@ -18,6 +20,7 @@ from memcore.config.training import Training
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 
+Release = tuple[int, ...]
 _FEW_BITS: Mapping[str, object] = {
     MegatronSettings.distributed_optimizer: True,
     MegatronSettings.grad_reduce_in_bf16: True,
@@ -119,6 +122,11 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     },
 }
 """Of frameworks, by name."""
+_UNFUSED: Mapping[str, object] = {MegatronSettings.cross_entropy_loss_fusion: False}
+_BY_RELEASE: Mapping[str, Sequence[tuple[Release, Release, Mapping[str, object]]]] = {
+    "ms-swift": (((0,), (4,), _UNFUSED), ((4, 0, 1), (4, 4), _FUSED)),
+}
+"""What a framework's releases set that its newest does not: from one on, and before another."""
 
 
 def _is_benchmark(config: Config, name: str) -> bool:
@@ -133,10 +141,20 @@ def _is_benchmark(config: Config, name: str) -> bool:
     return any(part in name and (part, *layout) in PERFORMANCE for part in {row[0] for row in PERFORMANCE})
 
 
+def _of_release(config: Config) -> Mapping[str, object]:
+    """Return what the release of a framework sets that a config names; nothing for the newest."""
+    named, found = (config[EngineSettings.framework] or "").lower(), release(config[EngineSettings.framework_version])
+    rows = _BY_RELEASE.get(named, ()) if found else ()
+    return next((values for since, until, values in rows if since <= found < until), {})
+
+
 def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
     """A config with what the framework sets for a model of this name, and what that was."""
     framework = (config[EngineSettings.framework] or "").lower()
-    row, source = DEFAULTS.get(framework, {}), f"{config[EngineSettings.framework]}'s default"
+    row, source = (
+        {**DEFAULTS.get(framework, {}), **_of_release(config)},
+        f"{config[EngineSettings.framework]}'s default",
+    )
     if "bridge" in framework:
         preset = PRECISIONS.get(config.get(EngineSettings.fp8_recipe), {})
         row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}

@@ -28,7 +28,18 @@ from memcore.tensors.tiled import RECORDED, TILES, tile_sizes
 from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
 from memcore.trace.pictures import pictures, tower_repeats
-from memcore.trace.recipe import AS_THEY_ARE, HEAD, TAIL, Checkpoints, Loss, Precision, Recipe, Recurrence, Sharding
+from memcore.trace.recipe import (
+    AS_THEY_ARE,
+    HEAD,
+    TAIL,
+    Checkpoints,
+    HeadsAs,
+    Loss,
+    Precision,
+    Recipe,
+    Recurrence,
+    Sharding,
+)
 from memcore.trace.recurrence import is_recurrent, recurrence
 from memcore.trainers.pytorch.budgets import with_budget
 from memcore.trainers.pytorch.expert_parallel import dispatcher, layer_code
@@ -65,7 +76,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     frequencies_each,
     heads_as,
 )
-from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of
+from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of, shared_heads
 
 
 def _precision(read: Defaults, engine: Engine) -> Precision:
@@ -466,12 +477,18 @@ def recipe_of(
         ),
         float8=_float8(read, implementation, fused=compiled),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
-        heads_as=heads_as(read) if code.name == "transformers" else AS_THEY_ARE,
+        heads_as=_heads_as(read, code, model.network.family),
         frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
         frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
         fake=fake,
     )
     return with_budget(read, _on_its_gpu(read, recipe, model.network.family), sizes)
+
+
+def _heads_as(read: Defaults, code: LayerCode, family: str) -> HeadsAs:
+    if code.name == "unsloth":
+        return shared_heads(read, family)
+    return heads_as(read) if code.name == "transformers" else AS_THEY_ARE
 
 
 def _offloads_activations(read: Defaults) -> bool:

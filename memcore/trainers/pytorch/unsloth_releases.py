@@ -6,6 +6,10 @@ logits were in 16 bits, and their gradient took their place (kernels/cross_entro
 Cross-Entropy, for more than 1,024 tokens. Since 2025.8.5 Unsloth's own loss computes head, loss and gradients for as
 many rows at once as have logits of a target's size in fp32: 1 GiB at first, since 2025.9 half of what is free on the
 GPU when the first step gets there, and since 2026.7 at most 4 GiB of it.
+
+From unsloth_zoo 2025.3.13 on, Gemma 3's attention is Unsloth's own (temporary_patches, `patch_Gemma3Attention`,
+`patch_Gemma3Attention_generic`): it calls SDPA with `enable_gqa` and a mask. Of PyTorch's kernels flash takes no mask
+and the memory-efficient one no shared heads (sdp_utils.cpp), so all scores exist. Since 2026.3 FlexAttention may run.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from memcore.config.training import Training
 from memcore.layers.fused_loss import chunk_rows
 from memcore.networks.network import Model
 from memcore.networks.quantized import STORAGES
+from memcore.trace.recipe import AS_THEY_ARE, HeadsAs
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.units import GiB
 
@@ -31,6 +36,9 @@ _IN_FP32 = re.compile("gemma3|gemma4|glm4_moe|gpt_oss|qwen3_5|qwen3_moe")
 activations, rotations and attention, between matrices in fp16 (unsloth, models/loader.py: `FORCE_FLOAT32`;
 unsloth_zoo, model_lists.py and temporary_patches/). Of August 2026; the first were Gemma 3, in March 2025."""
 _CUTS, _FUSES, _MEASURES, _CAPS = (2024, 11, 8), (2025, 8, 5), (2025, 9, 1), (2026, 7, 1)
+_SHARES, _FLEXES = (2025, 3, 13), (2026, 3, 0)
+"""Releases from which Gemma 3's attention shares heads under a mask, and from which FlexAttention runs instead."""
+_SHARING = frozenset(("gemma3", "gemma3_text"))
 _FEW = 1024
 _CAP = 4 * GiB
 _RELEASE = re.compile(r"v?(\d{4})\.(\d+)(?:\.(\d+))?")
@@ -47,6 +55,11 @@ def _release(read: Defaults) -> tuple[int, int, int]:
         return _CAPS
     found = _RELEASE.match(str(read.given(EngineSettings.framework_version) or ""))
     return _CAPS if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def shared_heads(read: Defaults, family: str) -> HeadsAs:
+    """Return whether a release shares heads in a family's attention for which SDPA then has no fused kernel."""
+    return HeadsAs(grouped=True) if family in _SHARING and _SHARES <= _release(read) < _FLEXES else AS_THEY_ARE
 
 
 def _fuses(family: str) -> tuple[int, int, int]:
