@@ -414,8 +414,8 @@ with it, GPT-2's head (50,257 words, compiled blocks) and Granite's (49,155) tak
 otherwise, at 117 and 133 TFLOP/s (validation/measured/: compile-gpt2, family-granite-2b-8-b4s1024). No A100 is
 measured: nanoGPT's author says that 50,304 instead of 50,257 words make it about 25 % faster, without the GPU or the
 step's time (note of February 2023). Of a token's 857 MFLOP the head has 27 % there; on an A100 whose padded steps reach
-40 to 60 % of its peak, that is a rate of 87 to 111 TFLOP/s. NVIDIA's matrix multiplication background, section 4.1, says
-to pad."""
+40 to 60 % of its peak, that is a rate of 87 to 111 TFLOP/s. NVIDIA's matrix multiplication background, section 4.1,
+says to pad."""
 
 
 def _narrow(work: Work, plan: Plan) -> float:
