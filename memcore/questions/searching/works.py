@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
+from functools import cached_property
 
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
@@ -36,12 +37,12 @@ class Works:
     """The same where the job does, by stages and the chunks of each."""
     known: dict[tuple[int, ...], Work] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def same(self) -> bool:
         """All layouts have the same work: an engine fuses what a layer does between its products."""
         return not composes(self.job)
 
-    @property
+    @cached_property
     def least(self) -> Work:
         """No layout has less: all that kernels of a recorded step move is left out, and the launches of its kernels."""
         return self.usual if self.same else replace(self.usual, elementwise=0.0, kernels=_NOTHING, launched=0.0)
