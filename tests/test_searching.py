@@ -21,7 +21,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.cli import main
 from memcore.faces.render.search import flags_of, search_data, search_text
-from memcore.questions.costs import plan_of, traffic_of
+from memcore.questions.costs import cost_of, plan_of, traffic_of
 from memcore.questions.searching import tasks
 from memcore.questions.searching.found import TIE, order, pareto
 from memcore.questions.searching.layouts import Layout, config_of
@@ -694,7 +694,7 @@ def test_stages_with_different_numbers_of_layers():
     assert question.space.divided(layout) == {"parallelism.pipeline_layout": [4] * 13 + [3] * 3}
     found = estimate(config_of(question.config, layout, question.space.policies, question.space.divided(layout)))
     assert question.least(layout) <= found.allocated.expected
-    assert plan_of(found.job).heaviest == pytest.approx(question.slowest(16, 1), rel=0.01)
+    assert plan_of(found.job).heaviest == pytest.approx(question.works.slowest(layout), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -719,3 +719,26 @@ def test_layouts_send_what_their_engine_sends(engine, step):
         found = sent(question.space, layout, question.job, question.traffic)
         assert found._replace(shards=0) == traffic_of(job)._replace(shards=0)
     assert compared >= 6
+
+
+@pytest.mark.parametrize(
+    ("engine", "step"), [({}, 60), ({"type": "fsdp"}, 60), ({"type": "megatron"}, 80), ({"type": "deepspeed"}, 4), ({"type": "nanotron"}, 40)]
+)  # fmt: skip
+def test_layouts_cost_what_their_estimates_cost(engine, step):
+    """What nothing fuses is counted as each layout divides it; stages have the layers that the engine gives them."""
+    training = {"sequence_length": 4096, "gradient_accumulation_steps": 8}
+    hardware = {"num_gpus": 16, "accelerator": "h100-sxm-80gb"}
+    config = Config.from_dict({"model": "llama-3.2-1b", "training": training, "engine": engine, "hardware": hardware})
+    compared = 0
+    for question in questions_of(config, None, None, None, None, Tried())[0]:
+        for layout in list(question.space.layouts())[7::step]:
+            divided = question.space.divided(layout)
+            try:
+                job = estimate(config_of(question.config, layout, question.space.policies, divided)).job
+            except MemcoreError:
+                continue
+            compared += 1
+            own, found = cost_of(job, question.roofline), question.cost(layout)
+            assert found.seconds == pytest.approx(own.seconds, rel=0.03), (question.title, layout)
+            assert question.cheapest(layout).seconds <= found.seconds
+    assert compared >= 3

@@ -27,7 +27,7 @@ ERRORS = {
     "Megatron Bridge FP8, 2026, experts": 0.15,
     "Narayanan 2021": 0.03,
     "NeMo AutoModel, 2026": 0.08,
-    "NeMo AutoModel, 2026, experts": 0.13,
+    "NeMo AutoModel, 2026, experts": 0.16,
     "NeMo Automodel": 0.33,
     "Nemotron-4 340B": 0.04,
     "SimuMax B200": 0.07,
@@ -64,7 +64,8 @@ Twenty-four further runs of three sources were written down before they were pre
 and are as they came: 23 of them are expressible. Eighteen of Megatron Bridge's archive were written down after those:
 dense ones were 15, those with LoRA 11, those with experts 20 % off, and 15 were inside the range; DeepSeek-V3 predicts a
 further token in all of Megatron Bridge's runs, whose layer and logits are on the last stage: described since.
-nanoGPT's is of a release of 2022 without compilation.
+nanoGPT's is of a release of 2022 without compilation. Of NeMo AutoModel's two gpt-oss runs, expressible since its attention
+is, the one on 8 GPUs is 29 % too fast; why is not known.
 llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one."""
 
 
@@ -121,7 +122,7 @@ def ratios():
             refused += 1
             continue
         found[kind_of(case)].append(each)
-    assert refused == 11
+    assert refused == 9
     return found
 
 

@@ -371,7 +371,7 @@ def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: fl
     faster = _faster(work, roofline)
     products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, roofline)
-    products += each * work.unaligned * passes / reached * (_UNALIGNED - 1)
+    products += each * work.unaligned * passes * (1 / min(reached, _UNALIGNED) - 1 / reached)
     elementwise = each * (work.elementwise + plan.tensor * work.gathered) * (3 + plan.products_again) / memory
     layer, routing = (_SHORTEST if part in work.captured else roofline.kernel_latency for part in ("layer", "routing"))
     kernels = (_KERNELS * work.layers * layer + _ROUTING * work.sparse * routing) / plan.stages
@@ -407,12 +407,15 @@ _EDGE = 120
 (MooreThreads/SimuMax, configs/system, matmul)."""
 _GROUPED = 1.2
 
-
-_UNALIGNED = 6.5
-"""How much longer products take whose rows are no multiple of 16 bytes, which kernels load element by element. Steps of
-GPT-2 (50,257 words) with compiled blocks and of Granite (49,155) take 6.9 and 15.4 ms longer on an H100 than without,
-as if products of the head ran at 117 and 133 TFLOP/s (validation/measured/: compile-gpt2, family-granite-2b-8-b4s1024);
-six others of theirs are as expected then. NVIDIA's matrix multiplication background, section 4.1, says to pad."""
+_UNALIGNED = 1.2e14
+"""Operations per second at most of products whose rows are no multiple of 16 bytes, which kernels load element by
+element; a GPU that does not reach as much with other products is not slowed. Two steps on an H100 give a rate each:
+with it, GPT-2's head (50,257 words, compiled blocks) and Granite's (49,155) take the 6.9 and 15.4 ms that are missing
+otherwise, at 117 and 133 TFLOP/s (validation/measured/: compile-gpt2, family-granite-2b-8-b4s1024). No A100 is
+measured: nanoGPT's author says that 50,304 instead of 50,257 words make it about 25 % faster, without the GPU or the
+step's time (note of February 2023). Of a token's 857 MFLOP the head has 27 % there; on an A100 whose padded steps reach
+40 to 60 % of its peak, that is a rate of 87 to 111 TFLOP/s. NVIDIA's matrix multiplication background, section 4.1,
+says to pad."""
 
 
 def _narrow(work: Work, plan: Plan) -> float:

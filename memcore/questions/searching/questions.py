@@ -20,7 +20,6 @@ from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.questions.searching.spaces import (
     Floor,
-    Slowest,
     Space,
     Tried,
     floor_of,
@@ -30,6 +29,7 @@ from memcore.questions.searching.spaces import (
     slowest_of,
     space_of,
 )
+from memcore.questions.searching.works import Works
 from memcore.questions.work import Work, work_for
 from memcore.records import dataclass
 from memcore.trace.job import Job
@@ -49,7 +49,7 @@ class Question:
     text: str
     space: Space
     floor: Floor
-    work: Work
+    works: Works
     roofline: Roofline
     usual: Plan
     """What the cost model takes of the job, for what no layout changes."""
@@ -57,7 +57,6 @@ class Question:
     """The job that is searched."""
     traffic: Traffic
     """What it sends as it stands."""
-    slowest: Slowest
     capacity: int | None
     outside: int
     failed: dict[tuple[int, ...], list[Layout]] = field(default_factory=dict)
@@ -65,11 +64,24 @@ class Question:
 
     def cost(self, layout: Layout) -> Cost:
         """What a layout costs."""
-        return cost(
-            self.work,
-            plan(self.space, layout, self.usual, sent(self.space, layout, self.job, self.traffic), self.slowest),
-            self.roofline,
-        )
+        return self._priced(layout, self.works.of(layout))
+
+    def cheapest(self, layout: Layout) -> Cost:
+        """What a layout costs at least, without recording a step; what it costs, where `exact` says so."""
+        return self._priced(layout, self.works.least)
+
+    def roughly(self, layout: Layout) -> Cost:
+        """What a layout costs if it has the work of the job that is searched."""
+        return self._priced(layout, self.works.usual)
+
+    @property
+    def exact(self) -> bool:
+        """No layout's work has to be recorded."""
+        return self.works.same
+
+    def _priced(self, layout: Layout, work: Work) -> Cost:
+        traffic = sent(self.space, layout, self.job, self.traffic)
+        return cost(work, plan(self.space, layout, self.usual, traffic, self.works.slowest(layout)), self.roofline)
 
     def least(self, layout: Layout, growth: int | None = None) -> int:
         """Bytes that a layout surely has; `growth` as in `Floor.bytes`."""
@@ -159,19 +171,18 @@ def _question(
 ) -> Question:
     config, settings = config_as(base, kind)
     space = space_of(config, job, count, sequences, tried, kind.row)
-    work = work_for(job, space.sequence)
+    work, text = work_for(job, space.sequence), json.dumps(config.to_dict(), sort_keys=True)
     return Question(
         title=kind.title,
         settings=settings,
         config=config,
-        text=json.dumps(config.to_dict(), sort_keys=True),
+        text=text,
         space=space,
         floor=floor_of(job),
-        work=work,
+        works=Works(job, work, text, space, slowest_of(work, space.layers, space.counted)),
         job=job,
         traffic=traffic_of(job),
         usual=usual_of(job),
-        slowest=slowest_of(work, space.layers, space.counted),
         roofline=rates_of(job, roofline or roofline_for(config)),
         capacity=job.capacity,
         outside=context(job.accelerator).expected,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from heapq import heapify, heappop, heappush
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem, nearest
@@ -111,17 +112,15 @@ def _searched(
             least = 0 if every else question.least(layout)
             if every or _may_fit(question, layout, least):
                 possible.append((number, layout, least))
-    priced = [(number, layout, questions[number].cost(layout)) for number, layout, _ in possible]
     tally = Tally(total, left_out, headroom=headroom)
     yield tally.progress(done=False)
-    tally.pruned = total - len(priced)
+    tally.pruned = total - len(possible)
+    prices: Prices = {}
     if every:
-        tasks = _sweep(questions, priced, tally, known)
+        prices |= {(number, layout): questions[number].cost(layout) for number, layout, _ in possible}
+        tasks = _sweep(questions, prices, tally, known)
     else:
-        bounds = {(number, layout): least for number, layout, least in possible}
-        priced.sort(key=lambda each: (each[2].per_token, bounds[each[:2]], each[1]))
-        tasks = _candidates(questions, priced, tally, known, keep)
-    prices = {(number, layout): price for number, layout, price in priced}
+        tasks = _candidates(questions, possible, prices, tally, known, keep)
     for task, answers in performed(tasks, executor):
         question = questions[task.number]
         for layout, answer in zip(task.layouts, answers, strict=True):
@@ -138,7 +137,7 @@ def _ahead(questions: Sequence[Question], left_out: Mapping[str, str], headroom:
     The search that follows knows nothing of it, so that it finds what it would find without.
     """
     lean = [
-        (question.cost(layout).per_token, number, layout)
+        (question.roughly(layout).per_token, number, layout)
         for number, question in enumerate(questions)
         for layout in filter(None, map(question.space.leanest, question.space.prefixes()))
         if question.least(layout) <= (question.ceiling or 0) / 2  # a lower bound: buffers and passes need room, too
@@ -162,16 +161,18 @@ def _tried(micro_batches: Sequence[int], schedules: Sequence[str], *, offload: b
     return Tried(micro_batches=tuple(micro_batches), schedules=tuple(schedules), offload=offload)
 
 
-Priced = tuple[int, Layout, Cost]
-"""The number of a question, one of its layouts, and what that costs."""
+Possible = tuple[int, Layout, int]
+"""The number of a question, one of its layouts, and the least that this needs."""
+Prices = dict[tuple[int, Layout], Cost]
+"""By the number of a question and a layout, what that costs."""
 
 
 def _sweep(
-    questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured]
+    questions: Sequence[Question], prices: Prices, tally: Tally, known: Mapping[Key, Measured]
 ) -> Iterator[Task]:
     """Every layout, those together that share recorded steps: they differ in shards and micro-batches alone."""
     together: dict[tuple[int, ...], list[Layout]] = {}
-    for number, layout, price in priced:
+    for (number, layout), price in prices.items():
         question = questions[number]
         answer = known.get(question.key(layout))
         if answer is None or (answer[2] is None and question.ceiling is not None):
@@ -184,18 +185,47 @@ def _sweep(
 
 
 def _candidates(
-    questions: Sequence[Question], priced: Iterable[Priced], tally: Tally, known: Mapping[Key, Measured], keep: int
+    questions: Sequence[Question],
+    possible: Iterable[Possible],
+    prices: Prices,
+    tally: Tally,
+    known: Mapping[Key, Measured],
+    keep: int,
 ) -> Iterator[Task]:
     """Yield what must be measured, decided as late as possible: what was found until then prunes the rest."""
-    for number, layout, price in priced:
+    for number, layout, price in _cheapest_first(questions, possible, prices, tally, keep):
         question = questions[number]
-        if _is_beaten(question, layout, price, tally, keep):
-            tally.pruned += 1
-        elif question.key(layout) in known:
+        if question.key(layout) in known:
             _note(tally, question, layout, price, known[question.key(layout)])
         else:
             margin = _needed(question, layout, tally, keep)
             yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
+
+
+def _cheapest_first(
+    questions: Sequence[Question], possible: Iterable[Possible], prices: Prices, tally: Tally, keep: int
+) -> Iterator[tuple[int, Layout, Cost]]:
+    """Yield layouts by their costs but for those that are beaten, which `prices` keeps.
+
+    Where a step has to be recorded for it, a layout is priced when no other costs less than it does at least.
+    """
+    waiting: list[tuple[float, int, Layout, int, Cost, bool]] = []
+    for number, layout, need in possible:
+        question = questions[number]
+        price = question.cheapest(layout)
+        waiting.append((price.per_token, need, layout, number, price, question.exact))
+    heapify(waiting)
+    while waiting:
+        _, need, layout, number, price, exact = heappop(waiting)
+        question = questions[number]
+        if _is_beaten(question, layout, price, tally, keep):
+            tally.pruned += 1
+        elif exact:
+            prices[number, layout] = price
+            yield number, layout, price
+        else:
+            price = question.cost(layout)
+            heappush(waiting, (price.per_token, need, layout, number, price, True))
 
 
 def _may_fit(question: Question, layout: Layout, least: int) -> bool:

@@ -279,11 +279,11 @@ def sent(space: Space, layout: Layout, job: Job, usual: Traffic) -> Traffic:
     return usual._replace(gathers=2 * count if policy.resharded else 1, reduces=1, reduces_behind="one")
 
 
-def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: Slowest) -> Plan:
+def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: float) -> Plan:
     """Return what the cost model takes of a layout.
 
     `usual`: the plan of the job that is searched, for what no layout changes; `traffic`: what the layout sends;
-    `slowest`: the pipeline's slowest rank, by stages and chunks.
+    `slowest`: work of the pipeline's slowest rank over the mean.
     """
     policy, count = space.row.policies[layout.policy], layout.micro_batches
     return Plan(
@@ -307,7 +307,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: S
         experts=layout.experts,
         behind=(traffic.gathers_behind, traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
-        heaviest=slowest(layout.stages, policy.chunks),
+        heaviest=slowest,
         regrouped=traffic.regrouped,
         pieces=usual.pieces,
         all_reduces=traffic.all_reduces,

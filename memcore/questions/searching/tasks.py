@@ -51,7 +51,7 @@ class Task:
 
 def perform(task: Task) -> tuple[int, list[Outcome]]:
     """The answers for a task's layouts, with its number."""
-    base = _config(task.config)
+    base = config_from(task.config)
     policies = task.space.policies
     totals = totals_of(task.config, task.space) if task.space.row.shared else None
     return task.number, [_answer(task, base, policies, totals, each) for each in task.layouts]
@@ -77,20 +77,21 @@ def _answer(
 
 
 @lru_cache(maxsize=512)
-def _config(text: str) -> Config:
+def config_from(text: str) -> Config:
+    """The config of a text, which this process remembers."""
     return Config.from_dict(json.loads(text))
 
 
 @lru_cache(maxsize=512)
 def totals_of(text: str, space: Space) -> Totals:
     """Return what this process remembers of a config's layouts."""
-    return Totals(_config(text), space)
+    return Totals(config_from(text), space)
 
 
 @lru_cache(maxsize=512)
 def growths_of(text: str, space: Space) -> Totals | Growths:
     """Return what this process knows about the layers of a config's layouts."""
-    return totals_of(text, space) if space.row.shared else Growths(_config(text), space)
+    return totals_of(text, space) if space.row.shared else Growths(config_from(text), space)
 
 
 RETRIES = 2

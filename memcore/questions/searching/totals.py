@@ -162,6 +162,15 @@ class Totals:
         found = point if isinstance(point, MemcoreError) else self._structure(layout, point)
         return found if isinstance(found, MemcoreError) else found.job
 
+    def sized(self, layout: Layout) -> Job | MemcoreError:
+        """The job of a layout's structure, with the sizes of the layout."""
+        point, job = self._point(layout), self.job(layout)
+        return (
+            job
+            if isinstance(point, MemcoreError) or isinstance(job, MemcoreError)
+            else replace(job, sizes={**job.sizes, **point.sizes})
+        )
+
     def growth(self, layout: Layout) -> int | None:
         """Bytes that each layer surely keeps of one sequence between its passes, from a step without a pipeline.
 

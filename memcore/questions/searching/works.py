@@ -1,0 +1,83 @@
+"""What layouts of one job have to compute: kernels that nothing fuses depend on how their layers are divided."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from functools import cached_property
+
+from memcore.errors import MemcoreError
+from memcore.estimation import estimate
+from memcore.memory.estimate import Estimate
+from memcore.questions.costs import heaviest_of
+from memcore.questions.searching.layouts import Layout, config_of
+from memcore.questions.searching.spaces import Slowest, Space
+from memcore.questions.searching.tasks import config_from, totals_of
+from memcore.questions.work import Work, composes, work_for
+from memcore.records import dataclass
+from memcore.trace.job import Job
+
+_NOTHING = 1e-9
+"""Kernels of a layout whose step is not recorded, where 0 would say that it is never recorded."""
+
+
+@dataclass(frozen=True)
+class Works:
+    """The work of a job's layouts."""
+
+    job: Job
+    """The job that is searched."""
+    usual: Work
+    """Its own work."""
+    text: str
+    """Its config, as workers remember it."""
+    space: Space
+    even: Slowest
+    """Work of a pipeline's slowest rank over the mean where the search itself shares the layers."""
+    heaviest: dict[tuple[int, int], float] = field(default_factory=dict)
+    """The same where the job does, by stages and the chunks of each."""
+    known: dict[tuple[int, ...], Work] = field(default_factory=dict)
+
+    @cached_property
+    def same(self) -> bool:
+        """All layouts have the same work: an engine fuses what a layer does between its products."""
+        return not composes(self.job)
+
+    @cached_property
+    def least(self) -> Work:
+        """No layout has less: all that kernels of a recorded step move is left out, and the launches of its kernels."""
+        return self.usual if self.same else replace(self.usual, elementwise=0.0, kernels=_NOTHING, launched=0.0)
+
+    def of(self, layout: Layout) -> Work:
+        """The work of a layout, from the step of one that is divided alike; the job's own where there is none."""
+        if self.same:
+            return self.usual
+        key = (
+            *(layout.tensor, min(layout.stages, 2), layout.context, layout.experts),
+            *(layout.micro_batch, min(layout.micro_batches, 2), layout.policy),
+        )
+        if key not in self.known:
+            job = self._job(layout)
+            self.known[key] = self.usual if job is None else work_for(job, self.space.sequence)
+        return self.known[key]
+
+    def slowest(self, layout: Layout) -> float:
+        """Work of the pipeline's slowest rank over the mean of all."""
+        row, chunks = self.space.row, self.space.row.policies[layout.policy].chunks
+        if layout.stages == 1 or row.uneven or row.counted is not None:
+            return self.even(layout.stages, chunks)
+        key = layout.stages, chunks
+        if key not in self.heaviest:
+            job = self._job(layout)
+            self.heaviest[key] = self.even(layout.stages, chunks) if job is None else heaviest_of(job)
+        return self.heaviest[key]
+
+    def _job(self, layout: Layout) -> Job | None:
+        if self.space.row.shared:
+            shared = totals_of(self.text, self.space).sized(layout)
+            return None if isinstance(shared, MemcoreError) else shared
+        try:
+            divided = self.space.divided(layout)
+            found = estimate(config_of(config_from(self.text), layout, self.space.policies, divided))
+        except MemcoreError:
+            return None
+        return found.job if isinstance(found, Estimate) else None
