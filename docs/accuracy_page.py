@@ -237,8 +237,8 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("automodel-gptoss-20b-packed-lbs1", "automodel-gptoss-20b-packed-lbs4-oom"),
-        "Routing would explain both: with three times the even share of tokens on the most loaded rank, one sequence takes "
-        "35 GiB, as measured, and four take about 72 GiB. Nothing balances this model's router while it is fine-tuned.",
+        "Unexplained. Routing may be part of it: with three times the even share of tokens on the most loaded rank, one "
+        "sequence takes 35 GiB, as measured, but four take 72 GiB, which fits. How the run routed is not known.",
     ),
     "automodel-qwen25-3b-agent-oom": (
         "The recipe does not truncate samples, so the batch of step 21 may be longer than the stated length."
@@ -253,7 +253,7 @@ NOTES = {
     ),
     **dict.fromkeys(
         ("baseten-qwen35-27b-131072-sw", "baseten-qwen35-27b-262144-sw"),
-        "Samples are packed up to the limit, which is taken. Readings of nvidia-smi in the same runs are within 6%.",
+        "Samples are packed up to the limit, which is taken. Readings of nvidia-smi in the same runs are 2% and 6% off.",
     ),
     **dict.fromkeys(
         ("prime-qwen3-0.6b-rl-64k-recompute-1xa6000", "prime-qwen3-0.6b-rl-64k-recompute-4xa6000"),

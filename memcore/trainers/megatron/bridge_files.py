@@ -104,7 +104,7 @@ def _of_hub(model: str) -> str:
     return next((each for each in spelled if known(each)), plain)
 
 
-_SIZES = re.compile(r"\d+b(?:-a\d+b)?", re.IGNORECASE)
+_SIZES = re.compile(r"(?<!\d)\d+b(?:-a\d+b)?", re.IGNORECASE)
 
 
 def _of_one_size(name: str) -> str:

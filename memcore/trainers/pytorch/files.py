@@ -201,7 +201,7 @@ TORCHTITAN = Tool(
         Key(
             path=Training.reduce_dtype,
             name="training.mixed_precision_reduce",
-            values={"fp32": "float32"},
+            values={"fp32": "float32", "bf16": "bfloat16"},
         ),
         Key(path=TorchSettings.optimizer_in_bwd, name="optimizer.early_step_in_backward"),
         Key(path=Training.activation_checkpointing.policy, name=MODE),
