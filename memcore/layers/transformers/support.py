@@ -46,8 +46,8 @@ def check(network: Network) -> None:
     around = network.embedding_and_head
     if network.family in PYRAMIDS:
         lacking.append("layers of several widths")
-    elif not (around.reads_tokens or around.predicts) and any(layer.residual == RESIDUAL for layer in network.kinds):
-        lacking.append("an embedding of images alone")
+    elif not around.reads_tokens and any(layer.residual == RESIDUAL for layer in network.kinds):
+        lacking.append("an input of images or sounds alone, without tokens")
     if lacking:
         raise UnsupportedError(
             "model.model_type", "training {} is not supported yet: {}", network.family, joined(", ", lacking)
