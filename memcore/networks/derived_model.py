@@ -38,6 +38,8 @@ PYRAMIDS = frozenset((
     "convnext", "convnextv2", "donut-swin", "efficientnet", "mobilenet_v2", "resnet", "segformer", "swin", "swinv2",
 ))  # fmt: skip
 """Types for images whose layers see fewer and fewer positions, and get wider: their parameters are counted."""
+FRAMES = frozenset(("csm",))
+"""Types that predict frames of several codes: a decoder of its own runs over the codes of some frames."""
 EAGER = frozenset((
     *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
     *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),

@@ -175,6 +175,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
     "found no {parts}": "未找到 {parts:s}",
     "the defaults of its class in transformers are used": "采用 transformers 中该类的默认值",
+    "frames of several codes": "每帧含多个编码",
     "an input of images or sounds alone, without tokens": "只有图像或声音、没有 token 的输入",
     "layers of several widths": "宽度不同的层",
     "the token embedding would be {rows} × {width}": "token 嵌入会是 {rows} × {width}",
