@@ -33,10 +33,11 @@ CACHES = Path(__file__).parent.parent / "build" / "deriver"
 TABLES = ("IMAGE_TEXT_TO_TEXT", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "MULTIMODAL_LM")
 """Auto classes of language models; the first that lists a type says which class its checkpoints mostly have."""
 CHECKPOINTS = {
+    "glm_image": "GlmImageForConditionalGeneration",
     "musicgen": "MusicgenForConditionalGeneration",
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
 }
-"""Types whose checkpoints have another class than the tables say: theirs is the decoder's."""
+"""Types whose checkpoints have another class than the tables say: theirs is the decoder's, or has no head."""
 OF_BACKBONES = re.compile(r"_?out_(indices|features)|stage_names")
 """Keys of towers that say which layers' results are wanted; they follow from the number of layers."""
 Config = dict[str, Any]

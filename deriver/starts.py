@@ -58,11 +58,16 @@ _DECODERS = (
     *("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM"),
     *("ElectraForCausalLM",),
 )
+_DEEPSEEK_VL = ("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration")
 CLASSES: Mapping[str, Mapping[str, Any]] = {
     **{name: {"is_decoder": True} for name in _DECODERS},
     "RadioModel": {"video_temporal_patch_size": 2},
+    **{name: {"text_config.head_dim": 128} for name in _DEEPSEEK_VL},
 }
-"""Those of a class that another than its type's usual class needs: what attends to an encoder is a decoder."""
+"""Those of a class that another than its type's usual class needs: what attends to an encoder is a decoder.
+
+The width of DeepSeek-VL's language model follows from no other key; its heads' own default would follow from it.
+"""
 
 
 def start_of(name: str, model_type: str) -> Mapping[str, Any]:

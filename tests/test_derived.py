@@ -253,10 +253,15 @@ def test_one_set_of_weights_that_runs_often():
         ("xlnet", "positions and segments"),
         ("funnel", "positions and segments"),
         ("hrm_text", "one set of weights that runs as several layers"),
+        ("deit", "images or sounds alone, without tokens"),
+        ("yolos", "images or sounds alone, without tokens"),
+        ("dpt", "images or sounds alone, without tokens"),
+        ("qwen2_audio_encoder", "images or sounds alone, without tokens"),
+        ("segformer", "layers of several widths"),
     ],
 )
 def test_parts_that_nothing_is_near_to_are_refused(model_type, lacks):
-    """Simulated steps have three times the activations and more."""
+    """Simulated steps have three times the activations and more, or there is no loss over tokens."""
     with pytest.raises(UnsupportedError, match=lacks):
         estimate_training({"model": {"model_type": model_type}})
 

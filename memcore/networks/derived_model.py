@@ -38,6 +38,8 @@ PYRAMIDS = frozenset((
     "convnext", "convnextv2", "donut-swin", "efficientnet", "mobilenet_v2", "resnet", "segformer", "swin", "swinv2",
 ))  # fmt: skip
 """Types for images whose layers see fewer and fewer positions, and get wider: their parameters are counted."""
+FRAMES = frozenset(("csm",))
+"""Types that predict frames of several codes: a decoder of its own runs over the codes of some frames."""
 EAGER = frozenset((
     *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
     *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),
@@ -378,8 +380,12 @@ _HEADLESS = re.compile(
 """Classes whose results are no words."""
 
 
-def _of_images(outer: Mapping[str, tuple[int, ...]], symbol: Symbols) -> EmbeddingAndHead:
-    """What is outside of layers that read images, where no matrix is."""
+_EMBEDS = re.compile(r"^(?!.*(position|pos_embed|patch|embedder\.proj|(row|column)_embedder)).*(embed|wte|shared|tok)")
+"""Tables of tokens, not of places in an image or a sound, nor matrices that patches go through."""
+
+
+def _of_signals(outer: Mapping[str, tuple[int, ...]], symbol: Symbols) -> EmbeddingAndHead:
+    """What is outside of layers that read images or sounds: no table has a row for each token."""
     v, h = symbol("V", 1), symbol("h", 1)
     return EmbeddingAndHead(
         embedding=Weight("embedding", ((v,), (h,)), "embedding"),
@@ -396,11 +402,12 @@ def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: S
     """What is outside of layers: the embedding, the head, and the rest."""
     rows = _integer(keys, VOCABULARY)
     tables = [name for name, shape in outer.items() if len(shape) == 2 and name.endswith("weight")]
-    embeds = [name for name in tables if re.search(r"embed|wte|shared|tok", name) and "position" not in name]
+    embeds = [name for name in tables if _EMBEDS.search(name)]
     wide = [name for name in (*embeds, *tables) if outer[name][0] == rows]
-    first = next(iter(wide or embeds or tables), None)
-    if first is None:
-        return _of_images(outer, symbol)
+    first = next(iter(wide or embeds), None)
+    # What is trained by CTC reads sounds: its vocabulary is that of its head alone.
+    if first is None or cls.partition("@")[0].endswith("ForCTC"):
+        return _of_signals(outer, symbol)
     shape = outer.pop(first)
     if 0 in shape:
         raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)

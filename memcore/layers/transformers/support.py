@@ -13,7 +13,7 @@ from memcore.layers.transformers.mixers import MIXERS, mixer_kind
 from memcore.layers.transformers.norms import NORMS
 from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.messages import Message, joined
-from memcore.networks.derived_model import EAGER, PYRAMIDS
+from memcore.networks.derived_model import EAGER, FRAMES, PYRAMIDS
 from memcore.networks.network import Layer, Network
 from memcore.networks.parts import Attention, Extra
 from memcore.networks.recognized import REPEATED, RESIDUAL
@@ -46,8 +46,10 @@ def check(network: Network) -> None:
     around = network.embedding_and_head
     if network.family in PYRAMIDS:
         lacking.append("layers of several widths")
-    elif not (around.reads_tokens or around.predicts) and any(layer.residual == RESIDUAL for layer in network.kinds):
-        lacking.append("an embedding of images alone")
+    elif network.family in FRAMES:
+        lacking.append("frames of several codes")
+    elif not around.reads_tokens and any(layer.residual == RESIDUAL for layer in network.kinds):
+        lacking.append("an input of images or sounds alone, without tokens")
     if lacking:
         raise UnsupportedError(
             "model.model_type", "training {} is not supported yet: {}", network.family, joined(", ", lacking)

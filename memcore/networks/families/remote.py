@@ -24,6 +24,7 @@ from memcore.networks.families.counted import (
     whole,
     within,
 )
+from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.weights import Weight
 from memcore.units import shown
@@ -550,6 +551,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "qwen": _qwen,
     **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),
     "minimax_m3_vl": _minimax_m3_vl,
+    "ernie4_5_moe_vl": lambda config: _flat("ernie4_5_vl_moe")(ernie_vl(config)),
     "hunyuan_vl": _flat("hunyuan_vl"),
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,

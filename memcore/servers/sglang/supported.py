@@ -12,18 +12,19 @@ from memcore.errors import UnsupportedError
 ABSENT = frozenset((
     *("PanguEmbedded", "bailing_hybrid", "bamba", "bart", "big_bird", "bigbird_pegasus", "biogpt", "blenderbot"),
     *("blenderbot-small", "blip", "bloom", "blt", "canary", "clap", "codegen", "cohere_asr", "convbert", "convnext"),
-    *("convnextv2", "cpmant", "deberta", "deberta-v2", "deepseek_vl", "deepseek_vl_hybrid", "dia", "donut-swin"),
+    *("convnextv2", "cpmant", "csm", "deberta", "deberta-v2", "deepseek_vl", "deepseek_vl_hybrid", "dia", "donut-swin"),
     *("efficientnet", "encoder-decoder", "evolla", "falcon", "flaubert", "florence2", "fnet", "fsmt", "funnel", "git"),
-    *("gpt_neo", "gpt_neox_japanese", "hubert", "ibert", "internlm", "jamba", "janus", "layoutlm", "led", "longformer"),
-    *("longt5", "luke", "m2m_100", "marian", "mbart", "megatron-bert", "mobilenet_v2", "moonshine", "mpnet", "mpt"),
-    *("mra", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "nystromformer", "olmo_hybrid", "openai-gpt"),
-    *("pegasus", "pegasus_x", "perceiver", "pix2struct", "plbart", "pop2piano", "pp_formulanet", "prophetnet"),
-    *("reformer", "rembert", "resnet", "roformer", "rwkv", "seamless_m4t", "seamless_m4t_v2", "segformer"),
-    *("speech-encoder-decoder", "speech_to_text", "speecht5", "squeezebert", "swin", "swinv2", "switch_transformers"),
-    *("t5", "tapas", "trocr", "udop", "umt5", "vision-encoder-decoder", "voxtral_realtime_text", "wav2vec2", "wavlm"),
-    *("xglm", "xlm", "xlnet", "xlstm", "yoso", "zamba", "zamba2"),
+    *("glm_image", "gpt_neo", "gpt_neox_japanese", "hubert", "ibert", "internlm", "jamba", "janus", "layoutlm", "led"),
+    *("longformer", "longt5", "luke", "m2m_100", "marian", "mbart", "megatron-bert", "mobilenet_v2", "moonshine"),
+    *("mpnet", "mpt", "mra", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "nystromformer", "olmo_hybrid"),
+    *("openai-gpt", "pegasus", "pegasus_x", "perceiver", "pix2struct", "plbart", "pop2piano", "pp_formulanet"),
+    *("prophetnet", "reformer", "rembert", "resnet", "roformer", "rwkv", "seamless_m4t", "seamless_m4t_v2"),
+    *("segformer", "speech-encoder-decoder", "speech_to_text", "speecht5", "squeezebert", "swin", "swinv2"),
+    *("switch_transformers", "t5", "tapas", "trocr", "udop", "umt5", "vision-encoder-decoder", "voxtral_realtime_text"),
+    *("wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "xlstm", "yoso", "zamba", "zamba2"),
 ))  # fmt: skip
-"""Types that no class of the registry runs, and whose classes in transformers have no attention to replace."""
+"""Types that no class of the registry runs, and whose classes in transformers have no attention to replace, or generate
+frames of several codes (CSM) or of an image."""
 
 
 def check(family: str) -> None:

@@ -15,14 +15,15 @@ from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
     *("big_bird", "blip", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext", "convnextv2", "cpmant"),
-    *("deberta", "deberta-v2", "donut-swin", "efficientnet", "flaubert", "funnel", "gpt_neo", "gpt_neox_japanese"),
-    *("gpt_neox_reward_model", "hubert", "ibert", "jina-bert", "layoutlmv3", "longformer", "luke", "megatron-bert"),
-    *("mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nystromformer", "openai-gpt", "perceiver"),
-    *("reformer", "rembert", "resnet", "roformer", "rwkv", "segformer", "squeezebert", "swin", "swinv2", "tapas"),
-    *("trocr", "vila1_5", "voxtral_realtime_text", "wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "yoso"),
+    *("csm", "deberta", "deberta-v2", "donut-swin", "efficientnet", "flaubert", "funnel", "glm_image", "gpt_neo"),
+    *("gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert", "jina-bert", "layoutlmv3", "longformer", "luke"),
+    *("megatron-bert", "mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nystromformer", "openai-gpt"),
+    *("perceiver", "reformer", "rembert", "resnet", "roformer", "rwkv", "segformer", "squeezebert", "swin", "swinv2"),
+    *("tapas", "trocr", "vila1_5", "voxtral_realtime_text", "wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "yoso"),
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes have no attention to choose: transformers' own, or code
-that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_cogvlm.py`, `modeling_bert.py` of Jina)."""
+that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_cogvlm.py`, `modeling_bert.py` of Jina); and
+CSM, which generates frames of several codes, and GLM-Image's encoder, which is in vLLM-Omni's registry alone."""
 TWO_STACKS = frozenset((
     *("bigbird_pegasus", "blenderbot", "blenderbot-small", "canary", "dia", "encoder-decoder", "fsmt", "led", "longt5"),
     *("m2m_100", "marian", "moonshine", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "pegasus"),
