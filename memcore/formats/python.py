@@ -10,7 +10,7 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -252,6 +252,8 @@ class _Known:
     line: int = 0
     """Of the call that is looked at; 0 in a function."""
     objects: Objects = field(default_factory=Objects)
+    handed: set[str] = field(default_factory=set)
+    """Parameters of functions that every call gives the same value."""
 
     def __post_init__(self) -> None:
         self.straight = _one_after_another(self.tree)
@@ -270,7 +272,44 @@ class _Known:
                     self.names.setdefault(name.arg, default)
             elif isinstance(node, ast.Call) and last(node.func) == "add_argument":
                 self._option(node)
+        self._hand_over()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
+
+    def _hand_over(self) -> None:
+        """What functions are called with stands for their parameters, where every call says the same.
+
+        So do values that a script gives options which nobody has given.
+        """
+        known = {each.name: each for each in alive(self.tree, 0) if isinstance(each, ast.FunctionDef)}
+        given: dict[str, list[ast.expr]] = {}
+        for node in alive(self.tree, 0):
+            if isinstance(node, ast.If):
+                self._fill_in(node)
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in known:
+                continue
+            said = dict(zip((each.arg for each in known[node.func.id].args.args), node.args, strict=False))
+            said |= {each.arg: each.value for each in node.keywords if each.arg}
+            for name, value in said.items():
+                given.setdefault(name, []).append(value)
+        defaults = {id(each) for function in known.values() for each in function.args.defaults}
+        for name, values in given.items():
+            free = name not in self.names or id(self.names[name]) in defaults
+            alike = len({ast.dump(each) for each in values}) == 1
+            if free and alike and not isinstance(values[0], ast.Name | ast.Starred):
+                self.names[name] = values[0]
+                self.handed.add(name)
+
+    def _fill_in(self, node: ast.If) -> None:
+        """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`."""
+        test = node.test
+        if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is)):
+            return
+        for each in node.body:
+            if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == ast.unparse(test.left):
+                name = f"args.{last(test.left)}"
+                said = self.names.get(name)
+                if isinstance(said, ast.Constant) and said.value is None and isinstance(test.left, ast.Attribute):
+                    self.names[name] = each.value
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
@@ -302,7 +341,7 @@ class _Known:
         for node in alive(self.tree, 0):
             if isinstance(node, ast.IfExp | ast.If):
                 test = self.value(node.test, 0)
-                if not _open(test) and _asks(node.test):
+                if not _open(test) and _asks(node.test, self.handed):
                     rest = node.orelse if test else node.body
                     below = rest if isinstance(rest, list) else [rest]
                     found |= {id(inner) for each in below for inner in alive(each, 0)}
@@ -475,10 +514,10 @@ def _size(value: object, most: int = 4096) -> int:
     return total
 
 
-def _asks(test: ast.expr) -> bool:
-    """Whether a condition is an option itself, or that it is not set."""
+def _asks(test: ast.expr, handed: Collection[str]) -> bool:
+    """Whether a condition is an option itself, handed over to a function or not, or that it is not set."""
     inner = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
-    return isinstance(inner, ast.Attribute)
+    return isinstance(inner, ast.Attribute) or (isinstance(inner, ast.Name) and inner.id in handed)
 
 
 def _open(value: object) -> bool:
