@@ -616,3 +616,22 @@ def test_accelerate_starts_a_process_for_each_gpu():
     """modelscope/ms-swift, examples/train/multi-gpu/fsdp_qlora/train.sh."""
     script = "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file fsdp.json swift/cli/sft.py --model gpt2 --max_length 64"
     assert read(("train.sh", script))[0]["engine.type"] == "fsdp"
+
+
+def test_adapters_in_files_of_scripts():
+    """The-FinAI/HARMONIC, src/FT/configs/lora_config_llama.json, as LianjiaTech/BELLE has it."""
+    adapter = '{"lora_r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "lora_target_modules": ["q_proj", "v_proj"]}'
+    script = "torchrun --nproc_per_node 1 sft_train.py --model_name_or_path gpt2 --per_device_train_batch_size 2"
+    found, _ = read(("run.sh", f"{script} --model_max_length 64 --lora_config lora.json"), ("lora.json", adapter))
+    assert found["training.adapter.rank"] == 16
+    assert found["training.adapter.target_modules"] == ["q_proj", "v_proj"]
+
+
+def test_modules_of_an_interpreter_in_a_folder():
+    """liushz/cogrpo_verl, scripts/launch_verifier_interns1_lora_llamafactory.sh."""
+    script = (
+        "rank=8\nrjob submit --gpu=8 -- bash -c \"\n  f='a.yaml' &&\n  cat > \\$f << EOF\nmodel_name_or_path: gpt2\n"
+        "stage: sft\nfinetuning_type: lora\nlora_rank: $rank\ncutoff_len: 64\nEOF\n"
+        '  /opt/envs/a/bin/python -m llamafactory.cli train \\$f\n"\n'
+    )
+    assert read(("launch.sh", script))[0]["training.adapter.rank"] == 8

@@ -667,7 +667,7 @@ class _Script:
 
 def _runs(before: str, word: str) -> bool:
     """Whether a word only says that Python runs a module."""
-    return word == "-m" and before.startswith("python")
+    return word == "-m" and before.rpartition("/")[2].startswith("python")
 
 
 def _either(name: str, values: list[str | None]) -> str:
