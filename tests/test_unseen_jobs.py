@@ -635,3 +635,17 @@ def test_modules_of_an_interpreter_in_a_folder():
         '  /opt/envs/a/bin/python -m llamafactory.cli train \\$f\n"\n'
     )
     assert read(("launch.sh", script))[0]["training.adapter.rank"] == 8
+
+
+def test_names_that_a_condition_spells_out():
+    """dw-innovation/unsloth-training, train_unsloth.py: switches that a script gives as numbers."""
+    script = (
+        "import argparse\nfrom transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--four', type=int, default={})\nargs = p.parse_args()\n"
+        "four = args.four\nif four == 1:\n    four = True\nelse:\n    four = False\n"
+        "model = AutoModelForCausalLM.from_pretrained('gpt2', quantization_config=BitsAndBytesConfig(load_in_4bit=four))\n"
+        "Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=1)).train()\n"
+    )
+    given = ("training.sequence_length",)
+    assert read(("train.py", script.format(1)), given=given)[0]["training.quantization"] == "fp4"
+    assert "training.quantization" not in read(("train.py", script.format(0)), given=given)[0]

@@ -252,6 +252,8 @@ class _Known:
     line: int = 0
     """Of the call that is looked at; 0 in a function."""
     objects: Objects = field(default_factory=Objects)
+    given: dict[str, list[ast.expr]] = field(default_factory=dict)
+    """All values that names are given, in the order of the script."""
     handed: set[str] = field(default_factory=set)
     """Parameters of functions that every call gives the same value."""
 
@@ -300,8 +302,14 @@ class _Known:
                 self.handed.add(name)
 
     def _fill_in(self, node: ast.If) -> None:
-        """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`."""
+        """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`.
+
+        A name that is spelled in another way, too, is what the condition says: `if a == "1": a = True`.
+        """
         test = node.test
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.Name):
+            self._spell_out(node, test, test.left.id)
+            return
         if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is)):
             return
         for each in node.body:
@@ -311,6 +319,17 @@ class _Known:
                 if isinstance(said, ast.Constant) and said.value is None and isinstance(test.left, ast.Attribute):
                     self.names[name] = each.value
 
+    def _spell_out(self, node: ast.If, test: ast.Compare, name: str) -> None:
+        """A name that only a condition on itself gives other values, in one branch or in both."""
+        branches = [each for each in (node.body, node.orelse) if each]
+        plain = [each[0] for each in branches if len(each) == 1 and isinstance(each[0], ast.Assign)]
+        values = [each.value for each in plain if ast.unparse(each.targets[0]) == name]
+        every = self.given.get(name, [])
+        if len(values) == len(branches) and len(every) == len(values) + 1 and not _names(every[0], name):
+            asked = ast.Compare(every[0], test.ops, test.comparators)
+            self.names[name] = ast.IfExp(asked, values[0], values[1] if len(values) > 1 else every[0])
+            self.several.discard(name)
+
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for each, said in zip(target.elts, value.elts, strict=True):
@@ -319,6 +338,7 @@ class _Known:
             return
         if target.id in self.names and ast.dump(self.names[target.id]) != ast.dump(value):
             self.several.add(target.id)
+        self.given.setdefault(target.id, []).append(value)
         self.names[target.id] = value
 
     def _option(self, node: ast.Call) -> None:
@@ -389,6 +409,9 @@ class _Known:
             return self._attribute(node, deep)
         if isinstance(node, ast.Call):
             return self._result(node, deep)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+            left, right = self.value(node.left, deep), self.value(node.comparators[0], deep)
+            return NotImplemented if _open(left) or _open(right) else left == right
         return self._computed(node, deep)
 
     def _named(self, name: str, deep: int) -> Any:
@@ -512,6 +535,10 @@ def _size(value: object, most: int = 4096) -> int:
         if total > most:
             return total
     return total
+
+
+def _names(node: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
 def _asks(test: ast.expr, handed: Collection[str]) -> bool:
