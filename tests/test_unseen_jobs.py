@@ -649,3 +649,15 @@ def test_names_that_a_condition_spells_out():
     given = ("training.sequence_length",)
     assert read(("train.py", script.format(1)), given=given)[0]["training.quantization"] == "fp4"
     assert "training.quantization" not in read(("train.py", script.format(0)), given=given)[0]
+
+
+def test_arguments_that_are_sifted_by_release():
+    """JChangCL/grpo-qwen25-gsm8k-finetune, train_grpo.py: what this release of TRL does not know is left out."""
+    script = (
+        "from dataclasses import fields\nfrom trl import SFTConfig, SFTTrainer\n"
+        "def main():\n    said = dict(per_device_train_batch_size=3, max_length=64)\n"
+        "    known = {f.name for f in fields(SFTConfig)}\n"
+        "    said = {k: v for k, v in said.items() if k in known}\n"
+        "    SFTTrainer(model='gpt2', args=SFTConfig(**said)).train()\nmain()\n"
+    )
+    assert read(("train.py", script))[0]["training.micro_batch_size"] == 3

@@ -334,7 +334,7 @@ class _Known:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for each, said in zip(target.elts, value.elts, strict=True):
                 self._assign(each, said)
-        if not isinstance(target, ast.Name):
+        if not isinstance(target, ast.Name) or _sifts(value, target.id):
             return
         if target.id in self.names and ast.dump(self.names[target.id]) != ast.dump(value):
             self.several.add(target.id)
@@ -535,6 +535,20 @@ def _size(value: object, most: int = 4096) -> int:
         if total > most:
             return total
     return total
+
+
+def _sifts(value: ast.expr, name: str) -> bool:
+    """Whether a mapping only leaves out of itself what an installed release may not know.
+
+    >>> _sifts(ast.parse("{k: v for k, v in a.items() if k in known}", mode="eval").body, "a")
+    True
+    """
+    plain = isinstance(value, ast.DictComp) and len(value.generators) == 1 and isinstance(value.key, ast.Name)
+    if not plain or not isinstance(value, ast.DictComp):
+        return False
+    of, pair = value.generators[0], f"({ast.unparse(value.key)}, {ast.unparse(value.value)})"
+    asked = all(ast.unparse(each).startswith(f"{ast.unparse(value.key)} in ") for each in of.ifs)
+    return ast.unparse(of.iter) == f"{name}.items()" and ast.unparse(of.target) == pair and asked
 
 
 def _names(node: ast.expr, name: str) -> bool:
