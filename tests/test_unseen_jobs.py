@@ -661,3 +661,29 @@ def test_arguments_that_are_sifted_by_release():
         "    SFTTrainer(model='gpt2', args=SFTConfig(**said)).train()\nmain()\n"
     )
     assert read(("train.py", script))[0]["training.micro_batch_size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "batch"),
+    [
+        ("said['per_device_train_batch_size'] = 5", 5),
+        ("said.update(per_device_train_batch_size=6)", 6),
+        ("said.update({'per_device_train_batch_size': 7})", 7),
+        ("if args.big:\n        said['per_device_train_batch_size'] = 5", 3),
+        ("if not args.big:\n        said['per_device_train_batch_size'] = 5", 5),
+        ("if torch.cuda.device_count() > 1:\n        said['per_device_train_batch_size'] = 5", None),
+    ],
+)
+def test_mappings_that_become_longer(more, batch):
+    """What a script adds to the arguments that it hands over as one mapping counts; what only the run decides is asked."""
+    script = (
+        "import argparse, torch\nfrom trl import SFTConfig, SFTTrainer\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--big', action='store_true')\nargs = p.parse_args()\n"
+        f"def main():\n    said = dict(per_device_train_batch_size=3, max_length=64)\n    {more}\n"
+        "    SFTTrainer(model='gpt2', args=SFTConfig(**said)).train()\nmain()\n"
+    )
+    if batch is None:
+        with pytest.raises(ConfigError, match="per_device_train_batch_size"):
+            read(("train.py", script))
+    else:
+        assert read(("train.py", script))[0]["training.micro_batch_size"] == batch

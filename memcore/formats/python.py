@@ -254,6 +254,8 @@ class _Known:
     objects: Objects = field(default_factory=Objects)
     given: dict[str, list[ast.expr]] = field(default_factory=dict)
     """All values that names are given, in the order of the script."""
+    changes: list[tuple[str, str, ast.expr]] = field(default_factory=list)
+    """Mappings, the keys that they are given after they are made, and the values."""
     handed: set[str] = field(default_factory=set)
     """Parameters of functions that every call gives the same value."""
 
@@ -272,8 +274,8 @@ class _Known:
                 given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
                 for name, default in zip(given, node.args.defaults, strict=True):
                     self.names.setdefault(name.arg, default)
-            elif isinstance(node, ast.Call) and last(node.func) == "add_argument":
-                self._option(node)
+            elif isinstance(node, ast.Call):
+                self._called(node)
         self._hand_over()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
 
@@ -330,7 +332,42 @@ class _Known:
             self.names[name] = ast.IfExp(asked, values[0], values[1] if len(values) > 1 else every[0])
             self.several.discard(name)
 
+    def _called(self, node: ast.Call) -> None:
+        """An option of a command line, or what makes a mapping longer: `a.update(b=1)`."""
+        if last(node.func) == "add_argument":
+            self._option(node)
+        elif (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "update"
+            and isinstance(node.func.value, ast.Name)
+        ):
+            given = {each.arg: each.value for each in node.keywords if each.arg}
+            for each in node.args:
+                if isinstance(each, ast.Dict):
+                    pairs = zip(each.keys, each.values, strict=True)
+                    given |= {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
+            self.changes += [(node.func.value.id, key, value) for key, value in given.items()]
+
+    def _changed(self, name: str, line: int) -> dict[str, Any]:
+        """What a mapping is given after it is made, before a line; `$` and the key where only the run decides."""
+        changes = [each for each in self.changes if each[0] == name and each[2].lineno < line]
+        below: dict[int, bool] = {}
+        for node in alive(self.tree, 0) if changes else ():
+            if isinstance(node, ast.If):
+                test = self.value(node.test, 0)
+                for branch, taken in ((node.body, True), (node.orelse, False)):
+                    left = None if _open(test) else bool(test) is taken
+                    found = (
+                        [id(each) for statement in branch for each in alive(statement, 0)] if left is not True else []
+                    )
+                    below |= {each: left is None and below.get(each, True) for each in found}
+        known = {key: value for _, key, value in changes if below.get(id(value), True)}
+        return {key: f"${key}" if id(value) in below else self.value(value, 0) for key, value in known.items()}
+
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            self.changes += [(target.value.id, key, value)] if isinstance(key, str) else []
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for each, said in zip(target.elts, value.elts, strict=True):
                 self._assign(each, said)
@@ -378,7 +415,8 @@ class _Known:
             if each.arg is not None:
                 arguments[each.arg] = value
             elif isinstance(value, dict):
-                arguments |= value
+                name = each.value.id if isinstance(each.value, ast.Name) else ""
+                arguments |= {**value, **self._changed(name, node.lineno)}
             else:
                 hidden.append(str(value).lstrip("$"))
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
