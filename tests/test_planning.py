@@ -111,6 +111,13 @@ def test_wrong_options_are_refused_by_name(options, message):
         plan(train("gpt2", 1024, gpus(1)), **options)
 
 
+def test_a_length_that_the_server_refuses_is_said():
+    """No memory helps where vLLM ends at a sequence beyond the model's own maximum; shorter ones are proposed."""
+    found = plan(serve("qwen3-8b", 131072, gpus(1, "h100-sxm-80gb"), "vllm", batch_size=1))
+    assert "greater than the derived max_model_len" in found.none_because
+    assert {each.tier for each in found.plans} == {"work"}
+
+
 def test_without_an_accelerator_nothing_is_planned():
     """The error names the setting."""
     with pytest.raises(ConfigError, match="accelerator"):

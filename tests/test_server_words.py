@@ -45,6 +45,20 @@ READ = {
     VLLM + "--cpu-offload-gb 8 --kv-offloading-size 16 --kv-offloading-backend native --swap-space 4": {
         "engine.cpu_offload_gb": 8, "engine.kv_offloading_size": 16, "engine.kv_connector": None},
     "export VLLM_USE_FLASHINFER_SAMPLER=0\n" + VLLM: {"engine.flashinfer_sampler": False},
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " + VLLM: {"engine.allow_longer": True},
+    "export SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=true\n" + SGLANG: {"engine.allow_longer": True},
+    VLLM + """--hf-overrides '{"rope_parameters": {"rope_type": "yarn", "factor": 4.0, """
+    """"original_max_position_embeddings": 32768}}'""": {"engine.scaled_positions": 131072},
+    VLLM + """--rope-scaling '{"rope_type":"yarn","factor":2.0,"original_max_position_embeddings":32768}'""": {
+        "engine.scaled_positions": 65536},
+    VLLM + """--hf-overrides '{"text_config": {"max_position_embeddings": 524288}}'""": {
+        "engine.scaled_positions": 524288},
+    VLLM + "--hf-overrides.rope_scaling.rope_type dynamic --hf-overrides.rope_scaling.factor 2.0": {
+        "engine.allow_longer": True, "engine.scaled_positions": None},
+    SGLANG + """--json-model-override-args '{"rope_scaling":{"rope_type":"yarn","factor":4.0,"""
+    """"original_max_position_embeddings":32768}}'""": {"engine.scaled_positions": None, "engine.allow_longer": None},
+    SGLANG + """--json-model-override-args '{"max_position_embeddings": 131072}'""": {
+        "engine.scaled_positions": 131072},
     "VLLM_DISABLE_COMPILE_CACHE=1 " + VLLM: {"engine.compile_cache": False},
     VLLM + "--kv-offloading-size 16 --kv-offloading-backend lmcache": {"engine.kv_connector": "lmcache"},
     VLLM + """--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'""": {

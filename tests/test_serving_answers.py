@@ -274,9 +274,38 @@ def test_every_case_is_expressed():
 
 
 def test_lengths_beyond_the_model_are_named():
-    """A server takes such a length only with scaled positions or when it is told to; the numbers stand, with a note."""
+    """A server takes such a length only with scaled positions or when it is told to; else it does not start."""
     usual, beyond = serve(inference={"max_model_len": 131_072}), serve(inference={"max_model_len": 131_073})
     assert not [note for note in usual.notes if "positions" in note]
     assert [note for note in beyond.notes if "(131073) is greater than the derived max_model_len" in note]
     other = serve(engine="sglang", inference={"max_model_len": 131_073})
-    assert [note for note in other.notes if "131,073 tokens exceed the 131,072 positions" in note]
+    assert [note for note in other.notes if "(131073) is greater than the derived context_length (131072)" in note]
+    for each in (beyond, other):
+        assert each.fits is False
+        assert each.certain
+        assert serving_verdict(each).headline.startswith("Does not start")
+        assert answers.longest_context(each, 1) <= 131_072
+        assert answers.utilization(each) is None
+    lmdeploy = serve(engine="lmdeploy", inference={"max_model_len": 131_073})
+    assert [note for note in lmdeploy.notes if "131,073 tokens exceed the 131,072 positions" in note]
+
+
+@pytest.mark.parametrize(
+    ("engine", "starts"),
+    [
+        ({"type": "vllm", "allow_longer": True}, True),
+        ({"type": "vllm", "scaled_positions": 262_144}, True),
+        ({"type": "vllm", "scaled_positions": 131_072}, False),
+        ({"type": "sglang", "allow_longer": True}, True),
+        ({"type": "sglang", "version": "0.3.4"}, True),
+        ({"type": "sglang", "version": "0.4.3"}, False),
+        ({"type": "sglang", "version": "0.4.6"}, True),
+        ({"type": "sglang", "version": "0.5.2"}, False),
+    ],
+)
+def test_what_lets_longer_sequences_in(engine, starts):
+    """By the server's environment, its overrides of config.json, and releases of SGLang that allowed it unasked."""
+    server = dict(engine)
+    found = serve(engine=server.pop("type"), inference={"max_model_len": 131_073}, **server)
+    assert found.fits is starts
+    assert any("refuses" in note for note in found.notes) is not starts

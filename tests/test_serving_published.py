@@ -268,7 +268,7 @@ def test_what_vllm_refuses(settings, quoted, change):
 
 def test_the_change_that_is_named_starts():
     """`max_model_len` and `max_num_seqs` as named are the largest that start."""
-    found = serve("qwen3-32b", inference={"max_model_len": 131072})
+    found = serve("qwen3-32b", inference={"max_model_len": 131072}, allow_longer=True)
     (note,) = [note for note in found.notes if "To serve" in note]
     longest = int(note.rpartition("max_model_len ")[2].split()[0])
     assert serve("qwen3-32b", inference={"max_model_len": longest}).fits
@@ -620,7 +620,7 @@ def test_chunks_of_a_model_that_uses_no_window():
 
 def test_sglang_takes_what_it_has_room_for():
     """It starts with less than the longest sequence needs, and says how much a request may have."""
-    found = serve("qwen3-32b", engine="sglang", inference={"max_model_len": 131072})
+    found = serve("qwen3-32b", engine="sglang", inference={"max_model_len": 131072}, allow_longer=True)
     assert found.fits
     assert found.asked_length == found.pool.tokens < 131072
     assert any("accepts requests of at most" in note for note in found.notes)

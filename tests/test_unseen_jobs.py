@@ -555,3 +555,135 @@ def test_sequences_longer_than_the_models():
     asked = estimate(Config.from_dict({**config, "inference": {"max_model_len": 65536}}))
     assert any("VLLM_ALLOW_LONG_MAX_MODEL_LEN" in note for note in asked.notes)
     assert not any("VLLM_ALLOW" in note for note in estimate(Config.from_dict(config)).notes)
+
+
+SPLIT = (
+    'LAYOUTS=("2,2" "4,1")\nfor L in "${LAYOUTS[@]}"; do\n  IFS=\',\' read -r TP PP <<< "$L"\n'
+    '  OVER=" model.tensor_model_parallel_size=$TP model.pipeline_model_parallel_size=$PP train.micro_batch_size=1"\n'
+    '  CMD="python scripts/training/run_recipe.py"\n  CMD="$CMD --recipe llama3_8b_pretrain_config $OVER"\n  srun bash -c "$CMD"\ndone\n'
+)
+
+
+def test_lists_that_read_splits():
+    """NVIDIA-NeMo/Megatron-Bridge, examples/models/gpt_oss/slurm_peft.sh; deepseek_v4/slurm_pretrain.sh."""
+    with pytest.raises(ConfigError, match="2 commands for 2 jobs"):
+        read(("job.sh", SPLIT))
+    second, _ = read_sources([Source("job.sh", SPLIT, 2)], 8)
+    found = flat(second)
+    assert found["parallelism.tensor_parallel_size"] == 4
+    alone = SPLIT.replace("LAYOUTS=", "# ").partition("done")[0].partition("do\n")[2]
+    one = f"L=${{L:-8,1}}\n{alone}"
+    assert read(("job.sh", one), gpus=8)[0]["parallelism.tensor_parallel_size"] == 8
+    assert read(("job.sh", one), gpus=8, L="2,2")[0]["parallelism.pipeline_parallel_size"] == 2
+
+
+HANDED = (
+    "import argparse\nfrom transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments\n"
+    "from peft import LoraConfig, get_peft_model\n"
+    "def lora(rank):\n    return LoraConfig(r=rank, target_modules=['q_proj'])\n"
+    "def main(load_4bit, args):\n"
+    "    if load_4bit:\n        bnb = BitsAndBytesConfig(load_in_4bit=True)\n"
+    "        model = AutoModelForCausalLM.from_pretrained('gpt2', quantization_config=bnb)\n"
+    "    else:\n        model = AutoModelForCausalLM.from_pretrained('gpt2')\n"
+    "    if args.size is None:\n        args.size = 3\n"
+    "    model = get_peft_model(model, lora(args.rank))\n"
+    "    training = TrainingArguments(per_device_train_batch_size=args.size)\n"
+    "    Trainer(model=model, args=training).train()\n"
+    "p = argparse.ArgumentParser()\np.add_argument('--load-4bit', action='store_true')\n"
+    "p.add_argument('--rank', type=int, default=32)\np.add_argument('--size', type=int, default=None)\n"
+    "args = p.parse_args()\nmain(args.load_4bit, args)\n"
+)
+
+
+def test_what_functions_are_called_with():
+    """AlexThunder01/Qwen-COBOL, scripts/train_sft.py; Alasdey/trl-sft-grpo; HAE-RAE/logical-puzzles."""
+    found, _ = read(("train.py", HANDED), given=("training.sequence_length",))
+    assert "training.quantization" not in found
+    assert found["training.adapter.rank"] == 32
+    assert found["training.micro_batch_size"] == 3
+    twice = HANDED + "lora(8)\n"
+    with pytest.raises(ConfigError, match=r"\$rank"):
+        read(("train.py", twice), given=("training.sequence_length",))
+
+
+def test_compose_files_that_override():
+    """TimeTreker/chromie, docker-compose.sglang.yml."""
+    text = "services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model gpt2\n    ports: !override\n      - 1:1\n"
+    assert read(("compose.yml", text))[0]["model"] == "gpt2"
+
+
+def test_accelerate_starts_a_process_for_each_gpu():
+    """modelscope/ms-swift, examples/train/multi-gpu/fsdp_qlora/train.sh."""
+    script = "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file fsdp.json swift/cli/sft.py --model gpt2 --max_length 64"
+    assert read(("train.sh", script))[0]["engine.type"] == "fsdp"
+
+
+def test_adapters_in_files_of_scripts():
+    """The-FinAI/HARMONIC, src/FT/configs/lora_config_llama.json, as LianjiaTech/BELLE has it."""
+    adapter = '{"lora_r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "lora_target_modules": ["q_proj", "v_proj"]}'
+    script = "torchrun --nproc_per_node 1 sft_train.py --model_name_or_path gpt2 --per_device_train_batch_size 2"
+    found, _ = read(("run.sh", f"{script} --model_max_length 64 --lora_config lora.json"), ("lora.json", adapter))
+    assert found["training.adapter.rank"] == 16
+    assert found["training.adapter.target_modules"] == ["q_proj", "v_proj"]
+
+
+def test_modules_of_an_interpreter_in_a_folder():
+    """liushz/cogrpo_verl, scripts/launch_verifier_interns1_lora_llamafactory.sh."""
+    script = (
+        "rank=8\nrjob submit --gpu=8 -- bash -c \"\n  f='a.yaml' &&\n  cat > \\$f << EOF\nmodel_name_or_path: gpt2\n"
+        "stage: sft\nfinetuning_type: lora\nlora_rank: $rank\ncutoff_len: 64\nEOF\n"
+        '  /opt/envs/a/bin/python -m llamafactory.cli train \\$f\n"\n'
+    )
+    assert read(("launch.sh", script))[0]["training.adapter.rank"] == 8
+
+
+def test_names_that_a_condition_spells_out():
+    """dw-innovation/unsloth-training, train_unsloth.py: switches that a script gives as numbers."""
+    script = (
+        "import argparse\nfrom transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--four', type=int, default={})\nargs = p.parse_args()\n"
+        "four = args.four\nif four == 1:\n    four = True\nelse:\n    four = False\n"
+        "model = AutoModelForCausalLM.from_pretrained('gpt2', quantization_config=BitsAndBytesConfig(load_in_4bit=four))\n"
+        "Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=1)).train()\n"
+    )
+    given = ("training.sequence_length",)
+    assert read(("train.py", script.format(1)), given=given)[0]["training.quantization"] == "fp4"
+    assert "training.quantization" not in read(("train.py", script.format(0)), given=given)[0]
+
+
+def test_arguments_that_are_sifted_by_release():
+    """JChangCL/grpo-qwen25-gsm8k-finetune, train_grpo.py: what this release of TRL does not know is left out."""
+    script = (
+        "from dataclasses import fields\nfrom trl import SFTConfig, SFTTrainer\n"
+        "def main():\n    said = dict(per_device_train_batch_size=3, max_length=64)\n"
+        "    known = {f.name for f in fields(SFTConfig)}\n"
+        "    said = {k: v for k, v in said.items() if k in known}\n"
+        "    SFTTrainer(model='gpt2', args=SFTConfig(**said)).train()\nmain()\n"
+    )
+    assert read(("train.py", script))[0]["training.micro_batch_size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "batch"),
+    [
+        ("said['per_device_train_batch_size'] = 5", 5),
+        ("said.update(per_device_train_batch_size=6)", 6),
+        ("said.update({'per_device_train_batch_size': 7})", 7),
+        ("if args.big:\n        said['per_device_train_batch_size'] = 5", 3),
+        ("if not args.big:\n        said['per_device_train_batch_size'] = 5", 5),
+        ("if torch.cuda.device_count() > 1:\n        said['per_device_train_batch_size'] = 5", None),
+    ],
+)
+def test_mappings_that_become_longer(more, batch):
+    """What a script adds to the arguments that it hands over as one mapping counts; what only the run decides is asked."""
+    script = (
+        "import argparse, torch\nfrom trl import SFTConfig, SFTTrainer\n"
+        "p = argparse.ArgumentParser()\np.add_argument('--big', action='store_true')\nargs = p.parse_args()\n"
+        f"def main():\n    said = dict(per_device_train_batch_size=3, max_length=64)\n    {more}\n"
+        "    SFTTrainer(model='gpt2', args=SFTConfig(**said)).train()\nmain()\n"
+    )
+    if batch is None:
+        with pytest.raises(ConfigError, match="per_device_train_batch_size"):
+            read(("train.py", script))
+    else:
+        assert read(("train.py", script))[0]["training.micro_batch_size"] == batch

@@ -10,7 +10,7 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -252,6 +252,12 @@ class _Known:
     line: int = 0
     """Of the call that is looked at; 0 in a function."""
     objects: Objects = field(default_factory=Objects)
+    given: dict[str, list[ast.expr]] = field(default_factory=dict)
+    """All values that names are given, in the order of the script."""
+    changes: list[tuple[str, str, ast.expr]] = field(default_factory=list)
+    """Mappings, the keys that they are given after they are made, and the values."""
+    handed: set[str] = field(default_factory=set)
+    """Parameters of functions that every call gives the same value."""
 
     def __post_init__(self) -> None:
         self.straight = _one_after_another(self.tree)
@@ -268,18 +274,108 @@ class _Known:
                 given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
                 for name, default in zip(given, node.args.defaults, strict=True):
                     self.names.setdefault(name.arg, default)
-            elif isinstance(node, ast.Call) and last(node.func) == "add_argument":
-                self._option(node)
+            elif isinstance(node, ast.Call):
+                self._called(node)
+        self._hand_over()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
 
+    def _hand_over(self) -> None:
+        """What functions are called with stands for their parameters, where every call says the same.
+
+        So do values that a script gives options which nobody has given.
+        """
+        known = {each.name: each for each in alive(self.tree, 0) if isinstance(each, ast.FunctionDef)}
+        given: dict[str, list[ast.expr]] = {}
+        for node in alive(self.tree, 0):
+            if isinstance(node, ast.If):
+                self._fill_in(node)
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in known:
+                continue
+            said = dict(zip((each.arg for each in known[node.func.id].args.args), node.args, strict=False))
+            said |= {each.arg: each.value for each in node.keywords if each.arg}
+            for name, value in said.items():
+                given.setdefault(name, []).append(value)
+        defaults = {id(each) for function in known.values() for each in function.args.defaults}
+        for name, values in given.items():
+            free = name not in self.names or id(self.names[name]) in defaults
+            alike = len({ast.dump(each) for each in values}) == 1
+            if free and alike and not isinstance(values[0], ast.Name | ast.Starred):
+                self.names[name] = values[0]
+                self.handed.add(name)
+
+    def _fill_in(self, node: ast.If) -> None:
+        """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`.
+
+        A name that is spelled in another way, too, is what the condition says: `if a == "1": a = True`.
+        """
+        test = node.test
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.Name):
+            self._spell_out(node, test, test.left.id)
+            return
+        if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is)):
+            return
+        for each in node.body:
+            if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == ast.unparse(test.left):
+                name = f"args.{last(test.left)}"
+                said = self.names.get(name)
+                if isinstance(said, ast.Constant) and said.value is None and isinstance(test.left, ast.Attribute):
+                    self.names[name] = each.value
+
+    def _spell_out(self, node: ast.If, test: ast.Compare, name: str) -> None:
+        """A name that only a condition on itself gives other values, in one branch or in both."""
+        branches = [each for each in (node.body, node.orelse) if each]
+        plain = [each[0] for each in branches if len(each) == 1 and isinstance(each[0], ast.Assign)]
+        values = [each.value for each in plain if ast.unparse(each.targets[0]) == name]
+        every = self.given.get(name, [])
+        if len(values) == len(branches) and len(every) == len(values) + 1 and not _names(every[0], name):
+            asked = ast.Compare(every[0], test.ops, test.comparators)
+            self.names[name] = ast.IfExp(asked, values[0], values[1] if len(values) > 1 else every[0])
+            self.several.discard(name)
+
+    def _called(self, node: ast.Call) -> None:
+        """An option of a command line, or what makes a mapping longer: `a.update(b=1)`."""
+        if last(node.func) == "add_argument":
+            self._option(node)
+        elif (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "update"
+            and isinstance(node.func.value, ast.Name)
+        ):
+            given = {each.arg: each.value for each in node.keywords if each.arg}
+            for each in node.args:
+                if isinstance(each, ast.Dict):
+                    pairs = zip(each.keys, each.values, strict=True)
+                    given |= {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
+            self.changes += [(node.func.value.id, key, value) for key, value in given.items()]
+
+    def _changed(self, name: str, line: int) -> dict[str, Any]:
+        """What a mapping is given after it is made, before a line; `$` and the key where only the run decides."""
+        changes = [each for each in self.changes if each[0] == name and each[2].lineno < line]
+        below: dict[int, bool] = {}
+        for node in alive(self.tree, 0) if changes else ():
+            if isinstance(node, ast.If):
+                test = self.value(node.test, 0)
+                for branch, taken in ((node.body, True), (node.orelse, False)):
+                    left = None if _open(test) else bool(test) is taken
+                    found = (
+                        [id(each) for statement in branch for each in alive(statement, 0)] if left is not True else []
+                    )
+                    below |= {each: left is None and below.get(each, True) for each in found}
+        known = {key: value for _, key, value in changes if below.get(id(value), True)}
+        return {key: f"${key}" if id(value) in below else self.value(value, 0) for key, value in known.items()}
+
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            self.changes += [(target.value.id, key, value)] if isinstance(key, str) else []
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for each, said in zip(target.elts, value.elts, strict=True):
                 self._assign(each, said)
-        if not isinstance(target, ast.Name):
+        if not isinstance(target, ast.Name) or _sifts(value, target.id):
             return
         if target.id in self.names and ast.dump(self.names[target.id]) != ast.dump(value):
             self.several.add(target.id)
+        self.given.setdefault(target.id, []).append(value)
         self.names[target.id] = value
 
     def _option(self, node: ast.Call) -> None:
@@ -302,7 +398,7 @@ class _Known:
         for node in alive(self.tree, 0):
             if isinstance(node, ast.IfExp | ast.If):
                 test = self.value(node.test, 0)
-                if not _open(test) and _asks(node.test):
+                if not _open(test) and _asks(node.test, self.handed):
                     rest = node.orelse if test else node.body
                     below = rest if isinstance(rest, list) else [rest]
                     found |= {id(inner) for each in below for inner in alive(each, 0)}
@@ -319,7 +415,8 @@ class _Known:
             if each.arg is not None:
                 arguments[each.arg] = value
             elif isinstance(value, dict):
-                arguments |= value
+                name = each.value.id if isinstance(each.value, ast.Name) else ""
+                arguments |= {**value, **self._changed(name, node.lineno)}
             else:
                 hidden.append(str(value).lstrip("$"))
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
@@ -350,6 +447,9 @@ class _Known:
             return self._attribute(node, deep)
         if isinstance(node, ast.Call):
             return self._result(node, deep)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+            left, right = self.value(node.left, deep), self.value(node.comparators[0], deep)
+            return NotImplemented if _open(left) or _open(right) else left == right
         return self._computed(node, deep)
 
     def _named(self, name: str, deep: int) -> Any:
@@ -475,10 +575,28 @@ def _size(value: object, most: int = 4096) -> int:
     return total
 
 
-def _asks(test: ast.expr) -> bool:
-    """Whether a condition is an option itself, or that it is not set."""
+def _sifts(value: ast.expr, name: str) -> bool:
+    """Whether a mapping only leaves out of itself what an installed release may not know.
+
+    >>> _sifts(ast.parse("{k: v for k, v in a.items() if k in known}", mode="eval").body, "a")
+    True
+    """
+    plain = isinstance(value, ast.DictComp) and len(value.generators) == 1 and isinstance(value.key, ast.Name)
+    if not plain or not isinstance(value, ast.DictComp):
+        return False
+    of, pair = value.generators[0], f"({ast.unparse(value.key)}, {ast.unparse(value.value)})"
+    asked = all(ast.unparse(each).startswith(f"{ast.unparse(value.key)} in ") for each in of.ifs)
+    return ast.unparse(of.iter) == f"{name}.items()" and ast.unparse(of.target) == pair and asked
+
+
+def _names(node: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
+
+
+def _asks(test: ast.expr, handed: Collection[str]) -> bool:
+    """Whether a condition is an option itself, handed over to a function or not, or that it is not set."""
     inner = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
-    return isinstance(inner, ast.Attribute)
+    return isinstance(inner, ast.Attribute) or (isinstance(inner, ast.Name) and inner.id in handed)
 
 
 def _open(value: object) -> bool:

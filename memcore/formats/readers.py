@@ -467,7 +467,7 @@ _LISTED = 12
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
-    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory-cli|lmf) train\b"
+    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory[.-]cli|lmf) train\b"
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
     r"|verl\.trainer\.\w+|recipe\.dapo\.main_dapo|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"

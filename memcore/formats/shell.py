@@ -20,6 +20,7 @@ from types import MappingProxyType
 from memcore.formats.conditions import WORD, calculated, chosen, outcome
 from memcore.formats.functions import called
 from memcore.formats.slurm import processes, variables
+from memcore.formats.splitting import split_up
 from memcore.limits import NESTING, VARIABLES_LENGTH
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -113,7 +114,7 @@ def words(text: str) -> list[str]:
 
     Raises ValueError for a quotation that does not end.
     """
-    text, asked = called(text), variables(text)
+    text, asked = called(split_up(text, variable_given)), variables(text)
     script = _Script(text, variables={**asked, **_GIVEN.get()})
     script.read()
     if tasks := processes(asked, script.found):
@@ -124,11 +125,9 @@ def words(text: str) -> list[str]:
     started = _processes(script.variables)
     if started and ("NPROC_PER_NODE" not in script.used or "NPROC_PER_NODE" in script.exported):
         script.found += [*started, END]  # launchers read it from the environment
-    for name in script.exported:
-        script.found += [f"{ENVIRONMENT}{name}={script.variables.get(name, '')}", END]
-    for name, content in script.files.items():
-        script.found += [f"{FILE}{name}={content}", END]
-    return script.found
+    told = {f"{ENVIRONMENT}{name}": script.variables.get(name, "") for name in script.exported}
+    told |= {f"{FILE}{name}": content for name, content in script.files.items()}
+    return [*script.found, *(each for name, value in told.items() for each in (f"{name}={value}", END))]
 
 
 def _processes(environment: Mapping[str, str]) -> list[str]:
@@ -668,7 +667,7 @@ class _Script:
 
 def _runs(before: str, word: str) -> bool:
     """Whether a word only says that Python runs a module."""
-    return word == "-m" and before.startswith("python")
+    return word == "-m" and before.rpartition("/")[2].startswith("python")
 
 
 def _either(name: str, values: list[str | None]) -> str:

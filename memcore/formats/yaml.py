@@ -34,6 +34,8 @@ _TYPES: Mapping[str, type] = {
     "!!map": dict,
 }
 """YAML's own tags, and what they promise."""
+_OF_COMPOSE = ("!override", "!reset")
+"""Tags of compose files, which say what becomes of a value in the file before (compose-spec, 13-merge.md)."""
 _MERGE = "<<"
 _ALIASED = 2**17
 """Values that aliases may repeat in all: some lines of aliases of aliases are billions of values."""
@@ -229,7 +231,7 @@ class _Reader(Cursor):
             self.skip()
             if self.fresh:
                 break
-        if tag not in _TYPES and tag not in ("", "!"):
+        if tag not in _TYPES and tag not in ("", "!", *_OF_COMPOSE):
             self.refuse(Message("has the tag {}, which is not supported", tag[:40]))
         return anchor, tag
 

@@ -25,6 +25,10 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "可能放不下{asked}：{where}{margin}；只有范围的下限放得下。",
     ),
     "serves-no": ("Does not fit {asked}: {margin} {where}.", "放不下{asked}：{where}{margin}。"),
+    "serves-refused": (
+        "Does not start: the server refuses sequences of {length} tokens, which is beyond the model's own maximum.",
+        "无法启动：{length} 个 token 超过模型自身的最大长度，服务会拒绝。",
+    ),
     "serves-pool": (
         "Weights take {weights}. The cache gets {cache}{tokens}: room for {sequences}{certain}.",
         "权重占 {weights}，缓存得到 {cache}{tokens}，可容纳{sequences}{certain}。",

@@ -24,6 +24,9 @@ def serving_verdict(found: ServingEstimate) -> Verdict:
         headline = say("serves-unknown", size=format_bytes(_least(found)), gpus=gpus, asked=_asked(found))
         return Verdict("unknown", headline, _reason(found))
     level = serving_level(found)
+    if found.refused is not None:
+        longest = format_count(found.job.basics.max_model_len)
+        return Verdict(level, say("serves-refused", length=longest), _reason(found))
     left = found.headroom or 0
     margin = say("serves-left" if left >= 0 else "missing", size=format_bytes(abs(left)))
     where = say("serves-in-cache") if found.spare == left else say("serves-on", gpus=gpus)

@@ -17,6 +17,7 @@ from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
 from memcore.messages import Message, joined
 from memcore.networks.catalog import named
+from memcore.servers import positions
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
@@ -75,6 +76,15 @@ def _own(section: type[Section], off: str) -> Iterator[Key]:
     for each in settings_of(section):
         words = each.name.replace("_", "-")
         yield Key(path=each, name=f"--{words}", off=off.format(words) if isinstance(each.kind, Flag) else None)
+
+
+def _reach(told: positions.Overrides) -> tuple[Key, ...]:
+    """How far a server is told that positions reach."""
+    return (
+        Key(path=ServerSettings.scaled_positions, name=told.whole, spelled=positions.spelled),
+        Key(path=ServerSettings.scaled_positions, name=positions.POSITIONS),
+        Key(path=ServerSettings.allow_longer, name=positions.LONGER),
+    )
 
 
 _SHARED = ("--prefill-context-parallel-size", "-pcp", "--attention-context-parallel-size", "--attn-cp-size")
@@ -161,8 +171,9 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     normalized |= {name: normalized.pop(short) for short, name in _SHORT.items() if short in normalized}
     normalized, notes = _transferred(_pictured(_prefilled(normalized)))
     normalized, why = _run(normalized)
+    normalized, reach = positions.stretched(normalized, positions.VLLM)
     drafted, further = _drafted(normalized)
-    return drafted, (*notes, *why, *further)
+    return drafted, (*notes, *why, *reach, *further)
 
 
 _RUNNER, _TASK, _CONVERT = "--runner", "--task", "--convert"
@@ -342,7 +353,8 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault(_ALL_TO_ALL, "deepep")
     if normalized.get(_ALL_TO_ALL) in ("deepep", "flashinfer"):
         normalized[_EXPERTS] = True
-    shared = same_bytes(normalized, *_EP)
+    normalized, reach = positions.stretched(normalized, positions.SGLANG)
+    shared = (*same_bytes(normalized, *_EP), *reach)
     algorithm = str(normalized.get("--speculative-algorithm", "")).upper()
     draft = next((normalized.pop(name) for name in _DRAFTS if name in normalized and algorithm != "STANDALONE"), None)
     if not algorithm:
@@ -410,6 +422,7 @@ VLLM = Tool(
         Key(path=VllmSettings.compile_cache, name="*env.VLLM_DISABLE_COMPILE_CACHE", values={True: 0, False: 1}),
         Key(path=VllmSettings.flashinfer_sampler, name="*env.VLLM_USE_FLASHINFER_SAMPLER",
             values={True: 1, False: 0}),
+        *_reach(positions.VLLM),
         *(each for each in _own(VllmSettings, "--no-{}") if each.path not in _NO_FLAGS),
         Key(
             path=ServerSettings.enable_expert_parallel,
@@ -423,7 +436,7 @@ VLLM = Tool(
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     normalized=_vllm,
     settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP, _TASK,
-             _CONVERT),
+             _CONVERT, "--rope-scaling"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
     abbreviates=True,
@@ -457,6 +470,7 @@ SGLANG = Tool(
         Key(path=Inference.speculative_method, name="--speculative-algorithm", values=_ALGORITHMS),
         Key(path=Inference.num_speculative_tokens, name="*drafted"),
         Key(path=Inference.draft_model, name="--speculative-draft-model-path", also=("--speculative-draft-model",)),
+        *_reach(positions.SGLANG),
         *_own(SglangSettings, ""),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
     ),

@@ -38,8 +38,12 @@ def longest_context(found: ServingEstimate, users: int) -> int | None:
 
 
 def _most(found: ServingEstimate) -> int:
-    """No longer than the model was made for, unless the config says so."""
-    return max(found.job.model.sizes["P"], found.job.basics.max_model_len)
+    """No longer than the model was made for, unless the config says so and the server takes it."""
+    return (
+        found.job.model.sizes["P"]
+        if found.refused is not None
+        else max(found.job.model.sizes["P"], found.job.basics.max_model_len)
+    )
 
 
 def _search(headroom: Callable[[int], int | None], limit: int) -> int:
@@ -101,6 +105,8 @@ def _fits(config: Config) -> bool:
 
 def most_users(found: ServingEstimate, length: int) -> int | None:
     """Return how many sequences of `length` tokens fit at the same time."""
+    if found.refused is not None and found.capacity is not None:
+        return 0
     if found.pool is not None:
         return found.pool.users(length)
     if found.capacity is None:
@@ -189,7 +195,13 @@ class Utilization:
 def utilization(found: ServingEstimate) -> Utilization | None:
     """The range of utilizations that work; None for other servers, or without an accelerator."""
     pool = found.pool
-    if not found.job.server.asks_for_a_share or found.capacity is None or pool is None or found.budget.line is None:
+    if (
+        found.refused is not None
+        or not found.job.server.asks_for_a_share
+        or found.capacity is None
+        or pool is None
+        or found.budget.line is None
+    ):
         return None
     outside = _outside_budget(found)
     kept = found.device.expected - (pool.capacity or 0) * pool.bytes_each - outside

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from memcore.config.engine import EngineSettings, release
 from memcore.config.settings import MODEL, Config
 from memcore.hardware import monitor
 from memcore.memory.answer import Answer
@@ -16,6 +17,7 @@ from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.checkpoint import text_config
 from memcore.serving.inference import Inference
 from memcore.serving.job import ServingJob, resolve
+from memcore.serving.settings import ServerSettings
 from memcore.units import format_bytes
 
 
@@ -82,13 +84,30 @@ class ServingEstimate(Answer):
     def beyond_positions(self) -> tuple[str, ...]:
         """Return a note on a context that is longer than the model's positions."""
         most, length = self.job.model.sizes["P"], self.job.basics.max_model_len
-        own = self.job.server.too_long
-        if own is not None:
-            asked = self.job.config.get(Inference.max_model_len) is not None
-            refused = own(text_config(self.job.basics.raw), length) if asked else None
-            return () if refused is None else (refused,)
+        if self.refused is not None:
+            return (self.refused,)
         said = Message("{:,} tokens exceed the {:,} positions in the model's config; {}", length, most, _BEYOND)
-        return (said,) if length > most else ()
+        own = self.job.server.too_long
+        told = own is None or (length == self._asked and self.job.config[ServerSettings.allow_longer])
+        return (said,) if told and length > most else ()
+
+    @cached_property
+    def refused(self) -> Message | None:
+        """Return why the server does not start with so long a sequence, where its own maximum is less."""
+        own, config, asked = self.job.server.too_long, self.job.config, self._asked
+        if own is None or asked is None or config[ServerSettings.allow_longer]:
+            return None
+        said, scaled = text_config(self.job.basics.raw), config[ServerSettings.scaled_positions]
+        if scaled is not None:
+            said = {"max_position_embeddings": scaled}
+        version = config[EngineSettings.version]
+        return own(said, asked, None if version is None else release(version))
+
+    @property
+    def _asked(self) -> int | None:
+        """The longest sequence that the config asks for; None where the server decides."""
+        asked: int | None = self.job.config.get(Inference.max_model_len)
+        return asked
 
     @property
     def _recipes_differ(self) -> tuple[str, ...]:
@@ -188,8 +207,14 @@ class ServingEstimate(Answer):
 
     @cached_property
     def headroom(self) -> int | None:
-        """Return the free bytes of the GPU with any repository of the format; negative if the job does not fit."""
-        return None if self._headroom is None else min([self._headroom, *(each.headroom or 0 for each in self.recipes)])
+        """Return the free bytes of the GPU with any repository of the format; negative if the job does not fit.
+
+        It is less than nothing, too, where the server refuses to start with all the memory that there is.
+        """
+        if self._headroom is None:
+            return None
+        found: list[int] = [self._headroom, *(each.headroom or 0 for each in self.recipes)]
+        return min(found) if self.refused is None else min(-1, *found)
 
     @property
     def _headroom(self) -> int | None:
@@ -209,5 +234,7 @@ class ServingEstimate(Answer):
     def certain(self) -> bool:
         """Return whether the whole range gives the same answer, of the pool as of the GPU."""
         pool = self.pool
+        if self.refused is not None and self.capacity is not None:
+            return True
         sure = pool is None or pool.capacity is None or not pool.capacity_low < self.needed <= pool.capacity_high
         return super().certain and sure

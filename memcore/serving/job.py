@@ -17,7 +17,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model, full_name, identified
 from memcore.networks.network import Model
 from memcore.records import dataclass
@@ -118,8 +118,9 @@ class Server:
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
     """The longest sequence where nobody says one, by the bytes of the GPU; None: the model's maximum."""
-    too_long: Callable[[Mapping[str, Any], int], str | None] | None = None
-    """What it says of a longer sequence than the model's own, by the config of its text; None: what all servers say."""
+    too_long: Callable[[Mapping[str, Any], int, tuple[int, ...] | None], Message | None] | None = None
+    """What it says, and ends, at a longer sequence than the model's own, by the config of the text and its release;
+    None: what all servers say."""
     loads_exl3: bool = False
     """It loads checkpoints of ExLlamaV3."""
     proposes: frozenset[str] | None = None

@@ -33,6 +33,26 @@ class ServerSettings(Section, path="engine"):
         engines=("vllm", "sglang"),
         advanced=True,
     )
+    allow_longer = setting(
+        Flag(),
+        "Longer than the model",
+        "Take a max_model_len beyond the model's own maximum, which the server "
+        "otherwise refuses when it starts (as VLLM_ALLOW_LONG_MAX_MODEL_LEN in its environment).",
+        flag="allow-longer",
+        engines=("vllm", "sglang"),
+        default="false; true for SGLang 0.4.4 to 0.5.0",
+        advanced=True,
+    )
+    scaled_positions = setting(
+        Integer(unit="tokens"),
+        "Scaled positions",
+        "The longest sequence with the rotary positions that the server is told (--hf-overrides, --rope-scaling, "
+        "--json-model-override-args), instead of what the model's config.json says. It changes no size.",
+        flag="scaled-positions",
+        engines=("vllm", "sglang"),
+        default="the model's own maximum",
+        advanced=True,
+    )
     quantization = setting(
         Text(),
         "Server's quantization",
@@ -124,6 +144,16 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ServerSettings.max_num_seqs: ("与 inference.max_num_seqs 相同，供写在 engine 下的文件使用。", "每步最大序列数"),
     ServerSettings.block_size: ("与 inference.block_size 相同，供写在 engine 下的文件使用。",),
     ServerSettings.enable_expert_parallel: ("每个 rank 放置完整的专家，而不是切分每个专家。",),
+    ServerSettings.allow_longer: (
+        "允许 max_model_len 超过模型自身的最大长度，否则服务启动时会拒绝（环境变量 VLLM_ALLOW_LONG_MAX_MODEL_LEN）。",
+        "超过模型长度",
+        "false；SGLang 0.4.4 至 0.5.0 为 true",
+    ),
+    ServerSettings.scaled_positions: (
+        "按服务所得的旋转位置设置（如 --hf-overrides）的最长序列，代替 config.json 中的值；不改变任何大小。",
+        "缩放后的位置数",
+        "模型自身的最大长度",
+    ),
     ServerHardware.driver: (
         "NVIDIA 驱动的版本，与 nvidia-smi 显示的一致，例如 580.76.05。捕获的 CUDA Graph 所占显存取决于驱动。",
         "NVIDIA 驱动",

@@ -30,7 +30,7 @@ _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extr
 _GLOBAL = re.compile(r"^#\s*@package\s+_global_\s*$", re.MULTILINE)
 _NAMES = re.compile(
     r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)"
-    r"|\b(?:llamafactory-cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
+    r"|\b(?:llamafactory[.-]cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
     r"|\bCONFIG_FILE=[\"']?(?:\$\{CONFIG_FILE:?-)?[\"']?([\w./-]+\.toml)|--job[.]config_file[= ]([\w./-]+\.toml)"
     r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)"
 )

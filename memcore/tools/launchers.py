@@ -124,7 +124,7 @@ def visible(found: Mapping[str, Any]) -> int:
     return len(devices.split(",")) if _LISTED.fullmatch(devices) else 0
 
 
-_BY_ITSELF = re.compile(r"\b(?:llamafactory-cli|lmf) train\b")
+_BY_ITSELF = re.compile(r"\b(?:llamafactory[.-]cli|lmf) train\b")
 _OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|export|eval)\b"
                         r"|\b(?:cli_demo|api_demo|web_demo|webui|export_model|evaluate)\.py\b")  # fmt: skip
 """Programs of LLaMA-Factory that start a process for each GPU, and those that train nothing."""

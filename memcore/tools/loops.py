@@ -455,7 +455,10 @@ def _swift_alone(found: Mapping[str, Any]) -> None:
     """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
     devices, processes = str(found.get(DEVICES, "")), found.get(PER_NODE, found.get(GPUS, 1))
     seen = visible(found)
-    if found.get("deepspeed") is None and isinstance(processes, int) and seen > processes:
+    launched_elsewhere = "accelerate launch" in str(found.get(""))  # by default, a process for each GPU
+    if launched_elsewhere or found.get("deepspeed") is not None:
+        return
+    if isinstance(processes, int) and seen > processes:
         message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
         raise UnsupportedError.of_value("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
 

@@ -83,6 +83,24 @@ def _by_default(normalized: dict[str, Any]) -> Normalized:
     return {**normalized, "target_modules": usual}, (note,)
 
 
+_OF_SCRIPTS: Mapping[str, str] = {
+    "lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout", "lora_target_modules": "target_modules",
+    "lora_bias": "bias", "modules_to_save": "modules_to_save",
+}  # fmt: skip
+"""Keys of a file of its own in which scripts have an adapter (LianjiaTech/BELLE, train/configs/lora_config_*.json)."""
+
+
+def of_lora_file(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A file of nothing but an adapter, as PEFT spells it; nothing for another file.
+
+    >>> of_lora_file({"lora_r": 16, "lora_target_modules": ["q_proj"]})
+    {'peft_type': 'LORA', 'r': 16, 'target_modules': ['q_proj']}
+    """
+    if "lora_r" not in found or found.keys() - _OF_SCRIPTS.keys():
+        return {}
+    return {"peft_type": "LORA", **{_OF_SCRIPTS[name]: value for name, value in found.items()}}
+
+
 PEFT = Tool(
     name="peft",
     title="PEFT",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with
 from memcore.tools.methods import METHOD
+from memcore.tools.peft import of_lora_file
 from memcore.tools.pooled import pools, without_head
 from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
@@ -393,6 +395,8 @@ def read_part(
         listed = checkpoint_of(found)
         if listed is not None:
             return _stored(listed, name, alone="model" not in given and alone)
+        spelled = of_lora_file(found)
+        text = json.dumps(spelled) if spelled else text
         if "model" in found or not found.keys() - _SECTIONS:
             read = of_calculator(found)
             return found, None, (*notes, *read.notes)

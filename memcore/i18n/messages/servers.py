@@ -105,6 +105,15 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1": (
         "max_model_len 为 {length}、缩放旋转位置编码（--hf-overrides），或设 VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 时可启动"
     ),
+    'SGLang refuses: "User-specified context_length ({length}) is greater than the derived context_length ({most})"': (
+        "SGLang 拒绝启动：“User-specified context_length ({length}) is greater than the derived context_length "
+        "({most})”"
+    ),
+    "it starts with context_length {length}, or with SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1": (
+        "context_length 为 {length}，或设 SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 时可启动"
+    ),
+    "{flag}: how far these rotary positions reach is not known": "{flag}：无法确定这些旋转位置能到多长",
+    "longer sequences than the model's own are taken": "因此允许超过模型自身长度的序列",
     "{flag}: whole experts, or slices of all of them, take the same bytes on each GPU": (
         "{flag}：每个 GPU 放置完整的专家或所有专家的切片，字节数相同"
     ),

@@ -391,6 +391,8 @@ def _because(leanest: Found) -> str:
     capacity, parts = format_bytes(leanest.capacity or 0), leanest.ledger.by_category
     largest = max(parts, key=lambda name: parts[name])
     if isinstance(leanest, ServingEstimate):
+        if leanest.refused is not None:
+            return leanest.refused
         pool, length = leanest.pool, leanest.asked_length
         if pool is not None and pool.capacity is not None and leanest.device.expected <= (leanest.capacity or 0):
             return Message(

@@ -22,6 +22,7 @@ from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
+from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -610,6 +611,7 @@ SERVER = Server(
     oldest=(7, 5),  # srt/model_executor/model_runner_components/load_model_utils.py: "only supports sm75 and above"
     amd=("gfx942", "gfx950", "gfx1250"),  # python/sglang/kernels/aot/setup_rocm.py refuses others
     parallel=frozenset({"tensor", "pipeline", "data"}),
+    too_long=too_long,
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs

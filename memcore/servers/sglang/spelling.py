@@ -31,6 +31,8 @@ _SGLANG_NAMES: Mapping[str, str] = {
     "model": "--model-path",
     EngineSettings.type: "sglang.launch_server",
     EngineSettings.version: "pip install sglang==",
+    ServerSettings.allow_longer: "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+    ServerSettings.scaled_positions: "--json-model-override-args",
     ServerSettings.enable_expert_parallel: "--ep-size",
     Inference.draft_model: "--speculative-draft-model-path",
     Inference.speculative_method: "--speculative-algorithm",

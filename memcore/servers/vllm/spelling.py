@@ -11,6 +11,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.inference import Inference
+from memcore.serving.settings import ServerSettings
 
 _VLLM: Mapping[str, object] = {
     Inference.max_model_len: "--max-model-len {}",
@@ -36,6 +37,8 @@ _VLLM_NAMES: Mapping[str, str] = {
     Inference.images_per_sequence: "--limit-mm-per-prompt",
     VllmSettings.compile_cache: "VLLM_DISABLE_COMPILE_CACHE",
     VllmSettings.flashinfer_sampler: "VLLM_USE_FLASHINFER_SAMPLER",
+    ServerSettings.allow_longer: "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+    ServerSettings.scaled_positions: "--hf-overrides",
     Inference.sleep_level: "sleep(level=)",
 }
 TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"vllm": _VLLM_NAMES}

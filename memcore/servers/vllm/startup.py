@@ -91,10 +91,10 @@ _SCALED = ("su", "longrope", "llama3", "default", "mrope")
 """Kinds of rotary positions whose longest sequence already is what the config says."""
 
 
-def too_long(config: Mapping[str, Any], length: int) -> Message | None:
+def too_long(config: Mapping[str, Any], length: int, _version: tuple[int, ...] | None = None) -> Message | None:
     """Return what vLLM says of a longer sequence than its model's own, which ends it; None for one that it takes.
 
-    Source: vllm 0.8 to 0.20, config.py and config/model.py (`_get_and_verify_max_len`).
+    Every release refuses it alike. Source: vllm 0.8 to 0.20, config.py and config/model.py (`_get_and_verify_max_len`).
     """
     said = {name: config[name] for name in _LENGTHS if isinstance(config.get(name), int)}
     key = min(said, key=lambda name: said[name], default=None)
