@@ -31,6 +31,7 @@ from memcore.tools.launchers import ElsewhereError, launched_with
 from memcore.tools.pooled import pools, without_head
 from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
+from memcore.tools.vocabulary import similar_key
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
@@ -372,7 +373,7 @@ def read_part(
     left_out = (
         Message("{} may affect memory but is not supported yet: ignored", key) for key in other.accounts.left_out
     )
-    unknown = (Message("{} is not recognized and was ignored", key) for key in other.accounts.unknown)
+    unknown = (_unknown(other.tool, key) for key in other.accounts.unknown)
     silent = (
         [Message("no effect on memory: {}", joined(", ", other.accounts.of_no_account))]
         if other.accounts.of_no_account
@@ -382,6 +383,13 @@ def read_part(
         _read_as(other, text), *_in_one(source), *assumed, *other.notes, *left_out,
         *unknown, *silent,
     )  # fmt: skip
+
+
+def _unknown(tool: Tool, key: str) -> str:
+    """Return a note on a key that a tool does not have, with the one that may be meant."""
+    near = similar_key(tool.vocabulary, key)
+    said = Message("{} is not recognized and was ignored", key)
+    return said if near is None else Message("{}; did you mean {}?", said, near)
 
 
 def _read_as(other: Imported, text: str) -> str:

@@ -58,8 +58,8 @@ def _fitting(lines: Iterable[str], width: int) -> list[str]:
     return [piece for line in lines for piece in fitted(line, width)]
 
 
-def plans_brief(found: Planned) -> list[str]:
-    """Return what follows an answer that does not fit: a line for each plan, and how to see them whole."""
+def plans_brief(found: Planned, heading: str = "cli-ways") -> list[str]:
+    """Return what follows an answer that does not fit: a line for each plan; the heading says how to see them whole."""
     if not found.plans:
         return _limit(found)
     rows = [
@@ -67,7 +67,7 @@ def plans_brief(found: Planned) -> list[str]:
     ]
     return [
         *_limit(found),
-        say("cli-ways"),
+        say(heading),
         *(f"  {line}" for line in table(rows, right=(0,))),
     ]
 
