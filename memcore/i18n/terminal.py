@@ -307,7 +307,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "From start to end": "从启动到结束",
     "Kept by each process": "每个进程常驻",
     "Users by context length": "各上下文长度下的用户数",
-    "What saves memory, best first": "能节省显存的改动（从最佳开始）",
+    "What saves memory, best trade-off first": "能节省显存的改动（代价最划算的在前）",
     "Cost and flags": "代价与参数",
     "Saves nothing here": "此处没有效果",
     "One on top of another": "逐项叠加",

@@ -126,7 +126,7 @@ def policy_of(each: Found) -> str:
     if "pipeline_schedule" in settings:
         words.append(str(settings["pipeline_schedule"]))
     elif "virtual_pipeline_parallel_size" in settings:
-        words.append(Message("{} chunks", settings["virtual_pipeline_parallel_size"]))
+        words.append(Message("{} virtual stages", settings["virtual_pipeline_parallel_size"]))
     if settings.get("expert_tensor_parallel_size") == 1:
         words.append("whole experts")
     if settings.get("cpu_offload"):
