@@ -131,6 +131,16 @@ def format_parameters(value: int) -> str:
     return f"{value / factor:#.3g}".rstrip(".") + f" {unit}"
 
 
+def format_tokens(value: int) -> str:
+    """A number of tokens as people say it from a billion on, and in digits below.
+
+    >>> format_tokens(15 * 10**12), format_tokens(300 * 10**9), format_tokens(5_000_000)
+    ('15T', '300B', '5,000,000')
+    """
+    factor, unit = (10**12, "T") if value >= 10**12 else (10**9, "B")
+    return f"{value / factor:g}{unit}" if value >= factor else format_count(value)
+
+
 def format_count(value: int) -> str:
     """A count with thousands separated: `8,030,261,248`."""
     return f"{value:,}"

@@ -63,10 +63,31 @@ def parse_json(text: str, notes: list[str] | None = None) -> object:
 
 
 def fault(error: ValueError) -> str:
-    """Return what is wrong with a text that `parse_json` refuses."""
+    """Return what is wrong with a text that `parse_json` refuses.
+
+    >>> try: json.loads('{"a": {"b": 1}')
+    ... except ValueError as error: fault(error)
+    'line 1, column 15: the text ends before its last bracket is closed'
+    """
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
-    return Message("{}: line {} column {} (char {})", error.msg, error.lineno, error.colno, error.pos)
+    said = error.msg.split()
+    what = next((mend for word, mend in _FAULTS.items() if word in said), error.msg)
+    if error.pos >= len(error.doc.rstrip()):
+        what = "the text ends before its last bracket is closed"
+    return Message("line {}, column {}: {}", error.lineno, error.colno, what)
+
+
+_FAULTS: Mapping[str, str] = {
+    "value": "expected a value",
+    "','": "expected a comma or a closing bracket",
+    "':'": "expected a colon after the key",
+    "property": "expected a key in double quotes; JSON has no comments, single quotes or trailing commas",
+    "trailing": "JSON has no trailing commas",
+    "Extra": "text follows the end of the JSON value",
+    "Unterminated": "a quotation mark is never closed",
+}
+"""What to mend, by a word of what Python's json says (json/decoder.py, json/scanner.py)."""
 
 
 LIMITS = "time_step_limit"

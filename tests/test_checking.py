@@ -54,6 +54,21 @@ def test_what_does_not_fit_leads_to_plans(files, capsys):
     assert "`memcore plan` with the same file and flags" in capsys.readouterr().out
 
 
+WORDED = {
+    '{"model": "gpt2"': "ERROR  said.json: is not JSON: line 1, column 17",
+    '{"model": "gpt2", "training": {"sequence_length": 0, "micro_batch_size": 0}}': "       training.micro_batch_size: ",
+}
+
+
+@pytest.mark.parametrize("written", WORDED)
+def test_a_line_names_its_file_once_and_problems_stand_below_each_other(files, capsys, written):
+    Path("said.json").write_text(written)
+    assert main(["check", "said.json", *CARD]) == 2
+    printed = capsys.readouterr().out
+    assert WORDED[written] in printed
+    assert printed.count("said.json") == 1
+
+
 def test_files_together_are_one_job(files, capsys):
     Path("ds.json").write_text('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 1}')
     assert main(["check", "small.json", "ds.json", "--together", "--gpus", "2", *CARD, "--json"]) == 0

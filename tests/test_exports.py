@@ -403,6 +403,13 @@ LINES = {
                           "hardware": {"num_gpus": 16}}), None,
         ("torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py", "  --micro-batch-size 1",
          "  --pipeline-model-parallel-layout 'Et*1|t*3L'")),
+    "Megatron's way to recompute all": (
+        Config.from_dict({"model": MEGATRON, "engine": {"type": "megatron"},
+                          "training": {"sequence_length": 128, "activation_checkpointing": "full"}}), None,
+        ("  --recompute-granularity full", "  --recompute-method uniform", "  --recompute-num-layers 1")),
+    "Ollama's file of a job that names Ollama": (
+        of(engine={"type": "llama.cpp", "fork": "ollama"}, inference={"max_model_len": 4096}), None,
+        ("FROM ./Llama-3.1-8B-Q4_K_M.gguf", "PARAMETER num_ctx 4096")),
     "nanotron's sizes": (
         Config.from_dict({"model": LLAMA, "training": {"sequence_length": 128}, "engine": {"type": "nanotron"},
                           "hardware": {"num_gpus": 8}, "parallelism": {"tensor_parallel_size": 2}}), None,
@@ -419,6 +426,14 @@ def test_what_is_said(case):
     assert set(lines) <= {each.rstrip(" \\,") for each in found.text.splitlines()}
     without = {"model", "training.sequence_length"} if found.tool.name in ("accelerate", "deepspeed") else set()
     assert set(found.left_out) <= {"hardware.accelerator", *without}
+
+
+def test_no_recomputation_is_no_flag_of_megatron():
+    """`--recompute-granularity` is full or selective (Megatron-LM, megatron/training/arguments.py)."""
+    job = {"sequence_length": 128, "activation_checkpointing": "none"}
+    found = exported(Config.from_dict({"model": MEGATRON, "training": job, "engine": {"type": "megatron"}}))
+    assert "--recompute" not in found.text
+    assert found.left_out == ()
 
 
 def test_a_loss_that_is_not_compiled_compiles_no_blocks():

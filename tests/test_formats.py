@@ -523,7 +523,7 @@ def test_what_is_left_open_is_said_where_a_tool_means_another_thing(capsys):
     assert main(["convert", "--model", "llama-3.1-8b", "--engine", "megatron", "--seq", "64"]) == 0
     printed = capsys.readouterr()
     assert all(flag in printed.out for flag in ("--bf16", "--hidden-dropout 0.0", "--attention-dropout 0.0"))
-    assert "model: no key in Megatron-LM" in printed.err
+    assert "model: Megatron-LM has no key for this model; set it in your launch script" in printed.err
     assert main(["convert", "--model", "llama-3.1-8b", "--seq", "64"]) == 0
     assert capsys.readouterr().out == (
         'model_name_or_path: "meta-llama/Llama-3.1-8B"\nmax_length: 64\nper_device_train_batch_size: 1\n'

@@ -28,6 +28,10 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "empty.json").write_text("")
     (tmp_path / "bytes.json").write_bytes(bytes(range(256)))
     (tmp_path / "folder.json").mkdir()
+    (tmp_path / "open.json").write_text('{"model": "gpt2", "training": {}')
+    (tmp_path / "comma.json").write_text('{"model": "gpt2"\n"training": {}}')
+    (tmp_path / "comment.json").write_text('{"model": "gpt2", // small\n"training": {}}')
+    (tmp_path / "tab.yaml").write_text("base_model: gpt2\n\tadapter: lora\n")
     return tmp_path
 
 
@@ -74,6 +78,11 @@ MISTAKES = {
     "models nosuch": "QUERY: nothing matches 'nosuch'; `memcore models` lists all",
     "estimate job.json --accelerator rtx-9080": "; for another GPU, set GPU memory (--gpu-memory)",
     "plan job.json --headroom 110": "--headroom: found '110'; expected a fraction such as 0.1 or a percentage such as 10%",
+    "estimate open.json": "open.json: is not JSON: line 1, column 33: the text ends before its last bracket is closed",
+    "estimate comma.json": "line 2, column 1: expected a comma or a closing bracket",
+    "estimate comment.json": "expected a key in double quotes; JSON has no comments, single quotes or trailing commas",
+    "estimate tab.yaml": "tab.yaml: line 2: found 'adapter: lora', which is indented with a tab",
+    "estimate run.log": "run.log: is a run's log, not a config; `memcore reconcile CONFIG run.log` compares it",
     "nothing": "COMMAND: found 'nothing'; allowed: ",
 }
 

@@ -644,6 +644,7 @@ def test_faces(capsys, tmp_path):
     text, data = search_text(last, config), search_data(last, config)
     assert data["found"][0]["allocated"] == last.best[0].allocated
     assert "cheapest first" in text
+    assert f"{last.best[0].device / 2**30:.1f}" in text.splitlines()[2].split()  # with what is free, the capacity
     output = tmp_path / "sweep.jsonl"
     command = [
         "search",

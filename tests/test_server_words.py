@@ -24,6 +24,8 @@ READ = {
     VLLM + "--kv-cache-dtype fp8_e5m2 --quantization modelopt_fp4": {CACHE: "fp8", FORMAT: "nvfp4"},
     VLLM + "--quantization compressed-tensors": {FORMAT: None},
     VLLM + "--spec-method ngram --spec-tokens 3 -pcp 1 --cpu-offload-gb 0": {METHOD: "ngram", TOKENS: 3},
+    VLLM + "--max-model-len 25.6k --max-num-batched-tokens 8K": {
+        "inference.max_model_len": 25600, "engine.max_num_batched_tokens": 8192},
     VLLM + "-ep -tp 2": {"engine.enable_expert_parallel": True},
     VLLM + "--task embed": {"engine.runner": "pooling"},
     VLLM + "--task score --convert none": {"engine.runner": "pooling"},

@@ -80,6 +80,7 @@ def test_verdicts_in_words():
     assert serving_verdict(FOUND[0]).headline.startswith("Fits a sequence of 131,072 tokens: ")
     assert serving_verdict(FOUND[2]).headline.startswith("Does not fit a sequence of 131,072 tokens: ")
     assert serving_verdict(FOUND[-1]).headline.endswith("Name an accelerator to see whether that fits.")
+    assert "the cache takes 0 B" not in serving_verdict(FOUND[-1]).reason
     assert {each.key for each in answers(FOUND[0])} == {
         "longest_context",
         "users_at_longest",

@@ -83,6 +83,8 @@ class Tool:
     syntax: Syntax
     engines: tuple[str, ...]
     """Engines of configs that it runs; the first one is what its files are read as."""
+    called: Mapping[str, Any] = field(default_factory=dict)
+    """Settings by which a config says that this tool runs it, among those that run its engine."""
     needs: Mapping[str, Any] = field(default_factory=dict)
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
     written: Callable[[Any], Mapping[str, Any]] | None = None

@@ -37,6 +37,19 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
     "log-below": ("below the range", "低于范围"),
     "log-above": ("above the range", "高于范围"),
     "log-unknown": ("not predicted", "无预测"),
+    "log-all-inside": ("Every reading is inside the predicted range.", "所有读数都在预测范围内。"),
+    "log-outside": (
+        "Readings outside the predicted range: {outside} of {count}.",
+        "超出预测范围的读数：{count} 个中有 {outside} 个。",
+    ),
+    "log-unlabelled": (
+        "The log does not say what its number is. Name it with --as, as in --as max_allocated.",
+        "日志没有说明这个数字是什么。用 --as 指定，例如 --as max_allocated。",
+    ),
+    "log-ran-out-though": (
+        "The run ran out of memory, but memcore predicts that it fits.",
+        "运行时显存不足，但 memcore 预测可以放下。",
+    ),
     "log-fits": ("fits", "可以放下"),
     "log-no": ("does not fit", "放不下"),
     "log-ran-out": ("ran out of memory", "显存不足"),

@@ -83,6 +83,7 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-where-each-of": ("On each GPU of {name}", "在 {name} 的每块 GPU 上"),
     "serves-where-each": ("On each GPU", "在每块 GPU 上"),
     "serves-where": ("On the GPU", "在该 GPU 上"),
+    "serves-without-cache": ("{where}, without the cache", "{where}（不含缓存）"),
     "serves-step-heading": ("What this server holds", "该服务的容量"),
     "serves-step-note": (
         "All sequences use one pool, so shorter ones leave room for more.",

@@ -156,8 +156,12 @@ tensors. Start with:
     "cli-plan": ("plan", "方案"),
     "cli-plan-number": ("Plan {number}: {title}", "方案 {number}：{title}"),
     "cli-ways": (
-        "What fits (`memcore plan` with the same arguments shows the configs)",
-        "放得下的方案（用相同参数运行 `memcore plan` 可查看配置）",
+        "What fits (`memcore plan` for the same job shows the configs)",
+        "放得下的方案（对同一任务运行 `memcore plan` 可查看配置）",
+    ),
+    "cli-ways-of-size": (
+        "What fits (name a model, and `memcore plan --model NAME` shows the configs)",
+        "放得下的方案（指定模型后用 `memcore plan --model NAME` 查看配置）",
     ),
     "cli-no-plan": ("No plan fits as asked: {reason}.", "没有符合要求的方案：{reason}。"),
     "cli-memory": (
@@ -211,10 +215,10 @@ tensors. Start with:
     "cli-unlimited": ("Nothing limits it: the same fits whatever its value.", "没有上限：取任何值都放得下。"),
     # Layouts
     "cli-layouts": (
-        "{total} layouts: {pruned} ruled out by bounds, {measured} estimated, {refused} not supported.",
-        "{total} 种并行策略：按上下界排除 {pruned} 种，估算 {measured} 种，不支持 {refused} 种。",
+        "Searched {total} layouts: {pruned} ruled out by bounds, {measured} estimated, {refused} not supported.",
+        "共搜索 {total} 种并行策略：按上下界排除 {pruned} 种，估算 {measured} 种，不支持 {refused} 种。",
     ),
-    "cli-no-layout": ("None of them fits.", "没有放得下的策略。"),
+    "cli-no-layout": ("No layout fits.", "没有放得下的并行策略。"),
     "cli-all-of": ("all of {title}", "{title} 的全部策略"),
     "cli-cost": (
         "Cost: relative GPU time per token (roofline estimate, for ranking only).",
@@ -303,7 +307,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "From start to end": "从启动到结束",
     "Kept by each process": "每个进程常驻",
     "Users by context length": "各上下文长度下的用户数",
-    "What saves memory, best first": "能节省显存的改动（从最佳开始）",
+    "What saves memory, best trade-off first": "能节省显存的改动（代价最划算的在前）",
     "Cost and flags": "代价与参数",
     "Saves nothing here": "此处没有效果",
     "One on top of another": "逐项叠加",
@@ -351,7 +355,9 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     # Assumed from a size alone
     "a sequence of {length} tokens, one sequence in a micro-batch": "序列长 {length} 个 token，微批次大小为 1",
     "AdamW, no activation checkpointing": "AdamW，不做激活重计算",
-    "{dtype} with fp32 optimizer states ({precision:s})": "{dtype}，优化器状态为 fp32（{precision:s}）",
+    "{dtype} compute, fp32 weights and optimizer states ({precision:s})": (
+        "{dtype} 计算，权重与优化器状态为 fp32（{precision:s}）"
+    ),
     "engine {name:s}": "引擎为 {name:s}",
     "GPUs of {size} GiB": "每块 GPU {size} GiB",
     "found {value}, a server": "值为 {value}，是推理服务",

@@ -73,7 +73,7 @@ def verdict(estimate: Estimate) -> Verdict:
     because = reason(estimate)
     if found in UNSURE:
         spread = say("verdict-range", low=format_bytes(device.low), high=format_bytes(device.high))
-        because = say("two-sentences", first=because, second=spread)
+        because = say("two-sentences", first=spread, second=because)
     return Verdict(found, headline, because)
 
 

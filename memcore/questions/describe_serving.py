@@ -63,16 +63,21 @@ def _sequences(count: int, length: int) -> str:
 
 def _least(found: ServingEstimate) -> int:
     """Bytes without an accelerator: everything but a pool, and what is asked of the pool."""
-    asked = found.needed * found.pool.bytes_each if found.pool else 0
-    return found.ledger.total + asked
+    return found.ledger.total + asked_of_pool(found)
+
+
+def asked_of_pool(found: ServingEstimate) -> int:
+    """Return the bytes that what is asked takes of a pool whose size nobody knows; 0 where the ledger has the cache."""
+    pool = found.pool
+    return found.needed * pool.bytes_each if pool is not None and pool.capacity is None else 0
 
 
 def _reason(found: ServingEstimate) -> str:
     pool, length = found.pool, found.job.basics.max_model_len
     weights = format_bytes(found.ledger.sum("weights", "draft model", "adapters"))
     if pool is None or pool.capacity is None:
-        cache = format_bytes(found.ledger.sum("KV cache", "recurrent states"))
-        return say("serves-caches", weights=weights, cache=cache)
+        cache = found.ledger.sum("KV cache", "recurrent states") + asked_of_pool(found)
+        return say("serves-caches", weights=weights, cache=format_bytes(cache))
     if not pool.capacity:
         return say("serves-pool-none", weights=weights)
     room, sure = pool.users(length) or 0, pool.certain_users(length) or 0
@@ -192,7 +197,7 @@ def serving_title(found: ServingEstimate) -> str:
     key = "cli-on-many" if job.num_gpus > 1 else "cli-engine-on-one"
     parts = [
         say("cli-model", name=job.model.name, count=format_count(job.model.parameters)),
-        say(key, engine=job.server.title, count=job.num_gpus, gpu=gpu),
+        say(key, engine=job.title, count=job.num_gpus, gpu=gpu),
         translated(Message("up to {} tokens", format_count(job.basics.max_model_len))),
     ]
     return " · ".join(parts)

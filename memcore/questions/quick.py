@@ -43,8 +43,8 @@ def quick(
         Message("a sequence of {} tokens, one sequence in a micro-batch", SEQUENCE),
         "AdamW, no activation checkpointing",
     ]
-    assumed.append(Message("{} with fp32 optimizer states ({})", dtype, DTYPES[dtype]))
-    if engine is None:
+    assumed.append(Message("{} compute, fp32 weights and optimizer states ({})", dtype, DTYPES[dtype]))
+    if engine is None and gpus > 1:
         assumed.append(Message("engine {}", name))
     if name in usual:
         settings, said = usual[name]

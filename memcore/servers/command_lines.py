@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -154,7 +155,7 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
         found = {**{f"--{name}": value for name, value in content.items()}, **found}
         found = {name: value for name, value in found.items() if name != "--config"}
     _raise_elsewhere(found)
-    normalized = _named(found, "*", "--kv-cache-dtype")
+    normalized = _counted(_named(found, "*", "--kv-cache-dtype"))
     given = normalized.pop("--speculative-config", normalized.pop("-sc", None))
     try:
         said = parse_json(given) if isinstance(given, str) and given.startswith("{") else None
@@ -174,6 +175,24 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     normalized, reach = positions.stretched(normalized, positions.VLLM)
     drafted, further = _drafted(normalized)
     return drafted, (*notes, *why, *reach, *further)
+
+
+_LENGTHS = ("--max-model-len", "--max-num-batched-tokens")
+_TIMES: Mapping[str, int] = {"k": 10**3, "m": 10**6, "K": 2**10, "M": 2**20}
+_IN_WORDS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([kmKM])")
+
+
+def _counted(found: dict[str, Any]) -> dict[str, Any]:
+    """The flags with tokens in digits: `32k` is 32,000 and `32K` 32,768 (engine/arg_utils.py, `human_readable_int`).
+
+    >>> _counted({"--max-model-len": "25.6k", "--max-num-batched-tokens": "8K"})
+    {'--max-model-len': 25600, '--max-num-batched-tokens': 8192}
+    """
+    for name in _LENGTHS:
+        said = _IN_WORDS.fullmatch(str(found.get(name, "")))
+        if said is not None and (said[2].islower() or "." not in said[1]):
+            found[name] = int(float(said[1]) * _TIMES[said[2]])
+    return found
 
 
 _RUNNER, _TASK, _CONVERT = "--runner", "--task", "--convert"

@@ -81,6 +81,8 @@ class Server:
     budget: Callable[[ServingJob], Budget]
     changes: tuple[ServerChange, ...]
     """What makes room in it, from the harmless to what changes what is served: the ladder climbs them in this order."""
+    variants: tuple[tuple[str, str, str], ...] = ()
+    """Programs that run it under another name: a setting, its value, and the program's title."""
     speed: Pace | None = None
     """None: no published rates say it."""
     on_gpu: Knob | None = None
@@ -232,6 +234,12 @@ class ServingJob:
     def engine(self) -> Server:
         """The server."""
         return self.server
+
+    @property
+    def title(self) -> str:
+        """The name of the program that serves."""
+        named = (title for path, value, title in self.server.variants if self.config.get(path) == value)
+        return next(named, self.server.title)
 
     @property
     def accelerator(self) -> Accelerator | None:

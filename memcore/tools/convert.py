@@ -615,7 +615,7 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
         if value is None or (path == "model" and _same_model(value, read.config.get("model"))):
             continue
         if path == "model":
-            lost[path] = Message("no key in {}", tool.title)
+            lost[path] = Message("{} has no key for this model; set it in your launch script", tool.title)
         elif not _carried(tool, config, back, path):
             lost[path] = _why(tool, path, config)
     return lost
@@ -638,6 +638,8 @@ def _spelled(tool: Tool, path: str, value: object) -> object:
 def _why(tool: Tool, path: str, config: Config) -> str:
     if path in PATHS and written(config, [path]):
         return Message("set {} in the environment", written(config, [path]))
+    if path == Hardware.accelerator:
+        return Message("run it on {}", config.get(path))
     cannot = Message("{} cannot express {!r:.80} with the other settings", tool.title, config.get(path))
     return cannot if path in tool.named else Message("no key in {}", tool.title)
 

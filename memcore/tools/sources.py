@@ -38,6 +38,7 @@ from memcore.tools.peft import of_lora_file
 from memcore.tools.pooled import pools, without_head
 from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
+from memcore.tools.vocabulary import similar_key
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
@@ -407,7 +408,7 @@ def read_part(
     left_out = (
         Message("{} may affect memory but is not supported yet: ignored", key) for key in other.accounts.left_out
     )
-    unknown = (Message("{} is not recognized and was ignored", key) for key in other.accounts.unknown)
+    unknown = (_unknown(other.tool, key) for key in other.accounts.unknown)
     silent = (
         [Message("no effect on memory: {}", joined(", ", other.accounts.of_no_account))]
         if other.accounts.of_no_account
@@ -425,6 +426,13 @@ def read_part(
 
 def _named(found: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(each.lstrip("-").replace("-", "_") for each in found)
+
+
+def _unknown(tool: Tool, key: str) -> str:
+    """Return a note on a key that a tool does not have, with the one that may be meant."""
+    near = similar_key(tool.vocabulary, key)
+    said = Message("{} is not recognized and was ignored", key)
+    return said if near is None else Message("{}; did you mean {}?", said, near)
 
 
 def _read_as(other: Imported, text: str) -> str:

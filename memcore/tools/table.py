@@ -42,6 +42,11 @@ def _is_loop(tool: Tool, config: Config) -> bool:
     return all(config.get(path) == value for path, value in tool.needs.items())
 
 
+def is_called(tool: Tool, config: Config) -> bool:
+    """Return whether a config names a tool by its settings."""
+    return bool(tool.called) and all(config.get(path) == value for path, value in tool.called.items())
+
+
 def tool_of(config: Config, brought: Tool | None = None) -> Tool:
     """The tool that runs a config: its engine's own, torchtitan for its layers, else a Hugging Face script.
 
@@ -55,6 +60,9 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
     loop = next((each for each in LOOPS.get(config[EngineSettings.framework] or "", ()) if runs(each, config)), None)
     if loop is not None:
         return loop
+    named = next((each for each in TOOLS.values() if is_called(each, config) and runs(each, config)), None)
+    if named is not None:
+        return named
     for tool in (*TOOLS.values(), TRAINER):
         fits = _is_loop(tool, config) and (tool.implementations is None or implementation in tool.implementations)
         if (

@@ -100,6 +100,19 @@ def nearest_key(tables: tuple[str, ...], key: str, closely: bool = False) -> str
     if closely:
         if len(key) < _SHORT:
             return None
-        counted = [name for name, found in vocabulary(tables).items() if found not in OF_NO_ACCOUNT]
-        return next(iter(difflib.get_close_matches(key, counted, n=1, cutoff=0.9)), None)
+        return _like(tables, key, 0.9)
     return nearest(key, vocabulary(tables))
+
+
+def similar_key(tables: tuple[str, ...], key: str) -> str | None:
+    """Return the real key that somebody may have meant, where memory may depend on it.
+
+    >>> similar_key(("axolotl",), "adaptor")
+    'adapter'
+    """
+    return _like(tables, key, 0.8)
+
+
+def _like(tables: tuple[str, ...], key: str, likeness: float) -> str | None:
+    counted = [name for name, found in vocabulary(tables).items() if found not in OF_NO_ACCOUNT]
+    return next(iter(difflib.get_close_matches(key, counted, n=1, cutoff=likeness)), None)

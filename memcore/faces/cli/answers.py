@@ -84,14 +84,14 @@ def _with_origins(summary: Mapping[str, Any], options: argparse.Namespace) -> di
     return {**summary, **found, "assumed": [*found["assumed"], *taken]}
 
 
-def _judged(found: Estimate | ServingEstimate, options: argparse.Namespace) -> int:
+def _judged(found: Estimate | ServingEstimate, options: argparse.Namespace, heading: str = "cli-ways") -> int:
     """The exit code; what is read by people and does not fit ends with plans that do."""
     if found.fits is not False:
         return FITS
     if not options.json:
         from memcore.faces.cli.planning import print_brief  # noqa: PLC0415 - of jobs that do not fit
 
-        print_brief(found.job.config)
+        print_brief(found.job.config, heading)
     return DOES_NOT_FIT
 
 
@@ -136,7 +136,7 @@ def _quick(options: argparse.Namespace) -> int:
     else:
         print(text.summary(found, _picture(found)), end="")
         print(f"\n{say('cli-assumed-size')}", *(f"  {translated(each)}" for each in assumed), sep="\n")
-    return DOES_NOT_FIT if found.fits is False else FITS
+    return _judged(found, options, "cli-ways-of-size")
 
 
 def _explain_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:

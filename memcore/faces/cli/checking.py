@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from memcore.config.hardware import Hardware
@@ -13,6 +14,7 @@ from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, pr
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.i18n.page import complaint, say
 from memcore.memory.estimate import Estimate
+from memcore.messages import Message
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving.estimate import ServingEstimate
@@ -81,8 +83,22 @@ def _one(files: Sequence[str], options: argparse.Namespace) -> Checked:
             raise ConfigError.at(Hardware.accelerator, "no GPU to check against; name one with --accelerator")
         found = estimate_serving(config) if is_serving(config) else estimate_training(config)
     except MemcoreError as error:
-        return Checked(name, ERROR, complaint(error))
+        return Checked(name, ERROR, complaint(_unnamed(error, name)))
     return _judged(name, found, options)
+
+
+def _unnamed(error: MemcoreError, name: str) -> MemcoreError:
+    """Return what is wrong with a file without its name, which begins the line."""
+    if not isinstance(error, ConfigError):
+        return error
+    return ConfigError([replace(each, path=_behind(name, each.path)) for each in error.problems])
+
+
+def _behind(name: str, path: str) -> str:
+    """Return the place in a file, without the file's name."""
+    if isinstance(path, Message) and path.values[0] == name:
+        return str(path.values[-1])
+    return "" if path == name else path
 
 
 def _judged(name: str, found: Estimate | ServingEstimate, options: argparse.Namespace) -> Checked:
@@ -102,9 +118,9 @@ def _judged(name: str, found: Estimate | ServingEstimate, options: argparse.Name
 
 def _lines(found: Sequence[Checked]) -> Iterator[str]:
     for each in found:
-        yield f"{each.status.upper() if each.status != OK else OK:5}  {each.name}: {each.said}"
-        if each.status == FAILED:
-            yield "       " + say("cli-check-plan")
+        said = [*each.said.split("\n"), *([say("cli-check-plan")] if each.status == FAILED else [])]
+        yield f"{each.status.upper() if each.status != OK else OK:5}  {each.name}: {said[0]}"
+        yield from (f"       {line}" for line in said[1:])
 
 
 def _annotation(found: Checked) -> str:

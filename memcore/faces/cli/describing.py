@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,10 +220,38 @@ def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mappin
     """Return what files say, with their notes on the standard error."""
     from memcore.tools.sources import read_sources  # noqa: PLC0415 - tools' files are a package of their own
 
-    config, notes = read_sources(sources, _gpus(flags), flags, variables)
+    try:
+        config, notes = read_sources(sources, _gpus(flags), flags, variables)
+    except ConfigError as error:
+        raise _of_file(error, sources) from None
     for note in notes:
         print(say("cli-note", said=translated(note)), file=sys.stderr)
     return config
+
+
+def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
+    """Return what is wrong with files by the name of the one file that there is; of a log, what reads logs."""
+    from memcore.questions.reconciling.logs import sightings  # noqa: PLC0415 - only of a mistake
+
+    for source in sources:
+        if source.name.endswith(".log") or any(each.tool for each in sightings(source.text)):
+            said = "is a run's log, not a config; `memcore reconcile CONFIG {}` compares it with the prediction"
+            return ConfigError.at(source.name, said, source.name)
+    if len(sources) != 1 or sources[0].name == "-":
+        return error
+    name = sources[0].name
+    return ConfigError([replace(each, path=_within(name, each.path)) for each in error.problems])
+
+
+def _within(name: str, path: str) -> str:
+    """Return the place of a problem with its file: `train.yaml: line 3`; keys of a config stay as they are."""
+    if path == _WHOLE:
+        return name
+    return Message("{}: {}", name, path) if _LINE.fullmatch(path) else path
+
+
+_WHOLE, _LINE = "the file", re.compile(r"line \d+")
+"""How readers, which know no names, say where they stopped."""
 
 
 def origins_of(options: argparse.Namespace) -> Mapping[str, list[dict[str, Any]]]:

@@ -6,7 +6,9 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
@@ -65,8 +67,8 @@ def _price(text: str) -> float:
 
 def _plan(options: argparse.Namespace) -> int:
     found = plan(
-        config_of(options), goal=options.goal, quality=options.quality, headroom=options.headroom, keep=options.plans,
-        rates=dict(options.assume),
+        _run_by(options.to, config_of(options)), goal=options.goal, quality=options.quality,
+        headroom=options.headroom, keep=options.plans, rates=dict(options.assume),
     )  # fmt: skip
     if options.price is not None and options.tokens is None:
         raise ConfigError.at("--price", "a price needs a number of tokens; add --tokens, such as --tokens 300B")
@@ -77,6 +79,18 @@ def _plan(options: argparse.Namespace) -> int:
     return DOES_NOT_FIT if found.none_because else FITS
 
 
+def _run_by(to: str | None, config: Config) -> Config:
+    """Return the config with the engine and the layers of the tool that plans are to be written for.
+
+    What the config says itself stays. A loop that runs on one GPU as well leaves its engine open.
+    """
+    tool = TOOLS.get(to or "")
+    if tool is None or "none" in tool.engines or config.get(EngineSettings.type) or config.get(Training.implementation):
+        return config
+    config = config.replaced(EngineSettings.type, tool.engines[0])
+    return config.replaced(Training.implementation, tool.implementations[0]) if tool.implementations else config
+
+
 def _tool(options: argparse.Namespace) -> Tool | None:
     """The tool that plans are written for: the one asked for, or the one whose file the job came in."""
     if options.to is not None:
@@ -84,10 +98,10 @@ def _tool(options: argparse.Namespace) -> Tool | None:
     return tool_brought(options.sources) if options.sources else None
 
 
-def print_brief(config: Config) -> None:
+def print_brief(config: Config, heading: str = "cli-ways") -> None:
     """Print what follows an answer that does not fit: plans that do."""
     sys.stdout.flush()
-    print("", *plans_brief(plan(config, keep=BRIEF)), sep="\n")
+    print("", *plans_brief(plan(config, keep=BRIEF), heading), sep="\n")
 
 
 COMMANDS: Mapping[str, Command] = {"plan": Command(_options, _plan)}

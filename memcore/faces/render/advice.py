@@ -28,7 +28,7 @@ def advice_text(found: Advised, width: int = WIDTH) -> str:
     if found.saving:
         heading = tuple(map(say, ("cli-saves", "cli-then-fits", "cli-time", "cli-change")))
         rows = [(*_numbers(each), translated(each.title)) for each in found.saving]
-        lines += section("What saves memory, best first", table([heading, *rows], right=(0, 2)))
+        lines += section("What saves memory, best trade-off first", table([heading, *rows], right=(0, 2)))
         lines += section("Cost and flags", [*_how(found, width - 2)])
     if found.useless:
         lines += section(

@@ -16,7 +16,7 @@ from memcore.questions.planning.budget import Budget
 from memcore.questions.planning.plan import Planned, Proposal, Step
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import Exported
-from memcore.units import format_bytes
+from memcore.units import format_bytes, format_tokens
 
 
 def plans_text(
@@ -58,8 +58,8 @@ def _fitting(lines: Iterable[str], width: int) -> list[str]:
     return [piece for line in lines for piece in fitted(line, width)]
 
 
-def plans_brief(found: Planned) -> list[str]:
-    """Return what follows an answer that does not fit: a line for each plan, and how to see them whole."""
+def plans_brief(found: Planned, heading: str = "cli-ways") -> list[str]:
+    """Return what follows an answer that does not fit: a line for each plan; the heading says how to see them whole."""
     if not found.plans:
         return _limit(found)
     rows = [
@@ -67,7 +67,7 @@ def plans_brief(found: Planned) -> list[str]:
     ]
     return [
         *_limit(found),
-        say("cli-ways"),
+        say(heading),
         *(f"  {line}" for line in table(rows, right=(0,))),
     ]
 
@@ -118,7 +118,7 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
     said = [say("cli-days", span=_spread(budget.days)), say("cli-gpu-hours", span=_spread(budget.gpu_hours))]
     said += [say("cli-money", span=_spread(budget.money), price=f"{price:g}")] if budget.money else []
     said += [say("cli-energy", span=_spread(budget.energy))] if budget.energy else []
-    yield "  " + say("cli-budget", tokens=f"{budget.tokens:,}", parts=say("and-comma").join(said))
+    yield "  " + say("cli-budget", tokens=format_tokens(budget.tokens), parts=say("and-comma").join(said))
 
 
 def _spread(found: Range) -> str:

@@ -20,12 +20,29 @@ _ICONS = {"inside": "✓", "below": "!", "above": "!"}
 
 
 def reconciled_text(found: Reconciled) -> str:
-    """Return what `memcore reconcile` prints."""
+    """Return what `memcore reconcile` prints: whether the log agrees, the readings, and what explains differences."""
     cells = [_cells(row) for row in found.rows]
     head, *rows = table([[say(each) for each in _COLUMNS[1:]], *(each[1:] for each in cells)], right=(0, 1, 2))
     lines = [f"  {head}", *(line for each, row in zip(cells, rows, strict=True) for line in (each[0], f"  {row}"))]
     notes = list(_notes(found))
-    return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
+    answer = list(_answer(found))
+    return "\n".join([*answer, *([""] if answer else []), *lines, *(["", *notes] if notes else [])]) + "\n"
+
+
+def _answer(found: Reconciled) -> Iterator[str]:
+    """Yield whether the log agrees with the prediction, where one of its readings says so."""
+    if any(row.quantity == "fits" and row.predicted not in (None, 0) for row in found.rows):
+        yield say("log-ran-out-though")
+    unlabelled = [(row.seen.line, row.seen.stated) for row in found.rows if not row.seen.tool]
+    if len(unlabelled) > len(set(unlabelled)):
+        yield say("log-unlabelled")
+        return
+    judged = [row.verdict for row in found.rows if row.verdict is not None]
+    outside = sum(each != "inside" for each in judged)
+    if outside:
+        yield say("log-outside", outside=outside, count=len(judged))
+    elif judged:
+        yield say("log-all-inside")
 
 
 def reconciled_html(found: Reconciled, *, case: str) -> str:

@@ -26,10 +26,8 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     """Return what `memcore search` prints; flags go on in further lines of `width` characters."""
     numbers = {"total": progress.total, "pruned": progress.pruned, "measured": progress.measured}
     counts = {name: format_count(each) for name, each in {**numbers, "refused": progress.refused}.items()}
-    lines = [say("cli-layouts", **counts), ""]
-    if not progress.best:
-        lines.append(say("cli-no-layout"))
-    else:
+    lines = [] if progress.best else [say("cli-no-layout"), ""]
+    if progress.best:
         lines += section(_HEADS[all(each.fits is None for each in progress.best)], _table(progress))
         lines += section("How, in the same order", _how(progress.best, base, width - 2))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
@@ -38,7 +36,8 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     ]
     lines += section("Not tried", table(left_out)) if left_out else []
     lines += section("Refused", table([(str(count), translated(why)) for why, count in reasons])) if reasons else []
-    return "\n".join([*lines, say("cli-cost")]) + "\n"
+    lines.append(say("cli-layouts", **counts))
+    return "\n".join([*lines, say("cli-cost")] if progress.best else lines) + "\n"
 
 
 _HEADS = {
@@ -78,14 +77,18 @@ def _table(progress: Progress) -> list[str]:
     several = len({each.accelerator for each in progress.best}) > 1
     front, cheapest = set(map(id, progress.front)), progress.best[0]
     named = [say("cli-accelerator")] if several else []
-    rows: list[tuple[str, ...]] = [("", *named, *_SIZES, "GiB", say("cli-left"), say("cli-cost-column"))]
-    for number, each in enumerate(progress.best, 1):
+    needs = [each.device for each in progress.best if each.device is not None]
+    known = len(needs) == len(progress.best)
+    needs = needs if known else [each.allocated for each in progress.best]
+    held = say("cli-needs") if known else say("cli-allocated")
+    rows: list[tuple[str, ...]] = [("", *named, *_SIZES, held, say("cli-left"), say("cli-cost-column"))]
+    for number, (each, need) in enumerate(zip(progress.best, needs, strict=True), 1):
         named = [str(each.accelerator or "")] if several else []
         sizes = dict(zip(HEADINGS[1:], cells(each, cheapest), strict=True))
         left = "-" if each.headroom is None else f"{each.headroom / GiB:.1f}"
         mark = "*" if id(each) in front else " "
         row = (f"{number}.{mark}", *named, *(sizes[name] for name in _SIZES))
-        rows.append((*row, f"{each.allocated / GiB:.1f}", left, sizes["cost"]))
+        rows.append((*row, f"{need / GiB:.1f}", left, sizes["cost"]))
     columns = [column for column in zip(*rows, strict=True) if column[0] not in _SPLITS or set(column[1:]) != {"1"}]
     right = [number for number, column in enumerate(columns) if [column[0]] != named]
     titled = [(say(f"cli-{head}") if head in _WORDS else head, *rest) for head, *rest in columns]
@@ -123,7 +126,7 @@ def policy_of(each: Found) -> str:
     if "pipeline_schedule" in settings:
         words.append(str(settings["pipeline_schedule"]))
     elif "virtual_pipeline_parallel_size" in settings:
-        words.append(Message("{} chunks", settings["virtual_pipeline_parallel_size"]))
+        words.append(Message("{} virtual stages", settings["virtual_pipeline_parallel_size"]))
     if settings.get("expert_tensor_parallel_size") == 1:
         words.append("whole experts")
     if settings.get("cpu_offload"):

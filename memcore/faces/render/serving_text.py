@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from memcore.columns import table
 from memcore.faces.render.text import assumed, readings, section
 from memcore.i18n.page import named, say, translated
-from memcore.questions.describe_serving import answers, serving_title, serving_verdict
+from memcore.questions.describe_serving import answers, asked_of_pool, serving_title, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES
 from memcore.serving.estimate import ServingEstimate
@@ -21,12 +21,15 @@ def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
     verdict = serving_verdict(found)
     warnings = [say("cli-warning", said=translated(each)) for each in found.job.model.warnings]
     lines = [serving_title(found), "", verdict.headline, verdict.reason, *warnings, "", *picture]
-    lines += section(where(found), table(_breakdown(found), right=(1, 2)))
+    held, read = where(found), "Readings"
+    if asked_of_pool(found):
+        held, read = (say("serves-without-cache", where=translated(each)) for each in (held, read))
+    lines += section(held, table(_breakdown(found), right=(1, 2)))
     lines += section(
         "Parts",
         [*table(((translated(part.name), format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))],
     )
-    lines += section("Readings", table(readings(found), right=(1,)))
+    lines += section(read, table(readings(found), right=(1,)))
     rows = [(each.question, each.answer) for each in answers(found)]
     if rows:
         lines += section("Answers", table(rows))

@@ -106,6 +106,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "reserved memory stays the same: the peak is in the {moment}": "分配器占用的显存不减少：峰值在{moment}",
     "{name} fall by {size}": "{name}减少 {size}",
     "the KV cache does not grow": "KV 缓存没有变大",
+    "sequences of {length} tokens that fit: still {count}": "可容纳的 {length} token 序列：仍为 {count} 个",
     "sequences of {length} tokens that fit: {count} instead of {before}": (
         "可容纳的 {length} token 序列：{count} 个（原为 {before} 个）"
     ),
@@ -195,7 +196,7 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "{policy} checkpointing": "激活检查点 {policy:s}",
     "no checkpointing": "无激活检查点",
     "parameters stay gathered": "参数保持完整（未切分）",
-    "{count} chunks": "{count} 个块",
+    "{count} virtual stages": "{count} 个虚拟流水线级",
     "whole experts": "完整专家",
     "offloaded": "卸载",
     "optimizer on the host": "优化器在主机上",

@@ -115,7 +115,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "nothing is computed twice": "没有重复计算",
     "only core attention is recomputed": "只重计算核心注意力",
     "each layer saves only its input": "每层只保存输入",
-    "the forward pass runs twice, about a third more arithmetic": "前向传播执行两次，计算量约增加三分之一",
+    "the forward pass runs twice: a third more compute, half more if the weights are frozen": (
+        "前向传播执行两次：计算量增加三分之一，权重冻结时增加一半"
+    ),
     "every second matrix product and cheap operations are recomputed, attention is not": (
         "重计算每两个矩阵乘中的一个和开销小的算子，注意力不重计算"
     ),

@@ -161,6 +161,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "supported: {values}": "支持：{values:s}",
     "{tool} needs engine.type {engines}": "{tool} 需要 engine.type 为 {engines:s}",
     "no key in {tool}": "{tool} 没有对应的键",
+    "{tool} has no key for this model": "{tool} 没有对应此模型的键",
+    "set it in your launch script": "请在启动脚本中指定",
+    "run it on {accelerator}": "在 {accelerator} 上运行",
     "name a repository with {format} weights": "请换成权重为 {format} 的仓库",
     "the server does not quantize {model}": "服务器不会量化 {model}",
     "set {variable} in the environment": "请设置环境变量 {variable}",
@@ -178,18 +181,23 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "has text after its end: {rest}": "结束后还有内容：{rest}",
     "lacks its {closing}": "缺少 {closing}",
     "has {found} where a comma or {closing} belongs": "在应有逗号或 {closing} 处为 {found}",
-    # What Python says of broken JSON
-    "{error}: line {line} column {column} (char {at})": "{error}：第 {line} 行第 {column} 列（字符 {at}）",
-    "Expecting value": "缺少值",
-    "Expecting ',' delimiter": "缺少逗号",
-    "Expecting ':' delimiter": "缺少冒号",
-    "Expecting property name enclosed in double quotes": "缺少双引号括起的键",
-    "Extra data": "末尾有多余内容",
-    "Unterminated string starting at": "字符串未结束，起始于",
+    "is a run's log, not a config": "是运行日志，不是配置",
+    "`memcore reconcile CONFIG {name}` compares it with the prediction": (
+        "`memcore reconcile CONFIG {name}` 可将其与预测对比"
+    ),
+    # What is wrong with broken JSON
+    "line {line}, column {column}: {error}": "第 {line} 行第 {column} 列：{error}",
+    "the text ends before its last bracket is closed": "文本结束时仍有未闭合的括号",
+    "expected a value": "此处应为一个值",
+    "expected a comma or a closing bracket": "此处应为逗号或右括号",
+    "expected a colon after the key": "键之后应为冒号",
+    "expected a key in double quotes": "此处应为双引号括起的键",
+    "JSON has no comments, single quotes or trailing commas": "JSON 不支持注释、单引号和末尾逗号",
+    "JSON has no trailing commas": "JSON 不支持末尾逗号",
+    "text follows the end of the JSON value": "JSON 值结束后还有内容",
+    "a quotation mark is never closed": "引号没有闭合",
     "Invalid control character at": "无效的控制字符",
     "Invalid \\escape": "无效的转义",
-    "Illegal trailing comma before end of object": "对象末尾有多余的逗号",
-    "Illegal trailing comma before end of array": "数组末尾有多余的逗号",
     "found {value}, which is not one of {count} known {catalog}{several}": (
         "值为 {value}，不在已知的 {count} 个{catalog}之中{several}"
     ),

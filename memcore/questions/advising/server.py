@@ -102,6 +102,8 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
         return ""
     had, has = (format_count(count or 0) for count in counts)
     lengths = format_count(after.job.basics.max_model_len)
+    if has == had:
+        return Message("sequences of {} tokens that fit: still {}", lengths, has)
     return Message("sequences of {} tokens that fit: {} instead of {}", lengths, has, had)
 
 

@@ -12,7 +12,7 @@ from memcore import registry
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob
 from memcore.config.parallelism import Parallelism
-from memcore.config.settings import Config
+from memcore.config.settings import MODEL, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.formats.tool import Tool
@@ -191,7 +191,7 @@ class Proposal:
         named a tool, it is the first of those whose text says most of what the plan changes.
         """
         taken = {each.path: each.value for each in self.found.assumptions}
-        changed = {each.path for each in self.changes}
+        changed = {MODEL, *(each.path for each in self.changes)}
         best: Exported | None = None
         for tool in tools_of(self.config, brought):
             with suppress(MemcoreError):
@@ -351,7 +351,7 @@ def _tiers(goal: str, quality: str) -> tuple[str, ...]:
 def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
     """A candidate as a plan."""
     if isinstance(each, Served):
-        server = each.found.job.server.title
+        server = each.found.job.title
         return Proposal(
             server, each.division, each.tier, first, each.found, each.knobs, None, None, bench.safe(each.found)
         )  # fmt: skip

@@ -163,6 +163,7 @@ OLLAMA = Tool(
     syntax="modelfile",
     engines=("llama.cpp",),
     wants=_runner,
+    called={LlamaCppSettings.fork: FORK},
     prefixes=("ollama run", "ollama serve", "ollama pull", "ollama create"),
     tells=("num_ctx", "num_gpu", "num_batch"),
     model="*",

@@ -543,6 +543,7 @@ SERVER = Server(
     name="llama.cpp",
     stacks=frozenset({"cuda", "rocm", "xpu", "cann", "metal"}),  # llama.cpp, docs/build.md: its backends
     title="llama.cpp",
+    variants=((LlamaCppSettings.fork, OLLAMA, "Ollama"),),
     options=options,
     budget=budget,
     least=least,

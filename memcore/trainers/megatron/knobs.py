@@ -44,7 +44,8 @@ _DEGREES = (
         title="Full recomputation",
         to={**_OTHERS, _AC.policy: "full", _AC.method: "uniform", _AC.num_layers: 1},
         when={_AC.policy: (None, "none", "selective")},
-        why="each layer saves only its input; the forward pass runs twice, about a third more arithmetic",
+        why="each layer saves only its input; "
+        "the forward pass runs twice: a third more compute, half more if the weights are frozen",
         source=f"{_ARGUMENTS}, --recompute-granularity full",
     ),
 )

@@ -31,7 +31,8 @@ FULL = Knob(
     title="Full checkpointing",
     to={**_CLEARED, _AC.policy: "full", Training.activation_memory_budget: None},
     when={_AC.policy: (None, "none", "selective")},
-    why="each layer saves only its input; the forward pass runs twice, about a third more arithmetic",
+    why="each layer saves only its input; "
+    "the forward pass runs twice: a third more compute, half more if the weights are frozen",
     source="pytorch 2.9, torch/utils/checkpoint.py; transformers 4.57, modeling_layers.py",
 )
 DEGREES = (NOTHING, BY_OPERATION, FULL)
