@@ -87,6 +87,8 @@ class Tool:
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    placed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Its keys as the file has them, from the words that `normalized` makes of them."""
     adapters: tuple[str, ...] = ()
     """Kinds of adapters that `written` has keys for."""
     wants: Callable[[Any], Mapping[str, str]] | None = None
