@@ -259,8 +259,11 @@ _OF_OPTIMIZER = frozenset(
 _OF_TRAIN = frozenset(("micro_batch_size", "global_batch_size"))
 """Sections of fields that are not the model's: DistributedDataParallelConfig and OptimizerConfig of Megatron-Core 0.16,
 TrainingConfig of Megatron Bridge 0.3."""
-_APART = ("lora_rank", "lora_dropout", "target_modules", "fp8_recipe", "fp8_format", MODEL)
-"""Words that `_written` has sections for, or presets."""
+_APART = (
+    "lora_rank", "lora_dropout", "target_modules", "fp8_recipe", "fp8_format", MODEL,
+    "torch_dtype", "packing", "tuner_type", "freeze_vit", "freeze_aligner", "accumulate_allreduce_grads_in_fp32",
+)  # fmt: skip
+"""Words that `_written` has sections for, or presets, and ms-swift's own."""
 _FIELDS = {argument: field for field, argument in _RENAMED.items()}
 _TURNED = {argument: field for field, argument in _REVERSED.items()}
 _ADAPTED = ("lora", "dora")
