@@ -200,10 +200,14 @@ def answered(config):
     return size, {each.path: each.value for each in found.assumptions}
 
 
+SHARDS_SEVERAL = ("litgpt", "llm-foundry", "nemo-automodel")
+"""Loops that shard nothing on a single GPU."""
+
+
 @st.composite
 def runs(draw, engine, name):
     """A job of an engine that makes sense, with a few settings that many tools have."""
-    alone = [] if name == "litgpt" else [1]  # LitGPT shards over several devices alone
+    alone = [] if name in SHARDS_SEVERAL else [1]
     gpus = 1 if engine == "none" else draw(st.sampled_from([*alone, 2, 4, 16]))
     values = {"engine.type": engine, "hardware.num_gpus": gpus}
     for path, choices in (OF_SERVERS if engine in SERVERS else OF_TRAINING).items():

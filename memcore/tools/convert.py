@@ -303,7 +303,7 @@ def _is_bare(text: str) -> bool:
 _RUN = "# run: "
 """What begins the line of a file that says how it is started."""
 _TUNED = re.compile(r"\btune run (?:--?\S+ (?:\d+ )?)*(\w+(?:_distributed|_single_device))\b")
-_NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines)[ =]([1-9]\d{0,6})\b")
+_NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines|world_size)[ =]([1-9]\d{0,6})\b")
 
 
 def _started(tool: Tool, text: str) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def _started(tool: Tool, text: str) -> dict[str, Any]:
     tuned = _TUNED.search(line)
     said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
     nodes = said.get("nnodes") or said.get("num_machines") or 1
-    gpus = said.get("num_processes") or said.get("nproc_per_node", 0) * nodes
+    gpus = said.get("num_processes") or said.get("world_size") or said.get("nproc_per_node", 0) * nodes
     counts = {GPUS: gpus, PER_NODE: gpus // nodes if nodes > 1 else 0}
     known = {key.name for key in tool.keys}
     recipe = {"*recipe": tuned[1]} if tuned and tool.name == "torchtune" else {}
