@@ -133,6 +133,8 @@ class Tool:
     """Settings that follow from others: by value, what the others are then."""
     unsaid: Mapping[str, Any] = field(default_factory=dict)
     """What it does where a setting is not said, if that is not what an estimate takes; None where releases differ."""
+    fixed: tuple[str, ...] = ()
+    """Settings that its loop has whatever a file says, and that an estimate takes otherwise without naming them."""
     ignored: tuple[str, ...] = ()
     """Keys that memory does not depend on; `a.*` is all below."""
     normalized: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None

@@ -609,7 +609,11 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
 def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
     """Settings that are not read again as they were, and why."""
     back = _config_of(read)
-    lost: dict[str, str] = {}
+    lost: dict[str, str] = {
+        path: Message("{} always sets {!r}", tool.title, back.get(path))
+        for path in tool.fixed
+        if config.get(path) is None and back.get(path) is not None
+    }
     for path in SETTINGS:
         value = config.get(path)
         if value is None or (path == "model" and _same_model(value, read.config.get("model"))):

@@ -61,7 +61,7 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
             engine in tool.engines
             and fits
             and not tool.read_only
-            and tool not in (AXOLOTL, MS_SWIFT, LLAMA_FACTORY_V1, LLAMA_FACTORY)
+            and tool not in (PEFT, AXOLOTL, MS_SWIFT, LLAMA_FACTORY_V1, LLAMA_FACTORY)
         ):
             return tool
     return TRAINER
