@@ -94,6 +94,8 @@ def of_loop(name, config):
     """The job of a tool that is a training loop of its own."""
     for path, value in TOOLS[name].needs.items():
         config = config.replaced(path, value)
+    for path in TOOLS[name].requires:
+        config = config.replaced(path, config.get(path) or SETTINGS[path].kind.options[0])
     return config
 
 

@@ -85,6 +85,8 @@ class Tool:
     """Engines of configs that it runs; the first one is what its files are read as."""
     needs: Mapping[str, Any] = field(default_factory=dict)
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
+    requires: tuple[str, ...] = ()
+    """Settings that a config has to have to be written so, whatever their values."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
     placed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None

@@ -574,6 +574,9 @@ def _named(to: str) -> Tool:
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
     lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
+    absent = next((path for path in tool.requires if config.get(path) is None), None)
+    if absent is not None and engine in tool.engines:
+        return ConfigError.at(absent, "is not set; a file of {} needs it", tool.title)
     if lacking is not None and engine in tool.engines:
         return ConfigError.at(
             lacking, "found {!r}; a file of {} needs {!r}", config.get(lacking), tool.title, tool.needs[lacking]
@@ -630,7 +633,15 @@ def _carried(tool: Tool, config: Config, back: Config, path: str) -> bool:
     value = config.get(path)
     if path == Training.gradient_accumulation_steps and (config.get(Parallelism.pipeline_parallel_size) or 1) > 1:
         return bool(back.get(path) == value)  # a pipeline has more where nothing is said
+    if back.get(path) is None and _of_another_loop(config, back):
+        return _follows(tool, config, back, path)  # what the job's own loop does by default may be something else
     return _meant(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
+
+
+def _of_another_loop(config: Config, back: Config) -> bool:
+    """Whether a file does not say which training loop the job has, whose defaults hold for what is not said."""
+    loop = config[EngineSettings.framework]
+    return loop is not None and back[EngineSettings.framework] != loop
 
 
 def _spelled(tool: Tool, path: str, value: object) -> object:
