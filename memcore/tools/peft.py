@@ -149,6 +149,8 @@ PEFT = Tool(
     placed=_fields,
     written=_written,
     adapters=("dora",),
-    unsaid=dict.fromkeys((Training.adapter.rank, Training.adapter.target_modules, Training.adapter.num_trainable_tokens)),
+    unsaid=dict.fromkeys(
+        (Training.adapter.rank, Training.adapter.target_modules, Training.adapter.num_trainable_tokens)
+    ),
     source="peft 0.21, src/peft/tuners/lora/config.py (LoraConfig), src/peft/config.py (PeftConfigMixin)",
 )

@@ -248,14 +248,16 @@ def _adapter(plain: dict[str, Any]) -> None:
               DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
-_OF_DDP = frozenset(
+_OF_DDP_NAMES = (
     "use_distributed_optimizer overlap_grad_reduce overlap_param_gather fp8_param_gather use_megatron_fsdp "
-    "num_distributed_optimizer_instances data_parallel_sharding_strategy outer_dp_sharding_strategy".split()
+    "num_distributed_optimizer_instances data_parallel_sharding_strategy outer_dp_sharding_strategy"
 )
-_OF_OPTIMIZER = frozenset(
+_OF_DDP = frozenset(_OF_DDP_NAMES.split())
+_OF_OPTIMIZER_NAMES = (
     "optimizer optimizer_offload_fraction optimizer_cpu_offload use_precision_aware_optimizer main_grads_dtype "
-    "main_params_dtype exp_avg_dtype exp_avg_sq_dtype overlap_param_gather_with_optimizer_step clip_grad".split()
+    "main_params_dtype exp_avg_dtype exp_avg_sq_dtype overlap_param_gather_with_optimizer_step clip_grad"
 )
+_OF_OPTIMIZER = frozenset(_OF_OPTIMIZER_NAMES.split())
 _OF_TRAIN = frozenset(("micro_batch_size", "global_batch_size"))
 """Sections of fields that are not the model's: DistributedDataParallelConfig and OptimizerConfig of Megatron-Core 0.16,
 TrainingConfig of Megatron Bridge 0.3."""

@@ -59,23 +59,25 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return arguments(flags)
 
 
-_PARALLEL = frozenset(
+_PARALLEL_NAMES = (
     "bf16 fp16 tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size sequence_parallel "
     "virtual_pipeline_model_parallel_size expert_model_parallel_size expert_tensor_parallel_size deterministic_mode "
     "gradient_accumulation_fusion cross_entropy_loss_fusion cross_entropy_fusion_impl tp_comm_overlap "
     "overlap_moe_expert_parallel_comm overlap_p2p_comm_warmup_flush microbatch_group_size_per_vp_stage "
-    "delay_wgrad_compute defer_embedding_wgrad_compute wgrad_deferral_limit".split()
+    "delay_wgrad_compute defer_embedding_wgrad_compute wgrad_deferral_limit"
 )
+_PARALLEL = frozenset(_PARALLEL_NAMES.split())
 """Fields of ModelParallelConfig (megatron/core/model_parallel_config.py, Megatron-Core 0.16)."""
-_TOP = frozenset(
+_TOP_NAMES = (
     "micro_batch_size global_batch_size seq_length max_position_embeddings vocab_size make_vocab_size_divisible_by "
     "position_embedding_type rotary_percent optimizer optimizer_cpu_offload optimizer_offload_fraction "
     "use_precision_aware_optimizer main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype clip_grad "
     "use_distributed_optimizer overlap_grad_reduce overlap_param_gather fp8_param_gather use_megatron_fsdp "
     "overlap_param_gather_with_optimizer_step num_distributed_optimizer_instances data_parallel_sharding_strategy "
     "outer_dp_sharding_strategy accumulate_allreduce_grads_in_fp32 grad_reduce_in_bf16 "
-    "untie_embeddings_and_output_weights spec".split()
+    "untie_embeddings_and_output_weights spec"
 )
+_TOP = frozenset(_TOP_NAMES.split())
 """Arguments that stand above the sections, as none of the two configs has them."""
 _FIELDS = {argument: field for field, argument in _RENAMED.items()}
 _SWITCHES = {flag: field for field, flag in reversed([*_ON.items()])}

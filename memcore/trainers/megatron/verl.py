@@ -21,8 +21,8 @@ from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Tool
 from memcore.tools.derived import gpus_of
 from memcore.trainers.megatron.bridge_files import section_of
-from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 from memcore.trainers.megatron.settings import MegatronSettings
+from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
 
 _ACTOR, _MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."

@@ -396,8 +396,8 @@ def _ranks(config: Config) -> dict[str, Any]:
     if dispatcher and (config[Parallelism.expert_parallel_size] or 1) > 1:
         keys["model.backend.dispatcher"] = dispatcher
     policy = config[Training.activation_checkpointing.policy]
-    keys |= {"full": {f"{start}activation_checkpointing": True}, "selective": {f"{start}activation_checkpointing":
-             "selective"}}.get(str(policy), {})  # fmt: skip
+    said: Mapping[str, Any] = {"full": True, "selective": "selective"}
+    keys |= {f"{start}activation_checkpointing": said[str(policy)]} if str(policy) in said else {}
     return keys
 
 

@@ -169,8 +169,8 @@ def _written(config: Config) -> dict[str, Any]:
     precisions = {ours: theirs for theirs, ours in _PRECISIONS.items()}
     keys["precision"] = precisions.get(str(config[Training.precision]), "amp_bf16")
     wanted = config[Training.optimizer.name] or "adamw"
-    name = next((theirs for theirs, (ours, _) in _OPTIMIZERS.items() if ours == wanted), None)
-    keys |= {"optimizer.name": name, "optimizer.lr": _RATES[name]} if name else {}
+    chosen = next((theirs for theirs, (ours, _) in _OPTIMIZERS.items() if ours == wanted), None)
+    keys |= {"optimizer.name": chosen, "optimizer.lr": _RATES[chosen]} if chosen else {}
     keys["device_train_microbatch_size"] = config[Training.micro_batch_size] or 1
     if config[Training.gradient_clipping] is not False:
         clips = "algorithms.gradient_clipping."
@@ -235,7 +235,8 @@ FOUNDRY = Tool(
     ),
     normalized=_normalized,
     settles=("model.name", "model.d_model", "model.n_*", "model.expansion_ratio", "model.max_seq_len",
-             "model.vocab_size", "model.attn_config*", "model.attn_implementation", "model.pretrained_model_name_or_path", "model.use_flash*",
+             "model.vocab_size", "model.attn_config*", "model.attn_implementation",
+             "model.pretrained_model_name_or_path", "model.use_flash*",
              "model.config_overrides.attn_config*", "precision", "optimizer.name", "device_train_microbatch_size",
              "fsdp_config.*", "algorithms.gradient_clipping.*", "variables*", "model", "optimizer", "fsdp_config",
              "algorithms", "model.peft_config*", "algorithms.gradient_clipping"),
