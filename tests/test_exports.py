@@ -417,6 +417,48 @@ LINES = {
 """A job, the tool if it is not the job's own, and lines of its file."""
 
 
+LOOPS_OF_THEIR_OWN = {
+    "Automodel's adapter and packed sequences": (
+        of(training={**LORA, "packed_sequences": True}, engine={"type": "fsdp", "framework": "nemo-automodel"},
+           hardware=EIGHT), "nemo-automodel",
+        ("# run: torchrun --nnodes 1 --nproc_per_node 8 -m nemo_automodel.cli.app nemo-automodel.yaml",
+         '  strategy: "fsdp2"', "  match_all_linear: true", "  packed_sequence_size: 1024")),
+    "Megatron Bridge's sections": (
+        of(training={"sequence_length": 1024},
+           engine={"type": "megatron", "framework": "megatron-bridge", "distributed_optimizer": True,
+                   "grad_reduce_in_bf16": True}, parallelism={"tensor_parallel_size": 2},
+           hardware=EIGHT), "megatron-bridge",
+        ("model:", "  tensor_model_parallel_size: 2", "  use_distributed_optimizer: true",
+         "  grad_reduce_in_fp32: false", '  hf_model_id: "meta-llama/Llama-3.1-8B"', 'mixed_precision: "bf16_mixed"')),
+    "Megatron-LM's YAML": (
+        Config.from_dict({"model": MEGATRON, "training": {"sequence_length": 128}, "engine": {"type": "megatron"},
+                          "parallelism": {"tensor_parallel_size": 2}, "hardware": {"num_gpus": 8}}), "megatron-yaml",
+        ("model_parallel:", "  tensor_model_parallel_size: 2", '  activation_func: "swiglu"')),
+    "LLM Foundry's FSDP": (
+        of(training={"sequence_length": 1024}, engine={"type": "fsdp", "framework": "llm-foundry"}, hardware=EIGHT),
+        "llm-foundry",
+        ("# run: composer --nproc 8 --world_size 8 train.py llm-foundry.yaml", '  sharding_strategy: "FULL_SHARD"',
+         '  attn_implementation: "sdpa"')),
+    "an adapter of PEFT": (
+        of(training={"adapter": {"type": "dora", "rank": 16}, "sequence_length": 1024}), "peft",
+        ('  "peft_type": "LORA"', '  "use_dora": true', '  "r": 16', '  "target_modules": "all-linear"')),
+    "EasyR1's actor": (
+        of(training={"sequence_length": 1024, "method": "grpo"}, engine={"type": "fsdp", "framework": "verl"},
+           hardware=EIGHT), "easyr1",
+        ("    global_batch_size: 8", "    micro_batch_size_per_device_for_update: 1", "  n_gpus_per_node: 8")),
+}  # fmt: skip
+"""The same for loops that leave more of a job to themselves."""
+
+
+@pytest.mark.parametrize("case", LOOPS_OF_THEIR_OWN)
+def test_files_of_loops_of_their_own(case):
+    """Their own keys, and how they are started."""
+    config, to, lines = LOOPS_OF_THEIR_OWN[case]
+    found = exported(config, to, answered(config)[1])
+    assert set(lines) <= {each.rstrip(" \\,") for each in found.text.splitlines()}
+    assert imported(found.text).tool.name == to
+
+
 @pytest.mark.parametrize("case", LINES)
 def test_what_is_said(case):
     """What was assumed and is not what the tool does, and how it is started on all GPUs."""

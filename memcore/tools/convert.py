@@ -553,7 +553,7 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
     absent = next((path for path in tool.requires if config.get(path) is None), None)
     if absent is not None and engine in tool.engines:
-        return ConfigError.at(absent, "is not set; a file of {} needs it", tool.title)
+        return ConfigError.at(absent, "is required; a file of {} needs it", tool.title)
     if lacking is not None and engine in tool.engines:
         return ConfigError.at(
             lacking, "found {!r}; a file of {} needs {!r}", config.get(lacking), tool.title, tool.needs[lacking]
