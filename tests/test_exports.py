@@ -607,6 +607,7 @@ def test_the_dialog_of_every_task_opens(task):
         (
             "",
             {
+                "peft": "peft.json",
                 "llama-factory-v1": "llama-factory-v1.yaml",
                 "axolotl": "axolotl.yaml",
                 "ms-swift": "ms-swift.yaml",
@@ -628,7 +629,8 @@ def test_every_tool_that_runs_the_job_gets_its_file(link, tools):
         assert saved["name"] == file
         back = imported(saved["text"]).config["training"]
         assert back["adapter"]["rank"] == 16
-        assert back["sequence_length"] == visit.session.config[Training.sequence_length]
+        if name != "peft":  # an adapter's file says nothing of the run
+            assert back["sequence_length"] == visit.session.config[Training.sequence_length]
 
 
 HOSTILE = "https://example.org/memcore/?a=,=HYPERLINK(1);@SUM(1)%0a&b=%22,+1|[x](y)<img>`"
