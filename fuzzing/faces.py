@@ -131,6 +131,7 @@ def of_exports(given: Any) -> None:
     engine = found.job.engine.name if isinstance(found, ServingEstimate) else config[EngineSettings.type] or "none"
     for name, tool in TOOLS.items():
         lacking = any(config.get(path) != value for path, value in tool.needs.items())
+        lacking |= any(config.get(path) is None for path in tool.requires)
         if engine not in tool.engines or tool.read_only or lacking:
             continue
         with never_refused(f"convert --to {name}"):

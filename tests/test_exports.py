@@ -94,6 +94,8 @@ def of_loop(name, config):
     """The job of a tool that is a training loop of its own."""
     for path, value in TOOLS[name].needs.items():
         config = config.replaced(path, value)
+    for path in TOOLS[name].requires:
+        config = config.replaced(path, config.get(path) or SETTINGS[path].kind.options[0])
     return config
 
 
@@ -200,10 +202,14 @@ def answered(config):
     return size, {each.path: each.value for each in found.assumptions}
 
 
+SHARDS_SEVERAL = ("litgpt", "llm-foundry", "nemo-automodel")
+"""Loops that shard nothing on a single GPU."""
+
+
 @st.composite
 def runs(draw, engine, name):
     """A job of an engine that makes sense, with a few settings that many tools have."""
-    alone = [] if name == "litgpt" else [1]  # LitGPT shards over several devices alone
+    alone = [] if name in SHARDS_SEVERAL else [1]
     gpus = 1 if engine == "none" else draw(st.sampled_from([*alone, 2, 4, 16]))
     values = {"engine.type": engine, "hardware.num_gpus": gpus}
     for path, choices in (OF_SERVERS if engine in SERVERS else OF_TRAINING).items():
@@ -418,6 +424,48 @@ LINES = {
 """A job, the tool if it is not the job's own, and lines of its file."""
 
 
+LOOPS_OF_THEIR_OWN = {
+    "Automodel's adapter and packed sequences": (
+        of(training={**LORA, "packed_sequences": True}, engine={"type": "fsdp", "framework": "nemo-automodel"},
+           hardware=EIGHT), "nemo-automodel",
+        ("# run: torchrun --nnodes 1 --nproc_per_node 8 -m nemo_automodel.cli.app nemo-automodel.yaml",
+         '  strategy: "fsdp2"', "  match_all_linear: true", "  packed_sequence_size: 1024")),
+    "Megatron Bridge's sections": (
+        of(training={"sequence_length": 1024},
+           engine={"type": "megatron", "framework": "megatron-bridge", "distributed_optimizer": True,
+                   "grad_reduce_in_bf16": True}, parallelism={"tensor_parallel_size": 2},
+           hardware=EIGHT), "megatron-bridge",
+        ("model:", "  tensor_model_parallel_size: 2", "  use_distributed_optimizer: true",
+         "  grad_reduce_in_fp32: false", '  hf_model_id: "meta-llama/Llama-3.1-8B"', 'mixed_precision: "bf16_mixed"')),
+    "Megatron-LM's YAML": (
+        Config.from_dict({"model": MEGATRON, "training": {"sequence_length": 128}, "engine": {"type": "megatron"},
+                          "parallelism": {"tensor_parallel_size": 2}, "hardware": {"num_gpus": 8}}), "megatron-yaml",
+        ("model_parallel:", "  tensor_model_parallel_size: 2", '  activation_func: "swiglu"')),
+    "LLM Foundry's FSDP": (
+        of(training={"sequence_length": 1024}, engine={"type": "fsdp", "framework": "llm-foundry"}, hardware=EIGHT),
+        "llm-foundry",
+        ("# run: composer --nproc 8 --world_size 8 train.py llm-foundry.yaml", '  sharding_strategy: "FULL_SHARD"',
+         '  attn_implementation: "sdpa"')),
+    "an adapter of PEFT": (
+        of(training={"adapter": {"type": "dora", "rank": 16}, "sequence_length": 1024}), "peft",
+        ('  "peft_type": "LORA"', '  "use_dora": true', '  "r": 16', '  "target_modules": "all-linear"')),
+    "EasyR1's actor": (
+        of(training={"sequence_length": 1024, "method": "grpo"}, engine={"type": "fsdp", "framework": "verl"},
+           hardware=EIGHT), "easyr1",
+        ("    global_batch_size: 8", "    micro_batch_size_per_device_for_update: 1", "  n_gpus_per_node: 8")),
+}  # fmt: skip
+"""The same for loops that leave more of a job to themselves."""
+
+
+@pytest.mark.parametrize("case", LOOPS_OF_THEIR_OWN)
+def test_files_of_loops_of_their_own(case):
+    """Their own keys, and how they are started."""
+    config, to, lines = LOOPS_OF_THEIR_OWN[case]
+    found = exported(config, to, answered(config)[1])
+    assert set(lines) <= {each.rstrip(" \\,") for each in found.text.splitlines()}
+    assert imported(found.text).tool.name == to
+
+
 @pytest.mark.parametrize("case", LINES)
 def test_what_is_said(case):
     """What was assumed and is not what the tool does, and how it is started on all GPUs."""
@@ -574,6 +622,7 @@ def test_the_dialog_of_every_task_opens(task):
         (
             "",
             {
+                "peft": "peft.json",
                 "llama-factory-v1": "llama-factory-v1.yaml",
                 "axolotl": "axolotl.yaml",
                 "ms-swift": "ms-swift.yaml",
@@ -595,7 +644,8 @@ def test_every_tool_that_runs_the_job_gets_its_file(link, tools):
         assert saved["name"] == file
         back = imported(saved["text"]).config["training"]
         assert back["adapter"]["rank"] == 16
-        assert back["sequence_length"] == visit.session.config[Training.sequence_length]
+        if name != "peft":  # an adapter's file says nothing of the run
+            assert back["sequence_length"] == visit.session.config[Training.sequence_length]
 
 
 HOSTILE = "https://example.org/memcore/?a=,=HYPERLINK(1);@SUM(1)%0a&b=%22,+1|[x](y)<img>`"

@@ -255,9 +255,9 @@ def test_changes_say_why_and_only_what_changes():
 
 def test_checkpoints_of_long_sequences_wait_on_the_host():
     """Where QLoRA and checkpointing are not enough, what is left on one GPU is layers' inputs: 32 of 32k · 4096."""
-    found = plan(train("llama-3.1-8b", 32768, gpus(1, "rtx-4090"))).plans[0]
+    plans = plan(train("llama-3.1-8b", 32768, gpus(1, "rtx-4090"))).plans
+    (found,) = [each for each in plans if each.config.get(NF4) == "nf4"]
     assert found.config.get("training.offload.activations") == "cpu"
-    assert found.config.get(NF4) == "nf4"
     assert found.host >= 32 * 32768 * 4096 * 2
 
 

@@ -87,8 +87,12 @@ class Tool:
     """Settings by which a config says that this tool runs it, among those that run its engine."""
     needs: Mapping[str, Any] = field(default_factory=dict)
     """Settings that a config has to have to be written so, as those that name a training loop of its own."""
+    requires: tuple[str, ...] = ()
+    """Settings that a config has to have to be written so, whatever their values."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    placed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Its keys as the file has them, from the words that `normalized` makes of them."""
     adapters: tuple[str, ...] = ()
     """Kinds of adapters that `written` has keys for."""
     wants: Callable[[Any], Mapping[str, str]] | None = None
@@ -133,6 +137,8 @@ class Tool:
     """Settings that follow from others: by value, what the others are then."""
     unsaid: Mapping[str, Any] = field(default_factory=dict)
     """What it does where a setting is not said, if that is not what an estimate takes; None where releases differ."""
+    fixed: tuple[str, ...] = ()
+    """Settings that its loop has whatever a file says, and that an estimate takes otherwise without naming them."""
     ignored: tuple[str, ...] = ()
     """Keys that memory does not depend on; `a.*` is all below."""
     normalized: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], tuple[str, ...]]] | None = None

@@ -19,7 +19,7 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.containers import RELEASE
 from memcore.formats.modelfile import as_modelfile, of_modelfile
-from memcore.formats.normalized import GPUS, PER_NODE
+from memcore.formats.normalized import GPUS
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
@@ -31,10 +31,10 @@ from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted, matters, silenced
-from memcore.tools.allocator import PATHS, allocator, said_before, written
+from memcore.tools.allocator import PATHS, allocator, written
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.fine_tuning import TRAINER
-from memcore.tools.launchers import ElsewhereError, surroundings
+from memcore.tools.launchers import RUN, ElsewhereError, started, surroundings
 from memcore.tools.scripts import of_instantiated, of_script
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
@@ -114,7 +114,7 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     syntax, found = _launched(*_with_dashes(syntax, found))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
-    return of_keys(tool, {**_started(tool, text), **found}, gpus, said)
+    return of_keys(tool, {**started(tool, text), **found}, gpus, said)
 
 
 def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
@@ -298,29 +298,6 @@ def _whole(tool: Tool, name: str) -> str:
 def _is_bare(text: str) -> bool:
     """Whether a text begins with a program, which may have no flags."""
     return any(tool.program and f"{text.strip()} ".startswith(f"{tool.program} ") for tool in TOOLS.values())
-
-
-_RUN = "# run: "
-"""What begins the line of a file that says how it is started."""
-_TUNED = re.compile(r"\btune run (?:--?\S+ (?:\d+ )?)*(\w+(?:_distributed|_single_device))\b")
-_NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines)[ =]([1-9]\d{0,6})\b")
-
-
-def _started(tool: Tool, text: str) -> dict[str, Any]:
-    """The GPUs and nodes of the command that a file names as its own."""
-    lines = [each for each in text.splitlines() if each.startswith(_RUN) or _TUNED.search(each)]
-    recipes = [found[1] for found in map(_TUNED.search, lines) if found]  # that of another run may stand there as well
-    usual = max(reversed(recipes), key=recipes.count, default="")
-    line = next((each for each in lines if usual in each), "")
-    tuned = _TUNED.search(line)
-    said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
-    nodes = said.get("nnodes") or said.get("num_machines") or 1
-    gpus = said.get("num_processes") or said.get("nproc_per_node", 0) * nodes
-    counts = {GPUS: gpus, PER_NODE: gpus // nodes if nodes > 1 else 0}
-    known = {key.name for key in tool.keys}
-    recipe = {"*recipe": tuned[1]} if tuned and tool.name == "torchtune" else {}
-    around = said_before(line) if line.startswith(_RUN) else {}
-    return {**{name: count for name, count in counts.items() if count and name in known}, **recipe, **around}
 
 
 def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
@@ -574,6 +551,9 @@ def _named(to: str) -> Tool:
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
     lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
+    absent = next((path for path in tool.requires if config.get(path) is None), None)
+    if absent is not None and engine in tool.engines:
+        return ConfigError.at(absent, "is required; a file of {} needs it", tool.title)
     if lacking is not None and engine in tool.engines:
         return ConfigError.at(
             lacking, "found {!r}; a file of {} needs {!r}", config.get(lacking), tool.title, tool.needs[lacking]
@@ -601,15 +581,19 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     content = nested(plain)
     if tool.syntax == "json":
         return as_json(content), of_keys(tool, flattened(content))
-    run = f"{_RUN}{told.command}\n" if told.command else ""
+    run = f"{RUN}{told.command}\n" if told.command else ""
     text = run + (as_toml(content) if tool.syntax == "toml" else as_yaml(content))
-    return text, of_keys(tool, {**_started(tool, text), **flattened(content)})
+    return text, of_keys(tool, {**started(tool, text), **flattened(content)})
 
 
 def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
     """Settings that are not read again as they were, and why."""
     back = _config_of(read)
-    lost: dict[str, str] = {}
+    lost: dict[str, str] = {
+        path: Message("{} always sets {!r}", tool.title, back.get(path))
+        for path in tool.fixed
+        if config.get(path) is None and back.get(path) is not None
+    }
     for path in SETTINGS:
         value = config.get(path)
         if value is None or (path == "model" and _same_model(value, read.config.get("model"))):
@@ -626,7 +610,15 @@ def _carried(tool: Tool, config: Config, back: Config, path: str) -> bool:
     value = config.get(path)
     if path == Training.gradient_accumulation_steps and (config.get(Parallelism.pipeline_parallel_size) or 1) > 1:
         return bool(back.get(path) == value)  # a pipeline has more where nothing is said
+    if back.get(path) is None and _of_another_loop(config, back):
+        return _follows(tool, config, back, path)  # what the job's own loop does by default may be something else
     return _meant(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
+
+
+def _of_another_loop(config: Config, back: Config) -> bool:
+    """Whether a file does not say which training loop the job has, whose defaults hold for what is not said."""
+    loop = config[EngineSettings.framework]
+    return loop is not None and back[EngineSettings.framework] != loop
 
 
 def _spelled(tool: Tool, path: str, value: object) -> object:

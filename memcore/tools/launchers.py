@@ -10,9 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 from memcore.errors import ConfigError, Problem, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, OPTIMIZER, PARAMETERS, STAGE, Normalized
+from memcore.formats.normalized import ENGINE, GPUS, OPTIMIZER, PARAMETERS, PER_NODE, STAGE, Normalized
 from memcore.formats.shell import ENVIRONMENT
+from memcore.formats.tool import Tool
 from memcore.messages import Message, joined
+from memcore.tools.allocator import said_before
 
 _NAMED = 4
 """Files that a message names."""
@@ -157,3 +159,26 @@ def factory_trains(found: Mapping[str, Any]) -> None:
     if kind not in ("lora", "full", "oft"):
         message = "found {!r}; supported: 'lora', 'oft' and 'full'"
         raise UnsupportedError("finetuning_type", message, kind)
+
+
+RUN = "# run: "
+"""What begins the line of a file that says how it is started."""
+_TUNED = re.compile(r"\btune run (?:--?\S+ (?:\d+ )?)*(\w+(?:_distributed|_single_device))\b")
+_NUMBERS = re.compile(r"(nproc_per_node|nnodes|num_processes|num_machines|world_size)[ =]([1-9]\d{0,6})\b")
+
+
+def started(tool: Tool, text: str) -> dict[str, Any]:
+    """Return the GPUs and nodes of the command that a file names as its own."""
+    lines = [each for each in text.splitlines() if each.startswith(RUN) or _TUNED.search(each)]
+    recipes = [found[1] for found in map(_TUNED.search, lines) if found]  # that of another run may stand there as well
+    usual = max(reversed(recipes), key=recipes.count, default="")
+    line = next((each for each in lines if usual in each), "")
+    tuned = _TUNED.search(line)
+    said = {name: int(count) for name, count in _NUMBERS.findall(line.lower())}
+    nodes = said.get("nnodes") or said.get("num_machines") or 1
+    gpus = said.get("num_processes") or said.get("world_size") or said.get("nproc_per_node", 0) * nodes
+    counts = {GPUS: gpus, PER_NODE: gpus // nodes if nodes > 1 else 0}
+    known = {key.name for key in tool.keys}
+    recipe = {"*recipe": tuned[1]} if tuned and tool.name == "torchtune" else {}
+    around = said_before(line) if line.startswith(RUN) else {}
+    return {**{name: count for name, count in counts.items() if count and name in known}, **recipe, **around}

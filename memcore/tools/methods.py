@@ -360,6 +360,7 @@ def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
         adapted = "lora" if config[Training.adapter.type] else "api"
         kind = "full" if config[Training.method.reward_model] else adapted
         keys |= {"reward_model": _REWARDS[kind], "reward_model_type": kind}
-    if tool == "llama-factory" and keys and config[Training.method.reference] == "copy":
+    copied = config[Training.method.reference] == "copy" and isinstance(config.model, str)
+    if tool == "llama-factory" and keys and copied:
         keys["ref_model"] = config.model
     return keys

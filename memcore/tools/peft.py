@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.formats.normalized import Normalized
@@ -101,12 +102,44 @@ def of_lora_file(found: Mapping[str, Any]) -> dict[str, Any]:
     return {"peft_type": "LORA", **{_OF_SCRIPTS[name]: value for name, value in found.items()}}
 
 
+_PLACED = ("target_modules", "modules_to_save")
+_PROMPTED = ("num_virtual_tokens", "modules_to_save")
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "LORA": ("r", "lora_dropout", "target_parameters", "use_rslora", "use_dora", *_PLACED),
+    "ADALORA": ("init_r", "lora_dropout", *_PLACED), "BOFT": ("boft_block_size", *_PLACED),
+    "LOKR": ("r", "decompose_factor", *_PLACED), "OFT": ("r", "oft_block_size", *_PLACED),
+    "TINYLORA": ("r", "u", *_PLACED), "FOURIERFT": ("n_frequency", *_PLACED),
+    "TRAINABLE_TOKENS": ("target_modules",),
+    **dict.fromkeys(("VERA", "LOHA", "RANDLORA", "MISS"), ("r", *_PLACED)),
+    **dict.fromkeys(("ROAD", "IA3", "LN_TUNING"), _PLACED),
+    **dict.fromkeys(("PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING"), _PROMPTED),
+}  # fmt: skip
+"""Fields of each method's class that are read here (tuners/*/config.py)."""
+_ALWAYS = ("base_model_name_or_path", "peft_type", "task_type", "inference_mode")
+_BLOCK = ("oft_block_size", "boft_block_size")
+
+
+def _fields(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Those words that are fields of the method's class."""
+    kind = str(words.get("peft_type", "LORA"))
+    words = {_BLOCK[kind == "BOFT"] if name in _BLOCK else name: value for name, value in words.items()}
+    return {name: value for name, value in words.items() if name in (*_ALWAYS, *_FIELDS.get(kind, _PLACED))}
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The scale of LoRA, twice its rank, and the tokens that learn, the first of the vocabulary."""
+    rank, tokens = config[Training.adapter.rank], config[Training.adapter.num_trainable_tokens]
+    kind = config[Training.adapter.type]
+    keys: dict[str, Any] = {"lora_alpha": 2 * rank} if kind in ("lora", "dora") and rank else {}
+    return {**keys, **({"token_indices": [*range(tokens)]} if kind == "trainable-tokens" and tokens else {})}
+
+
 PEFT = Tool(
     name="peft",
     title="PEFT",
     syntax="json",
     engines=("none", "ddp", "fsdp", "deepspeed"),
-    tells=("peft_type", "base_model_name_or_path"),
+    tells=("peft_type", "base_model_name_or_path", "inference_mode"),
     model="base_model_name_or_path",
     keys=(
         Key(path=Training.adapter.type, name="peft_type", values=_TYPES),
@@ -128,6 +161,14 @@ PEFT = Tool(
     normalized=_normalized,
     settles=("token_indices", "r"),
     vocabulary=("peft",),
-    read_only=True,
+    requires=(Training.adapter.type,),
+    always={"task_type": "CAUSAL_LM", "inference_mode": False},
+    alongside={"use_dora": ("peft_type", _TYPES["lora"])},
+    placed=_fields,
+    written=_written,
+    adapters=("dora",),
+    unsaid=dict.fromkeys(
+        (Training.adapter.rank, Training.adapter.target_modules, Training.adapter.num_trainable_tokens)
+    ),
     source="peft 0.21, src/peft/tuners/lora/config.py (LoraConfig), src/peft/config.py (PeftConfigMixin)",
 )

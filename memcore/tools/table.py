@@ -39,7 +39,8 @@ def runs(tool: Tool, config: Config) -> bool:
 
 def _is_loop(tool: Tool, config: Config) -> bool:
     """Whether a tool that is a training loop of its own is the one that a config names."""
-    return all(config.get(path) == value for path, value in tool.needs.items())
+    has = all(config.get(path) is not None for path in tool.requires)
+    return has and all(config.get(path) == value for path, value in tool.needs.items())
 
 
 def is_called(tool: Tool, config: Config) -> bool:
@@ -69,7 +70,7 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
             engine in tool.engines
             and fits
             and not tool.read_only
-            and tool not in (AXOLOTL, MS_SWIFT, LLAMA_FACTORY_V1, LLAMA_FACTORY)
+            and tool not in (PEFT, AXOLOTL, MS_SWIFT, LLAMA_FACTORY_V1, LLAMA_FACTORY)
         ):
             return tool
     return TRAINER

@@ -67,6 +67,7 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
     for needed, value in (needed for name, needed in tool.alongside.items() if name in keys):
         keys[needed] = [*keys.get(needed, ()), *value] if isinstance(value, list) else value
     keys |= _in_all(tool, config, keys)
+    keys = dict(tool.placed(keys)) if tool.placed is not None else keys
     keys |= tool.written(config) if tool.written is not None else {}
     command, counts = _command(tool, config, keys)
     keys = {name: value for name, value in keys.items() if not (counts and name in tool.world)}

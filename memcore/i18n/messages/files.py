@@ -178,6 +178,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "is MLX's, which no supported server or trainer loads": "是 MLX 的格式，所支持的服务器和训练器都不能加载",
     "give the original model": "请给出原模型",
     "a file of {tool} needs {value}": "{tool} 的文件需要 {value}",
+    "a file of {tool} needs it": "{tool} 的文件需要它",
     "fsdp_config: {name} is a separate file": "fsdp_config：{name} 是另一个文件",
     "its content is not read": "未读取其内容",
     "found {option}:{value}, which PyTorch does not accept": "值为 {option}:{value}，PyTorch 不接受",

@@ -9,11 +9,13 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import CHECKPOINTS, ENGINE, GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
+from memcore.tools.derived import gpus_of
 from memcore.tools.launchers import is_set
 from memcore.tools.methods import COMPLETION, METHOD, REFERENCE, SHARE
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
@@ -73,6 +75,22 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
+_NODE = 8
+"""GPUs of a node where nothing is said."""
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The learners of each node, the reference, and whether vLLM runs on their GPU."""
+    gpus, node = gpus_of(config) or 1, config[Hardware.gpus_per_node] or _NODE
+    each = max(size for size in range(1, min(node, gpus) + 1) if gpus % size == 0)
+    keys: dict[str, Any] = {
+        _LEARNERS: [each] * (gpus // each),
+        "load_ref_policy": config[Training.method.reference] == "copy",
+    }
+    share = config[Training.method.rollout_share]
+    return {**keys, **({"single_gpu_mode": True, _SHARED: share} if share else {})}
+
+
 OPEN_INSTRUCT = Tool(
     name="open-instruct",
     title="open-instruct",
@@ -117,6 +135,17 @@ OPEN_INSTRUCT = Tool(
     defaults={Training.micro_batch_size: 8, Training.attention: "flash"},
     vocabulary=("open-instruct",),
     ignored=("gradient_checkpointing", "max_token_length"),
-    read_only=True,
+    needs={EngineSettings.framework: "open-instruct", Training.method.name: "grpo"},
+    launch="python open_instruct/grpo_fast.py {file}",
+    always={"dataset_mixer_list": ["ai2-adapt-dev/rlvr_gsm8k_zs", "1.0"]},
+    written=_written,
+    only_with={DeepSpeedSettings.zero_hpz_partition_size: {EngineSettings.zero_stage: 3}},
+    fixed=(Training.gradient_dtype,),
+    unsaid=dict.fromkeys((
+        Training.precision, Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps,
+        Training.sequence_length, Training.gradient_dtype, Training.packed_sequences, Training.method.reference,
+        Training.method.completion_length, Training.activation_checkpointing.policy, EngineSettings.zero_stage,
+        DeepSpeedSettings.zero_hpz_partition_size, DeepSpeedSettings.hidden_size_buckets,
+    )),
     source="open-instruct, open_instruct/grpo_fast.py",
 )  # fmt: skip

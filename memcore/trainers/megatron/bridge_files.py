@@ -12,6 +12,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.builders import FUNCTION, ON, built
@@ -20,7 +21,7 @@ from memcore.formats.readers import flat
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, known
+from memcore.networks.catalog import catalog, full_name, known
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 
@@ -45,6 +46,8 @@ _DIMENSIONS: Mapping[str, str] = {name: name for name in _NAMES.split()}
 _RENAMED: Mapping[str, str] = {
     "num_moe_experts": "num_experts", "seq_length": "max_position_embeddings", "gated_linear_unit": "swiglu",
     "layernorm_zero_centered_gamma": "apply_layernorm_1p",
+    "microbatch_group_size_per_vp_stage": "microbatch_group_size_per_virtual_pipeline_stage",
+    "overlap_p2p_comm_warmup_flush": "overlap_p2p_communication_warmup_flush",
 }  # fmt: skip
 _REVERSED: Mapping[str, str] = {
     "add_bias_linear": "disable_bias_linear",
@@ -245,6 +248,76 @@ def _adapter(plain: dict[str, Any]) -> None:
               DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
+_OF_DDP_NAMES = (
+    "use_distributed_optimizer overlap_grad_reduce overlap_param_gather fp8_param_gather use_megatron_fsdp "
+    "num_distributed_optimizer_instances data_parallel_sharding_strategy outer_dp_sharding_strategy"
+)
+_OF_DDP = frozenset(_OF_DDP_NAMES.split())
+_OF_OPTIMIZER_NAMES = (
+    "optimizer optimizer_offload_fraction optimizer_cpu_offload use_precision_aware_optimizer main_grads_dtype "
+    "main_params_dtype exp_avg_dtype exp_avg_sq_dtype overlap_param_gather_with_optimizer_step clip_grad"
+)
+_OF_OPTIMIZER = frozenset(_OF_OPTIMIZER_NAMES.split())
+_OF_TRAIN = frozenset(("micro_batch_size", "global_batch_size"))
+"""Sections of fields that are not the model's: DistributedDataParallelConfig and OptimizerConfig of Megatron-Core 0.16,
+TrainingConfig of Megatron Bridge 0.3."""
+_APART = (
+    "lora_rank", "lora_dropout", "target_modules", "fp8_recipe", "fp8_format", MODEL,
+    "torch_dtype", "packing", "tuner_type", "freeze_vit", "freeze_aligner", "accumulate_allreduce_grads_in_fp32",
+)  # fmt: skip
+"""Words that `_written` has sections for, or presets, and ms-swift's own."""
+_FIELDS = {argument: field for field, argument in _RENAMED.items()}
+_TURNED = {argument: field for field, argument in _REVERSED.items()}
+_ADAPTED = ("lora", "dora")
+
+
+def section_of(name: str) -> str:
+    """Return the section that a field of Megatron-Core's configs stands in."""
+    rows = {"ddp": _OF_DDP, "optimizer": _OF_OPTIMIZER, "train": _OF_TRAIN}
+    return next((section for section, names in rows.items() if name in names), "model")
+
+
+def placed(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Megatron-LM's words in the sections of a `run_config.yaml`; a dtype is written as its class."""
+    keys: dict[str, Any] = {}
+    for name, value in words.items():
+        if name in _APART:
+            continue
+        if name in (_REDUCED, "grad_reduce_in_bf16"):
+            keys["ddp.grad_reduce_in_fp32"] = not value
+        elif name in _TURNED:
+            keys[f"model.{_TURNED[name]}"] = not value
+        elif name.endswith("_dtype") and value in _DTYPES.values():
+            dtype = next(theirs for theirs, ours in _DTYPES.items() if ours == value)
+            place = f"{section_of(name)}.{name}"
+            keys |= {f"{place}._target_": f"torch.{dtype}", f"{place}._call_": False}
+        else:
+            keys[f"{section_of(name)}.{_FIELDS.get(name, name)}"] = value
+    return keys
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The model's id, the preset of precision, the length that model and data set share, and the adapter."""
+    presets = {recipe: name for name, recipe in _PRESETS.items()}
+    recipe = config[EngineSettings.fp8_recipe] or "delayed" if config[Training.precision] == "fp8-mixed" else None
+    keys: dict[str, Any] = {"mixed_precision": presets.get(recipe, presets[None])}
+    if isinstance(config.model, str):
+        keys["model.hf_model_id"] = full_name(config.model)
+    length, kind = config[Training.sequence_length], config[Training.adapter.type]
+    keys |= {_DATA_LENGTH: length} if length else {}
+    if length and isinstance(config.model, str):
+        keys[_MODEL_LENGTH] = length
+    if kind in _ADAPTED:
+        keys |= {
+            "peft._target_": f"megatron.bridge.peft.{kind}.{_ADAPTERS[kind]}",
+            "peft.dim": config[Training.adapter.rank] or _RANK, "peft.dropout": config[Training.adapter.dropout] or 0.0,
+            "peft.target_modules": sorted(_LORA),
+        }  # fmt: skip
+    return keys
+
+
+_RANK = 32
+"""The rank of its adapters where nothing is said (peft/lora.py)."""
 _KNOWN = {
     *(each.name for each in MEGATRON_SWIFT.keys), *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
     *_DIMENSIONS, "global_batch_size", "transformer_impl", "virtual_pipeline_model_parallel_size", _REDUCED,
@@ -283,7 +356,16 @@ BRIDGE = Tool(
              "tensor_inspect.*", "env_vars*", "optimizer.clip_grad", "ddp.check_for_nan_in_grad", "_target_",
              "ddp.average_in_collective", "model.pipeline_dtype", "model.moe_hybridep_num_sms", "*._target_",
              "*._call_"),
-    read_only=True,
+    needs={EngineSettings.framework: "megatron-bridge"},
+    always={"tensor_model_parallel_size": 1},
+    launch="torchrun --nproc_per_node {each} --nnodes {nodes} train.py --config-file {file}",
+    placed=placed,
+    written=_written,
+    adapters=_ADAPTED,
+    unsaid=dict.fromkeys((
+        Training.precision, Training.micro_batch_size, Training.gradient_accumulation_steps, Training.sequence_length,
+        Training.adapter.rank, Training.adapter.dropout, Training.adapter.target_modules,
+    )),
     source="Megatron Bridge, training/config.py",
 )  # fmt: skip
 TOOLS = (BRIDGE,)

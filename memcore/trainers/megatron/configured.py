@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from memcore.formats.normalized import Normalized
+from memcore.config.hardware import Hardware
+from memcore.formats.normalized import GPUS, PER_NODE, Normalized
+from memcore.formats.tool import Key
 from memcore.tools.vocabulary import is_flag
 from memcore.trainers.megatron.files import MEGATRON, arguments
 
 _RENAMED: Mapping[str, str] = {
     "num_moe_experts": "num_experts", "virtual_pipeline_model_parallel_size": "num_virtual_stages_per_pipeline_rank",
     "layernorm_zero_centered_gamma": "apply_layernorm_1p", "fp8": "fp8_format",
+    "microbatch_group_size_per_vp_stage": "microbatch_group_size_per_virtual_pipeline_stage",
+    "overlap_p2p_comm_warmup_flush": "overlap_p2p_communication_warmup_flush",
 }  # fmt: skip
 """Fields of configs by the names of arguments."""
 _ON: Mapping[str, str] = {
@@ -55,6 +59,53 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return arguments(flags)
 
 
+_PARALLEL_NAMES = (
+    "bf16 fp16 tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size sequence_parallel "
+    "virtual_pipeline_model_parallel_size expert_model_parallel_size expert_tensor_parallel_size deterministic_mode "
+    "gradient_accumulation_fusion cross_entropy_loss_fusion cross_entropy_fusion_impl tp_comm_overlap "
+    "overlap_moe_expert_parallel_comm overlap_p2p_comm_warmup_flush microbatch_group_size_per_vp_stage "
+    "delay_wgrad_compute defer_embedding_wgrad_compute wgrad_deferral_limit"
+)
+_PARALLEL = frozenset(_PARALLEL_NAMES.split())
+"""Fields of ModelParallelConfig (megatron/core/model_parallel_config.py, Megatron-Core 0.16)."""
+_TOP_NAMES = (
+    "micro_batch_size global_batch_size seq_length max_position_embeddings vocab_size make_vocab_size_divisible_by "
+    "position_embedding_type rotary_percent optimizer optimizer_cpu_offload optimizer_offload_fraction "
+    "use_precision_aware_optimizer main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype clip_grad "
+    "use_distributed_optimizer overlap_grad_reduce overlap_param_gather fp8_param_gather use_megatron_fsdp "
+    "overlap_param_gather_with_optimizer_step num_distributed_optimizer_instances data_parallel_sharding_strategy "
+    "outer_dp_sharding_strategy accumulate_allreduce_grads_in_fp32 grad_reduce_in_bf16 "
+    "untie_embeddings_and_output_weights spec"
+)
+_TOP = frozenset(_TOP_NAMES.split())
+"""Arguments that stand above the sections, as none of the two configs has them."""
+_FIELDS = {argument: field for field, argument in _RENAMED.items()}
+_SWITCHES = {flag: field for field, flag in reversed([*_ON.items()])}
+_FUNCTIONS = {flag: name for name, flag in _ACTIVATIONS.items()}
+_LAUNCHED = ("--group-query-attention",)
+
+
+def _placed(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Megatron-LM's flags in the sections of its YAML."""
+    keys: dict[str, Any] = {}
+    for flag, value in flags.items():
+        plain = flag.removeprefix("--").replace("-", "_")
+        name = _FIELDS.get(plain, plain)
+        if flag in _LAUNCHED or flag.startswith("*"):
+            continue
+        if flag in _FUNCTIONS:
+            keys["language_model.activation_func"] = _FUNCTIONS[flag]
+        elif flag in _SWITCHES:
+            keys[f"{_section(_SWITCHES[flag])}{_SWITCHES[flag]}"] = False
+        else:
+            keys[f"{_section(name)}{name}"] = value
+    return keys
+
+
+def _section(name: str) -> str:
+    return "" if name in _TOP else "model_parallel." if name in _PARALLEL else "language_model."
+
+
 MEGATRON_YAML = replace(
     MEGATRON,
     name="megatron-yaml",
@@ -62,12 +113,20 @@ MEGATRON_YAML = replace(
     title="Megatron-LM's YAML",
     syntax="yaml",
     program="",
-    launch="",
+    launch="torchrun --nproc_per_node {each} --nnodes {nodes} pretrain_gpt.py --yaml-cfg {file}",
     scripts={},
     prefixes=(),
     tells=("language_model.num_layers", "model_parallel.tensor_model_parallel_size"),
     normalized=_normalized,
-    read_only=True,
+    keys=(
+        *(each for each in MEGATRON.keys if each.path != Hardware.gpus_per_node),
+        Key(path=Hardware.num_gpus, name=GPUS),
+        Key(path=Hardware.gpus_per_node, name=PER_NODE),
+    ),
+    world=(),
+    alongside={"--fp8-format": ("--bf16", True)},
+    always={"--tensor-model-parallel-size": 1},
+    placed=_placed,
     source="Megatron-LM, megatron/training/yaml_arguments.py",
 )
 

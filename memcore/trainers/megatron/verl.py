@@ -8,14 +8,20 @@ megatron.yaml, trainer/config/optim/megatron.yaml, utils/megatron/optimizer.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Tool
+from memcore.tools.derived import gpus_of
+from memcore.trainers.megatron.bridge_files import section_of
+from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
 
@@ -97,6 +103,58 @@ _KNOWN = {
     *(name for each in MEGATRON_SWIFT.meanings for name in each.keys),
     "pipeline_model_parallel_layout",
 }  # fmt: skip
+_OWN = frozenset(
+    f"{name}_size" for name in ("tensor_model_parallel", "pipeline_model_parallel", "virtual_pipeline_model_parallel",
+                                "context_parallel", "expert_model_parallel", "expert_tensor_parallel")
+) | {"sequence_parallel", "use_distributed_optimizer"}  # fmt: skip
+"""Fields that stand above the overrides (trainer/config/engine/megatron.yaml)."""
+_OVERRIDES: Mapping[str, str] = {"model": _PLACES[0], "ddp": _PLACES[1], "optimizer": _PLACES[3]}
+_APART = ("lora_rank", "lora_dropout", "target_modules", "torch_dtype", "packing", "tuner_type", "freeze_vit",
+          "freeze_aligner", "accumulate_allreduce_grads_in_fp32", "optimizer")  # fmt: skip
+_MODEL_RANKS = (
+    Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size,
+)  # fmt: skip
+_NODE = 8
+"""GPUs of a node where nothing is said."""
+
+
+def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Megatron-LM's arguments in the actor's section, above its overrides or in them."""
+    keys: dict[str, Any] = {}
+    for name, value in words.items():
+        if name in _APART or name.startswith("*"):
+            continue
+        place = "" if "." in name else _MEGATRON if name in _OWN else _OVERRIDES.get(section_of(name), _PLACES[0])
+        keys[f"{place}{name}"] = value
+    return keys
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The GPUs, the sequences of a mini-batch, and the adapter."""
+    given, gpus = config.get, gpus_of(config) or 1
+    most = given(Hardware.gpus_per_node) or _NODE
+    node = max(size for size in range(1, min(most, gpus) + 1) if gpus % size == 0)
+    each, steps = given(Training.micro_batch_size) or 1, given(Training.gradient_accumulation_steps) or 1
+    ranks = prod(given(path) or 1 for path in _MODEL_RANKS)
+    whole = given(Training.sequence_length)
+    answer = max(whole // 2, 1) if whole else None
+    kind = given(Training.adapter.type)
+    keys: dict[str, Any] = {
+        "trainer.n_gpus_per_node": node, "trainer.nnodes": gpus // node,
+        "algorithm.adv_estimator": "gae" if given(Training.method.critic) else "grpo",
+        "data.max_prompt_length": whole - answer if whole and answer else None, "data.max_response_length": answer,
+        f"{_ACTOR}strategy": "megatron",
+        f"{_ACTOR}ppo_micro_batch_size_per_gpu": each,
+        f"{_ACTOR}ppo_mini_batch_size": max(steps * each * gpus // ranks, 1),
+        f"{_MODEL}use_remove_padding": given(Training.packed_sequences) is True,
+    }  # fmt: skip
+    if kind in _ADAPTED:
+        keys |= {f"{_MODEL}lora.type": kind, f"{_MODEL}lora.rank": given(Training.adapter.rank) or _RANK,
+                 f"{_MODEL}lora.dropout": given(Training.adapter.dropout) or 0.0}  # fmt: skip
+    return {name: value for name, value in keys.items() if value is not None}
+
+
+_ADAPTED, _RANK = ("lora", "dora"), 8
 VERL_MEGATRON = Tool(
     name="verl-megatron",
     title="verl with Megatron",
@@ -125,7 +183,17 @@ VERL_MEGATRON = Tool(
     vocabulary=("verl", "megatron"),
     ignored=(*VERL.ignored, *(f"{_MEGATRON}{name}" for name in _BETWEEN), f"{_MEGATRON}use_*", f"{_MEGATRON}dist_*",
              f"{_MEGATRON}vanilla_mbridge", f"{_MEGATRON}seed"),
-    read_only=True,
+    always={"hydra.searchpath": ["pkg://verl.trainer.config"], "defaults": ["ppo_megatron_trainer", "_self_"]},
+    launch="python3 -m verl.trainer.main_ppo --config-path=$PWD --config-name={file}",
+    needs={EngineSettings.framework: "verl"},
+    placed=_placed,
+    written=_written,
+    adapters=_ADAPTED,
+    unsaid=dict.fromkeys((
+        Training.precision, Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps,
+        Training.sequence_length, Training.packed_sequences, Training.adapter.rank, Training.adapter.dropout,
+        Training.adapter.target_modules, Parallelism.sequence_parallel, MegatronSettings.distributed_optimizer,
+    )),
     source="verl, trainer/config/engine/megatron.yaml",
 )  # fmt: skip
 TOOLS = (VERL_MEGATRON,)

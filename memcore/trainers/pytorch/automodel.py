@@ -9,13 +9,16 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.networks.catalog import full_name
+from memcore.tools.derived import data_ranks
 from memcore.tools.own_keys import DISPATCHER
-from memcore.tools.towers import FREEZES, TRAINABLE, trained_parts
+from memcore.tools.towers import FREEZES, TRAINABLE, keys_of_towers, sees, trained_parts
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM", "FinetuneRecipeForNextTokenPrediction",
@@ -323,6 +326,122 @@ def _checkpoints(normalized: dict[str, Any], notes: list[str]) -> None:
         )
 
 
+_PACKAGE = "nemo_automodel"
+_ALWAYS: Mapping[str, Any] = {
+    "dist_env.backend": "nccl", "dist_env.timeout_minutes": 5,
+    "dataset._target_": f"{_PACKAGE}.components.datasets.llm.squad.make_squad_dataset",
+    "dataset.dataset_name": "rajpurkar/squad", "dataset.split": "train", "dataset.truncation": True,
+    "dataloader._target_": "torchdata.stateful_dataloader.StatefulDataLoader",
+    "dataloader.collate_fn": f"{_PACKAGE}.components.datasets.utils.default_collater",
+}  # fmt: skip
+"""What a recipe reads besides (docs/guides/llm/finetune.md)."""
+_IMAGES: Mapping[str, Any] = {
+    "dataset._target_": f"{_PACKAGE}.components.datasets.vlm.datasets.make_cord_v2_dataset",
+    "dataset.path_or_dataset": "naver-clova-ix/cord-v2", "dataset.split": "train",
+    "dataloader._target_": "torchdata.stateful_dataloader.StatefulDataLoader",
+}  # fmt: skip
+_ADAPTED = ("lora", "dora")
+_RATE = 1e-5
+_FREEZES = keys_of_towers("nemo-automodel")
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The sections of a recipe: model, ranks, loss, optimizer, adapter and lengths."""
+    pictures = sees(config.model)
+    keys: dict[str, Any] = {
+        "recipe": _RECIPES[1 if pictures else 0],
+        **(_IMAGES if pictures else _ALWAYS),
+        "model._target_": f"{_PACKAGE}.{_MODELS[1 if pictures else 0]}.from_pretrained",
+        "clip_grad_norm.max_norm": 1.0,
+    }
+    if isinstance(config.model, str):
+        keys["model.pretrained_model_name_or_path"] = full_name(config.model)
+    if config[Training.implementation] != "liger":
+        keys["model.use_liger_kernel"] = False
+    length = config[Training.sequence_length]
+    if length:
+        keys |= {"dataset.seq_length": length}
+        keys |= {"packed_sequence.packed_sequence_size": length} if config[Training.packed_sequences] else {}
+    return {**keys, **_dtypes(config), **_ranks(config), **_losses(config), **_adapted(config), **_FREEZES(config)}
+
+
+def _dtypes(config: Config) -> dict[str, Any]:
+    """The dtype of the weights, in which the optimizer keeps its states, and float8 products."""
+    precision, sharded = config[Training.precision], config[EngineSettings.type] == "fsdp"
+    kept = {"bf16-mixed": "fp32" if sharded else "bf16", "fp8-mixed": config[Training.parameter_dtype] or "bf16"}
+    word = {"fp32": "float32", "fp16": "float16"}.get(kept.get(str(precision), str(precision)), "bfloat16")
+    keys: dict[str, Any] = {"model.torch_dtype": word}
+    if precision == "fp8-mixed" and config[Training.adapter.type] not in _ADAPTED:
+        keys |= {"fp8.enabled": True, "fp8.filter_fqns": ["lm_head"]}
+    return keys
+
+
+def _ranks(config: Config) -> dict[str, Any]:
+    """How ranks share the model, and what FSDP and checkpoints keep."""
+    start, engine = "distributed.", config[EngineSettings.type] or "none"
+    keys: dict[str, Any] = {f"{start}strategy": "ddp" if engine == "ddp" else "fsdp2"}
+    ranks, shards = data_ranks(config), config[Parallelism.data_parallel_shard_size]
+    if engine == "none":
+        keys[f"{start}dp_size"] = 1
+    elif ranks and shards and ranks > shards and ranks % shards == 0:
+        keys |= {f"{start}dp_size": ranks, f"{start}dp_replicate_size": ranks // shards}
+    stages = config[Parallelism.pipeline_parallel_size] or 1
+    if stages > 1 and config[Parallelism.pipeline_schedule] is None:
+        keys[f"{start}pipeline.pp_schedule"] = "1f1b"
+    reshards = config[TorchSettings.reshard_after_forward]
+    keys |= {f"{start}reshard_after_forward": reshards} if isinstance(reshards, bool) else {}
+    dispatcher = {ours: theirs for theirs, ours in reversed([*_DISPATCHERS.items()])}.get(
+        str(config[TorchSettings.moe_token_dispatcher])
+    )
+    if dispatcher and (config[Parallelism.expert_parallel_size] or 1) > 1:
+        keys["model.backend.dispatcher"] = dispatcher
+    policy = config[Training.activation_checkpointing.policy]
+    said: Mapping[str, Any] = {"full": True, "selective": "selective"}
+    keys |= {f"{start}activation_checkpointing": said[str(policy)]} if str(policy) in said else {}
+    return keys
+
+
+def _losses(config: Config) -> dict[str, Any]:
+    """The loss, and the optimizer's class with how its step runs."""
+    loss, name = config[Training.loss], config[Training.optimizer.name] or "adamw"
+    fused = loss == "cut-cross-entropy"
+    module = "linear_ce.FusedLinearCrossEntropy" if fused else "masked_ce.MaskedCrossEntropy"
+    keys: dict[str, Any] = {"loss_fn._target_": f"{_PACKAGE}.components.loss.{module}"}
+    keys |= {"loss_fn.fp32_upcast": False} if loss == "cross-entropy" else {}
+    how = config[Training.optimizer.implementation]
+    classes = {parts: target for target, parts in reversed([*_OPTIMIZERS.items()]) if "." in target}
+    own = next((theirs for ours, theirs in classes if ours == name and theirs == how), None)
+    target = classes.get((name, own)) or next((each for (ours, _), each in classes.items() if ours == name), None)
+    keys |= {"optimizer._target_": target, "optimizer.lr": _RATE} if target else {}
+    steps = {"fused": {"optimizer.fused": True}, "for-loop": {"optimizer.foreach": False}}
+    return {**keys, **(steps.get(str(how), {}) if target and own is None else {})}
+
+
+def _adapted(config: Config) -> dict[str, Any]:
+    """LoRA with the names of its layers, and 4 or 8 bits under it."""
+    kind, places = config[Training.adapter.type], config[Training.adapter.target_modules]
+    if kind not in _ADAPTED:
+        return {}
+    rank = config[Training.adapter.rank] or 8
+    keys: dict[str, Any] = {
+        "peft._target_": f"{_PACKAGE}.components._peft.lora.PeftConfig", "peft.dim": rank, "peft.alpha": 2 * rank,
+        "peft.use_dora": kind == "dora",
+    }  # fmt: skip
+    if places in (None, "all-linear"):
+        keys["peft.match_all_linear"] = True
+    else:
+        listed = places if isinstance(places, list) else [places]
+        keys["peft.target_modules"] = [f"*.{each}" for each in listed]
+    word, _, double = str(config[Training.quantization]).partition("-")
+    if word in ("nf4", "fp4"):
+        keys |= {"quantization.load_in_4bit": True, "quantization.bnb_4bit_quant_type": word,
+                 "quantization.bnb_4bit_use_double_quant": bool(double),
+                 "quantization.bnb_4bit_compute_dtype": "bfloat16"}  # fmt: skip
+    elif word == "int8":
+        keys["quantization.load_in_8bit"] = True
+    return keys
+
+
 AUTOMODEL = Tool(
     name="nemo-automodel",
     title="NeMo Automodel",
@@ -388,6 +507,25 @@ AUTOMODEL = Tool(
              "benchmark.*", "processor.*", "tokenizer.*", "optimizer.lr", "optimizer.betas", "optimizer.eps",
              "optimizer.weight_decay", "peft.alpha", "peft.use_triton", "peft.dropout_position", "peft.lora_A_init",
              "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path"),
-    read_only=True,
+    needs={EngineSettings.framework: "nemo-automodel"},
+    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m nemo_automodel.cli.app {file}",
+    written=_written,
+    adapters=_ADAPTED,
+    only_with={
+        EngineSettings.fp8_recipe: {Training.precision: "fp8-mixed"},
+        TorchSettings.enable_fsdp_float8_all_gather: {Training.precision: "fp8-mixed"},
+    },
+    unsaid={
+        **dict.fromkeys((
+            Training.precision, Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps,
+            Training.sequence_length, Training.loss, Training.loss_shift, Training.gradient_clipping,
+            Training.optimizer.name, Training.adapter.rank, Training.adapter.target_modules, EngineSettings.version,
+            TorchSettings.moe_token_dispatcher,
+        )),
+        Training.optimizer.implementation: "foreach",
+        Training.activation_checkpointing.policy: "none",
+        Training.packed_sequences: False,
+        Parallelism.sequence_parallel: False,
+    },
     source="NeMo Automodel, recipes/ and components/",
 )  # fmt: skip

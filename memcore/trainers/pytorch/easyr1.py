@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from memcore.config.settings import Config
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import Normalized
 from memcore.messages import Message
@@ -82,6 +83,25 @@ def _same(found: Mapping[str, Any]) -> Normalized:
     return found, ()
 
 
+_SHARED = ("data.max_prompt_length", "data.max_response_length", "algorithm.adv_estimator", "trainer.n_gpus_per_node",
+           "trainer.nnodes")  # fmt: skip
+"""Keys that are verl's."""
+_THEIRS = {of_verl: theirs for theirs, of_verl in _NAMES.items()} | {name: name for name in _SHARED}
+
+
+def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
+    """verl's keys by EasyR1's names; those that it has no name for are left out."""
+    keys = {_THEIRS[name]: value for name, value in words.items() if name in _THEIRS}
+    places = keys.get(f"{_MODEL}lora.target_modules")
+    return {**keys, **({f"{_MODEL}lora.target_modules": ",".join(places)} if isinstance(places, list) else {})}
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """What several settings give together, and answers, of which the example's file has five."""
+    words = VERL.written(config) if VERL.written is not None else {}
+    return {**_placed(words), "worker.rollout.n": 1}
+
+
 EASYR1 = replace(
     VERL,
     name="easyr1",
@@ -91,8 +111,9 @@ EASYR1 = replace(
     vocabulary=("easyr1", "verl"),
     settles=(*VERL.settles, f"{_ACTOR}*", "worker.rollout.n"),
     ignored=(*VERL.ignored, "worker.*", "algorithm.*", "data.*", "trainer.*", "config"),
-    read_only=True,
-    written=None,
+    placed=_placed,
+    written=_written,
     always={},
+    launch="python3 -m verl.trainer.main config={file}",
     source="EasyR1, verl/workers/config.py",
 )

@@ -7,11 +7,13 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
+from memcore.networks.catalog import full_name
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _VERSION, _PRECISION, _REDUCED, _FRAMEWORK, _POLICY = "*version", "*precision", "*reduced", "*framework", "*policy"
@@ -36,6 +38,10 @@ _REDUCES: Mapping[str, str | None] = {"PURE": "bf16", "DEFAULT": "fp32", "FULL":
 """FSDP's gradients by `mixed_precision` (composer/distributed/mosaic_parallelism.py, `get_mixed_precision`)."""
 _STRATEGIES: Mapping[str, bool] = {"FULL_SHARD": True, "SHARD_GRAD_OP": False, "HYBRID_SHARD": True}
 _KERNELS: Mapping[str, str] = {"flash": "flash", "torch": "math", "flex": "flex"}
+_HUGGING: Mapping[str, str] = {
+    "flash_attention_2": "flash", "sdpa": "sdpa", "eager": "math", "flex_attention": "flex",
+}  # fmt: skip
+"""Attention of models of Hugging Face, eager where nothing is said (models/hf/hf_base.py, `build_inner_model`)."""
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
@@ -83,6 +89,8 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
         kernel = "flash"
     normalized[_ATTENTION] = _KERNELS.get(str(kernel))
     if kind == "hf_causal_lm":
+        said = normalized.pop("model.attn_implementation", None)
+        normalized[_ATTENTION] = normalized[_ATTENTION] or _HUGGING.get(str(said or "eager"))
         normalized[MODEL] = normalized.pop("model.pretrained_model_name_or_path", None)
         if any(name.startswith(_PEFT) for name in normalized):
             _adapted(normalized)
@@ -135,6 +143,62 @@ def _sharding(normalized: dict[str, Any]) -> None:
         normalized[_OFFLOADED] = "cpu"
 
 
+_SCHEDULE: Mapping[str, Any] = {
+    "scheduler.name": "cosine_with_warmup", "scheduler.t_warmup": "100ba", "scheduler.alpha_f": 0.1,
+    "max_duration": "1ep", "device_eval_batch_size": 1, "tokenizer.kwargs.padding_side": "right",
+    "train_loader.name": "finetuning", "train_loader.dataset.hf_name": "mosaicml/dolly_hhrlhf",
+    "train_loader.dataset.split": "train", "train_loader.dataset.shuffle": True,
+    "train_loader.drop_last": True, "train_loader.num_workers": 8,
+}  # fmt: skip
+"""Sections that its configs do not start without (utils/config_utils.py, `TrainConfig`)."""
+_RATES: Mapping[str, float] = {"decoupled_adamw": 1e-5, "decoupled_lionw": 1e-6}
+_ADAPTED = ("lora", "dora")
+
+
+def _written(config: Config) -> dict[str, Any]:
+    """The model by its name, precision, the optimizer, clipping, and an adapter's method."""
+    keys: dict[str, Any] = {**_SCHEDULE, "model.name": "hf_causal_lm"}
+    length, attention = config[Training.sequence_length], config[Training.attention]
+    if isinstance(config.model, str):
+        name = full_name(config.model)
+        keys |= {"model.pretrained_model_name_or_path": name, "model.pretrained": True, "tokenizer.name": name}
+    if length:
+        keys |= {"tokenizer.kwargs.model_max_length": length, "train_loader.dataset.max_seq_len": length}
+    kernel = next((theirs for theirs, ours in _HUGGING.items() if ours == attention), None)
+    keys |= {"model.attn_implementation": kernel} if kernel else {}
+    precisions = {ours: theirs for theirs, ours in _PRECISIONS.items()}
+    keys["precision"] = precisions.get(str(config[Training.precision]), "amp_bf16")
+    wanted = config[Training.optimizer.name] or "adamw"
+    chosen = next((theirs for theirs, (ours, _) in _OPTIMIZERS.items() if ours == wanted), None)
+    keys |= {"optimizer.name": chosen, "optimizer.lr": _RATES[chosen]} if chosen else {}
+    keys["device_train_microbatch_size"] = config[Training.micro_batch_size] or 1
+    if config[Training.gradient_clipping] is not False:
+        clips = "algorithms.gradient_clipping."
+        keys |= {f"{clips}clipping_type": "norm", f"{clips}clipping_threshold": 1.0}
+    kind = config[Training.adapter.type]
+    if kind in _ADAPTED:
+        keys |= {f"{_PEFT}peft_type": "LORA", f"{_PEFT}task_type": "CAUSAL_LM", f"{_PEFT}use_dora": kind == "dora"}
+    return {**keys, **_sharded(config)}
+
+
+def _sharded(config: Config) -> dict[str, Any]:
+    """FSDP's section, which has checkpoints on one GPU too."""
+    if config[EngineSettings.type] == "ddp":
+        return {}
+    keys: dict[str, Any] = {}
+    if config[EngineSettings.type] == "fsdp":
+        kept = config[TorchSettings.reshard_after_forward] is False
+        mixed = next((name for name, ours in _REDUCES.items() if ours == config[Training.reduce_dtype]), "PURE")
+        keys = {f"{_FSDP}sharding_strategy": "SHARD_GRAD_OP" if kept else "FULL_SHARD",
+                f"{_FSDP}mixed_precision": mixed}  # fmt: skip
+    if config[Training.activation_checkpointing.policy] == "full":
+        reentrant = config[Training.activation_checkpointing.use_reentrant] is not False
+        keys |= {f"{_FSDP}activation_checkpointing": True, f"{_FSDP}activation_checkpointing_reentrant": reentrant}
+    if config[Training.offload.activations] == "cpu":
+        keys[f"{_FSDP}activation_cpu_offload"] = True
+    return keys
+
+
 FOUNDRY = Tool(
     name="llm-foundry",
     title="LLM Foundry",
@@ -171,7 +235,8 @@ FOUNDRY = Tool(
     ),
     normalized=_normalized,
     settles=("model.name", "model.d_model", "model.n_*", "model.expansion_ratio", "model.max_seq_len",
-             "model.vocab_size", "model.attn_config*", "model.pretrained_model_name_or_path", "model.use_flash*",
+             "model.vocab_size", "model.attn_config*", "model.attn_implementation",
+             "model.pretrained_model_name_or_path", "model.use_flash*",
              "model.config_overrides.attn_config*", "precision", "optimizer.name", "device_train_microbatch_size",
              "fsdp_config.*", "algorithms.gradient_clipping.*", "variables*", "model", "optimizer", "fsdp_config",
              "algorithms", "model.peft_config*", "algorithms.gradient_clipping"),
@@ -185,6 +250,19 @@ FOUNDRY = Tool(
              "console_log_interval",
              f"{_FSDP}limit_all_gathers", f"{_FSDP}verbose", f"{_FSDP}state_dict_type", f"{_FSDP}use_orig_params",
              "run_name", "seed", "max_duration", "global_seed", "data_*"),
-    read_only=True,
+    needs={EngineSettings.framework: "llm-foundry"},
+    launch="composer --nproc {each} --world_size {all} train.py {file}",
+    written=_written,
+    adapters=_ADAPTED,
+    unsaid={
+        **dict.fromkeys((
+            Training.precision, Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps,
+            Training.sequence_length, Training.gradient_clipping, Training.optimizer.name,
+            Training.optimizer.implementation, Training.reduce_dtype, Training.adapter.rank,
+            Training.adapter.target_modules, EngineSettings.version,
+            Training.activation_checkpointing.use_reentrant,
+        )),
+        Training.activation_checkpointing.policy: "none",
+    },
     source="LLM Foundry, llmfoundry/utils/config_utils.py",
 )  # fmt: skip

@@ -114,7 +114,9 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
     autocast = preset.autocast
     if read.given(TorchSettings.autocast) is not None:
         autocast = (given or _half(compute)) if read.given(TorchSettings.autocast) else None
-    return Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
+    precision = Precision(parameter=stored, compute=compute, reduce=reduce, autocast=autocast)
+    _refuse_cut(read, precision)
+    return precision
 
 
 def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
@@ -439,7 +441,7 @@ def recipe_of(
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
     exchanges = ulysses(read, model, implementation, kernel, sizes, padded=(padded := _padded(read, kernel)))
-    _refuse_cut(read, precision)
+    compiled = _compiled(read, model, implementation, precision, kernel) and not _breaks(read, code, kernel, sizes)
     recipe = Recipe(
         network=with_dropout(read, model).network,
         repeats=tuple(min(repeats, HEAD + TAIL + 1) for repeats in model.repeats),
@@ -471,10 +473,7 @@ def recipe_of(
         ulysses=exchanges,
         positioned=(tensor is not None and code.computes_loss) or exchanges is not None,
         pipeline=pipeline_plan(read, code),
-        compiled=(
-            compiled := _compiled(read, model, implementation, precision, kernel)
-            and not _breaks(read, code, kernel, sizes)
-        ),
+        compiled=compiled,
         float8=_float8(read, implementation, fused=compiled),
         dispatcher=dispatcher(read, sizes.get("ep", 1)),
         heads_as=_heads_as(read, code, model.network.family),

@@ -338,13 +338,29 @@ def _supervised(found: Mapping[str, Any]) -> Normalized:
     return normalized, ()
 
 
+def _supervised_keys(config: Config) -> dict[str, Any]:
+    """FSDP's version, dtypes, padding and LoRA's rank; on each GPU a micro-batch."""
+    given = config.get
+    rank = given(Training.adapter.rank) or _LORA if given(Training.adapter.type) == "lora" else 0
+    keys = {
+        "data.micro_batch_size_per_gpu": given(Training.micro_batch_size) or 1,
+        "data.truncation": "right",
+        "model.strategy": "fsdp" if given(EngineSettings.version) == 1 else "fsdp2",
+        "model.fsdp_config.model_dtype": "bf16" if given(Training.precision) == "bf16" else "fp32",
+        "model.enable_gradient_checkpointing": given(Training.activation_checkpointing.policy) != "none",
+        "model.lora_rank": rank,
+        "use_remove_padding": given(Training.packed_sequences) is True,
+    }
+    return {**keys, **({"model.lora_alpha": 2 * rank} if rank else {})}
+
+
 VERL_SFT = Tool(
     name="verl-sft",
     title="verl's supervised fine-tuning",
     syntax="yaml",
     engines=("fsdp",),
     implementations=("transformers", "liger"),
-    tells=("model.partial_pretrain",),
+    tells=("model.partial_pretrain", "model.fsdp_config.model_dtype"),
     model="model.partial_pretrain",
     keys=(
         *(each for each in VERL.keys if each.name.startswith("*") and each.path != Training.sequence_length),
@@ -359,7 +375,14 @@ VERL_SFT = Tool(
     batch="data.train_batch_size",
     vocabulary=("verl-sft",),
     ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
-             "model.use_shm", "model.fsdp_config.offload_params", "model.fsdp_config.wrap_policy*", "config-*"),
-    read_only=True,
+             "model.use_shm", "model.fsdp_config.offload_params", "model.fsdp_config.wrap_policy*", "config-*",
+             "hydra*", "defaults"),
+    always={"hydra.searchpath": ["pkg://verl.trainer.config"], "defaults": ["sft_trainer", "_self_"]},
+    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m verl.trainer.fsdp_sft_trainer --config-path=$PWD "
+           "--config-name={file}",
+    needs={EngineSettings.framework: "verl"},
+    written=_supervised_keys,
+    adapters=("lora",),
+    unsaid=dict.fromkeys(_MADE_PLAIN),
     source="verl, trainer/config/sft_trainer.yaml",
 )  # fmt: skip
