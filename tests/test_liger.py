@@ -57,7 +57,10 @@ def test_a_compiled_chunked_loss_upcasts_nothing():
 
 
 def test_a_head_in_chunks_of_the_vocabulary():
-    """prime-rl's has a chunk's logits twice, their probabilities and gradients while the next one's replace them."""
+    """prime-rl's has a chunk's logits twice, their probabilities and gradients while the next one's replace them.
+
+    A chunk has 8,192 words and, since March 2026, 1,024 tokens.
+    """
     training = {"sequence_length": 16 * TOKENS, "precision": "bf16", "loss": "fused-head"}
     config = {"model": {**MODEL, "num_hidden_layers": 1, "vocab_size": 16384}, "training": training}
     found = memcore.estimate({**config, "engine": {"type": "none", "framework": "prime-rl"}}).ranks[0]
@@ -68,7 +71,7 @@ def test_a_head_in_chunks_of_the_vocabulary():
         for entry in found.ledger(moment).entries
         if entry.rule == "fused_head_chunk"
     ]
-    assert sum(entry.bytes for entry in chunks) == (2 + 5 * 4) * 16 * TOKENS * 2048
+    assert sum(entry.bytes for entry in chunks) == (2 + 5 * 4) * 1024 * 8192
 
 
 LORA = {"type": "lora", "rank": 8, "target_modules": "all-linear", "dtype": "fp32"}

@@ -113,7 +113,7 @@ def test_an_answer_and_its_form_agree():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{", "not JSON: line 1, column 2: the text ends before its last bracket is closed"),
         ("[]", "expected a JSON object"),
         ('{"hello": 1}', "expected a memcore config with a 'model', or a config.json with a 'model_type'"),
         (" " * 2_000_000, "longer than 1,048,576 characters"),

@@ -585,7 +585,7 @@ def _sifts(value: ast.expr, name: str) -> bool:
     if not plain or not isinstance(value, ast.DictComp):
         return False
     of, pair = value.generators[0], f"({ast.unparse(value.key)}, {ast.unparse(value.value)})"
-    asked = all(ast.unparse(each).startswith(f"{ast.unparse(value.key)} in ") for each in of.ifs)
+    asked = all(ast.unparse(each).startswith(ast.unparse(value.key) + " in ") for each in of.ifs)
     return ast.unparse(of.iter) == f"{name}.items()" and ast.unparse(of.target) == pair and asked
 
 

@@ -455,7 +455,7 @@ def _swift_alone(found: Mapping[str, Any]) -> None:
     """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
     devices, processes = str(found.get(DEVICES, "")), found.get(PER_NODE, found.get(GPUS, 1))
     seen = visible(found)
-    launched_elsewhere = "accelerate launch" in str(found.get(""))  # by default, a process for each GPU
+    launched_elsewhere = {"accelerate", "launch"} <= {*str(found.get("")).split()}  # by default, a process for each GPU
     if launched_elsewhere or found.get("deepspeed") is not None:
         return
     if isinstance(processes, int) and seen > processes:

@@ -86,9 +86,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     optimizer, implementation = optimizer_of(read, engine, fake=fake)
     near = model if code_of(layer_code(read)).sees(model.network) else replace(model, images=None)
     sizes = _sizes(near, sequences(read, micro_batch), sequence, contexts, tensors, shards, images, side)
-    sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence) | tiles_of(read, sizes)
-    sizes |= tile_sizes(sizes["b"] * sizes["s"], sizes["V"], *head_chunk(read))
-    sizes |= rows_at_once(read, model, capacity, sizes["b"] * sizes["s"])
+    sizes |= expert_sizes(read, experts, shards * tensors, sizes) | completion(read, sequence)
+    sizes |= _tiled(read, model, capacity, sizes)
     if extension.job is not None:
         share, recipe = extension.job(read, model, engine, sizes, micro_batches, checkpoints)
         sizes |= {"V": share.sizes["V"]}
@@ -123,6 +122,13 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
     )
+
+
+def _tiled(read: Defaults, model: Model, capacity: int | None, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The rows and columns that feed-forward layers, heads and losses take at a time."""
+    rows = sizes["b"] * sizes["s"]
+    chunks = tile_sizes(rows, sizes["V"], *head_chunk(read))
+    return {**tiles_of(read, sizes), **chunks, **rows_at_once(read, model, capacity, rows)}
 
 
 def _as_run(read: Defaults, config: Config) -> Model:
