@@ -836,7 +836,7 @@ def test_every_verdict_can_be_told_from_the_others(level, edits):
     assert len(set(html.ICONS.values())) == len(html.ICONS)
     if level != "unknown":
         assert say(f"verdict-{level}") in visit.html["verdict"]
-    assert ("The estimate ranges from " in visit.html["verdict"]) == (level in {"tight", "over"})
+    assert ("The range is " in visit.html["verdict"]) == (level in {"tight", "over"})
 
 
 def test_exports_are_stamped_and_complete():

@@ -477,7 +477,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "{gpus}需要 {need}。请选择加速器以判断能否放下。",
     ),
     "two-sentences": ("{first} {second}", "{first}{second}"),
-    "verdict-range": ("The estimate ranges from {low} to {high}.", "估算范围为 {low} 到 {high}。"),
+    "verdict-range": ("The range is {low} to {high}.", "估算范围为 {low} 到 {high}。"),
     "missing": ("{size} short", "还差 {size}"),
     "one-gpu": ("the GPU", "该 GPU"),
     "one-gpu-of": ("the GPU of {name}", "{name} 的 GPU"),

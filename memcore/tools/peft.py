@@ -59,6 +59,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         del normalized["modules_to_save"]
     if "target_modules" in normalized:
         normalized["target_modules"] = targets(_of_all_layers(normalized["target_modules"]))
+    if kind == "OFT" and normalized.get("oft_block_size") == 0:
+        del normalized["oft_block_size"]  # its rank is the number of blocks
     if kind not in _RANKED or (kind == "OFT" and not normalized.get("r")):
         normalized.pop("r", None)
     elif kind in _RANKS:
@@ -127,10 +129,12 @@ def _fields(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The scale of LoRA, twice its rank, and the tokens that learn, the first of the vocabulary."""
+    """The scale of LoRA, twice its rank; OFT's blocks by number; the tokens that learn, the first of the vocabulary."""
     rank, tokens = config[Training.adapter.rank], config[Training.adapter.num_trainable_tokens]
     kind = config[Training.adapter.type]
     keys: dict[str, Any] = {"lora_alpha": 2 * rank} if kind in ("lora", "dora") and rank else {}
+    if kind == "oft" and rank:
+        keys = {"oft_block_size": 0}  # PEFT takes one of them (tuners/oft/config.py)
     return {**keys, **({"token_indices": [*range(tokens)]} if kind == "trainable-tokens" and tokens else {})}
 
 

@@ -404,6 +404,8 @@ def _rank(read: Defaults, kind: str) -> int:
     if read.given(Training.adapter.init_r) is not None and kind != "adalora":
         read.refuse(Training.adapter.init_r, "applies to {}, found {!r}", "adalora", kind)
     own = Training.adapter.init_r if kind == "adalora" else Training.adapter.rank
+    if kind == "oft" and read.given(own) is None:
+        return 1  # its blocks have a size instead (`_block`)
     return read.take(own, _RANKS.get(kind, 8), None if kind in _UNRANKED else "PEFT's default")
 
 
