@@ -32,6 +32,16 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
     return out
 
 
+def pointwise(x: Tensor, *others: Tensor) -> Tensor:
+    """A function of several inputs in one kernel, shaped like the first: keeps all; its backward pass yields theirs."""
+    inputs = [x, *others]
+    saved = save(x.tape, *inputs) if tracked(*inputs) else []
+    out = like(x, "fused_product")
+    if saved:
+        attach([out], inputs, saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
+    return out
+
+
 def activated(x: Tensor) -> Tensor:
     """act(x) in one kernel, however many operations it is written in."""
     saved = save(x.tape, x) if tracked(x) else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memcore.layers.compiled import pointwise
 from memcore.layers.transformers.attention import heads_of, interface, update_cache
 from memcore.layers.transformers.context import Context, Weights, project
 from memcore.layers.transformers.rotary import ROTATIONS
@@ -16,7 +17,7 @@ from memcore.symbols import Shape, Shifted
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.attention import Heads, repeat_kv, with_statistics
 from memcore.tensors.autograd import attach, save, tracked
-from memcore.tensors.basics import cat, contiguous, like, narrow, new, only, permute, to, view
+from memcore.tensors.basics import cat, contiguous, narrow, new, only, permute, to, view
 from memcore.tensors.indexing import largest
 from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax, sub
 from memcore.tensors.slices import unsqueeze
@@ -151,23 +152,13 @@ def with_sinks(
     """
     out, statistics = with_statistics(query, key, value, heads, kernel)
     if compiled:
-        return _rescaled(out, statistics, sinks)
+        return pointwise(out, statistics, sinks)  # the backward pass makes the scale again
     rows = view(sinks, (1, *sinks.shape, 1))
     if tracked(sinks):
         tape, shape = sinks.tape, sinks.shape
         attach([rows], [sinks], [], lambda g, s: [new(tape, shape, only(g).dtype, "expand_backward")])
     sink_scale = unsqueeze(sigmoid(sub(statistics, rows)), 3)
     return mul(out, to(sink_scale, out.dtype))
-
-
-def _rescaled(out: Tensor, statistics: Tensor, sinks: Tensor) -> Tensor:
-    """Return the scaled result of one kernel, whose backward pass makes the scale again."""
-    saved = save(out.tape, out, statistics, sinks) if tracked(out, sinks) else []
-    scaled = like(out, "fused_product")
-    if saved:
-        inputs = [out, statistics, sinks]
-        attach([scaled], inputs, saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
-    return scaled
 
 
 def compiled_gate(h: Tensor, inner: Shape) -> Tensor:

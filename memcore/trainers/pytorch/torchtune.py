@@ -316,7 +316,7 @@ _PLAIN = ("llama3_1_405b",)
 """Builders whose adapters have no `use_dora`."""
 _LISTED = 9
 """The most files of a checkpoint that are named one by one."""
-_OUTPUT = "/tmp/torchtune/memcore"  # noqa: S108 - where torchtune's own configs write
+_OUTPUT = "outputs/torchtune"
 _USUAL: Mapping[str, Any] = {
     "output_dir": _OUTPUT,
     "seed": None, "shuffle": True, "epochs": 1, "max_steps_per_epoch": None, "resume_from_checkpoint": False,

@@ -6,13 +6,14 @@ TransformerEngine, transformer_engine/pytorch/attention/{rope.py,dot_product_att
 
 from __future__ import annotations
 
+from memcore.layers.compiled import pointwise
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.networks.weights import Linear, Norm
 from memcore.records import dataclass
 from memcore.symbols import Axis, Rounded, Shape, half
 from memcore.tensors.arithmetic import divide
 from memcore.tensors.attention import Heads
-from memcore.tensors.autograd import Gradient, attach, save, tracked
+from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import cat, clone, contiguous, like, new, only, to, view
 from memcore.tensors.operations import add, add_scalar, mean, mul, power, sqrt
 from memcore.tensors.tensor import Parameter, Tensor
@@ -56,7 +57,7 @@ def attention(
             query, key = (rotated(each, turned, how, angles) for each in (query, key))
         out = core(query, key, value, part, around, packed=packed)
         del query, key, value
-        out = _gated(out, gate.pop()) if gate else out
+        out = pointwise(out, gate.pop()) if gate else out  # `_apply_output_gate`, compiled
         return projected(out, part.output, weights, around), weights.get(f"{part.output.name}.bias")
 
 
@@ -89,15 +90,6 @@ def _value_norm(value: Tensor) -> Tensor:
     v_float = to(value, "fp32")
     rms = sqrt(add_scalar(mean(power(v_float))))
     return to(divide(v_float, rms), value.dtype)
-
-
-def _gated(x: Tensor, gate: Tensor) -> Tensor:
-    """`_apply_output_gate`, compiled: keeps both."""
-    saved = save(x.tape, x, gate) if tracked(x, gate) else []
-    out = like(x, "fused_product")
-    if saved:
-        attach([out], [x, gate], saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
-    return out
 
 
 def cross_attention(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memcore.layers.compiled import pointwise
 from memcore.layers.transformers.recurrent.kernels_delta import chunk_gated_delta_rule
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.weights import Norm
@@ -38,7 +39,7 @@ def gated_delta(x: Tensor, part: SpecialMixer, before: Norm, weights: Weights, a
         g, beta, gate = _decay(alpha, weights, part), _compiled_copy(beta), clone(gate)
         core_attn_out = chunk_gated_delta_rule(query, key, value, g, beta, grouped=False, normalizes=False)
         y = norm(core_attn_out, Norm(f"{part.module}.out_norm", before.kind, ("dv",)), weights)
-        norm_out = _gated(y, gate)
+        norm_out = pointwise(y, gate)  # `y * act_fn(gate.float())`
         del y
         norm_out = contiguous(permute(norm_out, 1, 0, 2, 3))
         return linear(norm_out, output, weights, around.how, biased=False)
@@ -118,13 +119,4 @@ def _compiled_copy(x: Tensor) -> Tensor:
     out = new(x.tape, x.shape, x.dtype, "fused_activation")
     if tracked(x):
         attach([out], [x], save(x.tape, out), lambda g, s: [like(s[0], "fused_activation_backward")])
-    return out
-
-
-def _gated(y: Tensor, gate: Tensor) -> Tensor:
-    """`y * act_fn(gate.float())` in one kernel, which keeps both."""
-    saved = save(y.tape, y, gate) if tracked(y, gate) else []
-    out = like(y, "fused_product")
-    if saved:
-        attach([out], [y, gate], saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
     return out
