@@ -74,6 +74,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
         images=images,
+        videos=read.given(VllmSettings.videos_per_sequence) != 0,
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
