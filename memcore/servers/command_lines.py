@@ -258,7 +258,7 @@ def _limited(keys: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if _LIMITS not in keys or _VIDEOS not in keys:
         return keys
-    both = {**parse_json(keys[_LIMITS]), "video": keys[_VIDEOS]}
+    both = {**_allowed(keys[_LIMITS]), "video": keys[_VIDEOS]}
     return {**{name: value for name, value in keys.items() if name != _VIDEOS}, _LIMITS: dumps(both)}
 
 
