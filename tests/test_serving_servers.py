@@ -4,6 +4,8 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError
+from memcore.servers.vllm.graphs import captured
+from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import facts, second_runner
 from memcore.serving.server_weights import cached_layers
 from memcore.serving.stages import stages
@@ -975,6 +977,61 @@ def test_a_first_start_times_kernels_on_an_embedding_table(flags, more):
     assert bool(table) == bool(more)
     if more:
         assert found.ledger.sum("activations") == more
+
+
+@pytest.mark.parametrize(
+    ("mode", "pieces", "whole"),
+    [
+        (None, [1, 2, 4, 8, 16], [1, 2, 4, 8]),
+        ("full_and_piecewise", [1, 2, 4, 8, 16], [1, 2, 4, 8]),
+        ("piecewise", [1, 2, 4, 8, 16], []),
+        ("full_decode_only", [], [1, 2, 4, 8]),
+        ("full", [], [1, 2, 4, 8, 16]),
+    ],
+)
+def test_which_graphs_are_captured(mode, pieces, whole):
+    """Whole steps of prompts, too, where FlashAttention 3 attends."""
+    given = {} if mode is None else {"cudagraph_mode": mode}
+    found = serve("qwen3-4b", inference={"max_num_seqs": 8}, version="0.28.0", hardware=H100, **given)
+    assert captured(found.job, found.job.chosen(Options)) == (pieces, whole)
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "inside"),
+    [
+        ("0.28.0", {}, True),
+        ("0.28.0", {"estimate_cudagraphs": False}, False),
+        ("0.28.0", {"cudagraph_mode": "none"}, False),
+        ("0.19.0", {}, False),
+        ("0.19.0", {"estimate_cudagraphs": True}, True),
+        ("0.18.0", {"estimate_cudagraphs": True}, False),
+    ],
+)
+def test_the_estimate_of_graphs_is_taken_from_the_cache(version, flags, inside):
+    """By release, or as the environment says."""
+    given = {"version": version, "hardware": H100}
+    eager, found = (serve("gpt-oss-20b", **given, **each).rank for each in ({"enforce_eager": True}, flags))
+    printed = found.graphs_estimated.expected if inside else 0
+    started = found.ledger.sum("activations") - eager.ledger.sum("activations")
+    assert eager.available - found.available == printed + started
+
+
+def test_images_are_not_profiled_where_that_is_skipped():
+    """The tower's weights stay."""
+    both = [serve("qwen3.5-9b", hardware=H100, **flags) for flags in ({}, {"skip_mm_profiling": True})]
+    encoded, skipped = ([each for each in found.ledger.entries if each.title == "pixels"] for found in both)
+    assert encoded
+    assert not skipped
+    assert both[0].ledger.sum("weights") == both[1].ledger.sum("weights")
+    assert both[1].rank.available > both[0].rank.available
+
+
+@pytest.mark.parametrize(("accelerator", "least"), [("gb10", 0), ("rtx-5090", 1)])
+def test_graphs_next_to_the_hosts_memory(accelerator, least):
+    """What the host frees meanwhile may hide all of them."""
+    found = serve("qwen3-8b", version="0.28.0", hardware={"accelerator": accelerator})
+    low = sum(entry.low for entry in found.ledger.entries if entry.category == "CUDA graphs")
+    assert (low > 0) == bool(least)
 
 
 @pytest.mark.parametrize(

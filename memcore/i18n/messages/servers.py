@@ -58,6 +58,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
+    "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget": (
+        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 时 CUDA Graph 不计入预算"
+    ),
     "vLLM estimates CUDA graphs at {size} before it captures them": "vLLM 在捕获前估算 CUDA Graph 占 {size}",
     "the KV cache gets none of that": "这部分不分给 KV 缓存",
     "this release counts what other processes hold on the GPU against gpu_memory_utilization": (
@@ -279,6 +282,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     ),
     "a later start, with compiled graphs in vLLM's cache, leaves up to {size} more for the KV cache": (
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
+    ),
+    "to narrow the range, set engine.compile_cache: false for first starts, true for later ones": (
+        "要缩小范围，请设置 engine.compile_cache：首次启动为 false，之后的启动为 true"
     ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
     "Ollama's own engine builds the graph, and this is llama.cpp's": (

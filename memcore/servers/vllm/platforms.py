@@ -160,7 +160,7 @@ UNSEEN = 4 * GiB
 def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     """Whether profiling encodes images with a tower of which the weights alone are known."""
     model, runner = job.basics.model, chosen.runner
-    encodes = chosen.images and (runner is None or runner.images)
+    encodes = chosen.encodes and (runner is None or runner.images)
     known = model.images or shown(model, {}, 1) or counted_towers.known(job.basics.raw)
     return bool(encodes and model.parameters_by_kind.get("tower") and not known)
 
