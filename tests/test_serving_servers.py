@@ -1048,3 +1048,29 @@ def test_which_sampler_runs(version, flashinfer, bytes_each):
         if entry.shape and entry.shape[-1] == "V" and entry.category == "activations"
     ]
     assert sum(logits) == 1024 * 151936 * bytes_each
+
+
+@pytest.mark.parametrize(("version", "accelerator", "shown"), [
+    ("0.17.1", "mi300x", True), ("0.23.0", "mi300x", True), ("0.24.0", "mi300x", False), ("0.17.1", "h100-sxm-80gb", False),
+])  # fmt: skip
+def test_weights_on_amds_gpus_are_what_the_device_shows(version, accelerator, shown):
+    """Free blocks count until 0.23, which the cache does not get; a layer's experts may be there twice."""
+    found = serve("Qwen/Qwen3-Coder-Next-FP8", hardware={"accelerator": accelerator}, version=version)
+    beyond = [each for each in found.ledger.entries if each.title == "kernels and free blocks while loading"]
+    assert bool(beyond) == shown
+    assert all(each.high - each.bytes > 3 * GiB > 20 * each.bytes for each in beyond)
+
+
+@pytest.mark.parametrize(("accelerator", "loaded"), [("a100-pcie-80gb", 34.71), ("gb10", 34.22)])
+def test_marlin_scales_every_row_of_fp8_blocks(accelerator, loaded):
+    """Measured GiB of Qwen3.5-35B-A3B-FP8; GPUs before Ada multiply it in 16 bits, with scales of each row."""
+    found = serve("Qwen/Qwen3.5-35B-A3B-FP8", hardware={"accelerator": accelerator}, version="0.19.0")
+    assert found.ledger.sum("weights") / GiB == pytest.approx(loaded, rel=0.002)
+
+
+@pytest.mark.parametrize(("model", "loaded"), [("Qwen/Qwen3.8-27B-FP8", 28.51), ("RedHatAI/Qwen3.8-27B-INT4", 17.71)])
+def test_repositories_of_which_the_recipe_is_known(model, loaded):
+    """No other recipe widens the range."""
+    found = serve(model, hardware={"accelerator": "l40s"}, version="0.26.0")
+    assert not found.recipes
+    assert found.ledger.sum("weights") / GiB == pytest.approx(loaded, rel=0.005)

@@ -302,6 +302,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "rotated part of queries": "Q 的旋转部分",
     "the values' expansion times the output": "V 上投影与输出矩阵之积",
     "observed nothing beyond the CUDA context, which is already counted": "CUDA 上下文已计入，此外实测为 0",
+    "observed 0.06 GiB": "实测 0.06 GiB",
+    "more where formats are made of what is loaded": "若加载后转换格式则更多",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     "observed -0.04 to 0.18 GiB on GPUs other than Hopper": "在非 Hopper 的 GPU 上实测 -0.04 至 0.18 GiB",
     # Entries

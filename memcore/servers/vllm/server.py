@@ -42,6 +42,8 @@ from memcore.servers.vllm.platforms import (
     exchanged,
     offloaded,
     projections,
+    scaled_by_row,
+    shown_loading,
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
@@ -180,7 +182,9 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
     slots = list(adapters(job, chosen, stage))
     if slots and chosen.facts.rounded_weights:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
-    return offloaded(job, chosen, stage, spread_over(job.basics, [*weights, *slots]))
+    weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
+    held, moved = offloaded(job, chosen, stage, weights)
+    return [*held, *shown_loading(job, chosen, stage)], moved
 
 
 _ASYNC_METHODS = frozenset({"mtp", "eagle", "eagle3", "dflash"})

@@ -92,6 +92,8 @@ class Facts:
     settles_late: bool = False
     """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
     way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, issue 49878)."""
+    shows_loading: bool = False
+    """What loading is said to take is what the device shows, where `Stack.seen_loading` says so."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
