@@ -1074,3 +1074,10 @@ def test_repositories_of_which_the_recipe_is_known(model, loaded):
     found = serve(model, hardware={"accelerator": "l40s"}, version="0.26.0")
     assert not found.recipes
     assert found.ledger.sum("weights") / GiB == pytest.approx(loaded, rel=0.005)
+
+
+@pytest.mark.parametrize(("told", "estimates"), [(None, False), (True, False), (False, True)])
+def test_which_runner_is_told(told, estimates):
+    """Before 0.29 the first one alone estimates graphs; dense networks run in the second one since 0.25."""
+    found = serve("qwen3-4b", version="0.26.0", **({} if told is None else {"use_v2_model_runner": told}))
+    assert (found.rank.graphs_estimated is not None) == estimates

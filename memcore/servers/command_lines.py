@@ -452,6 +452,7 @@ _NO_FLAGS = frozenset(
         VllmSettings.compile_cache,
         VllmSettings.flashinfer_sampler,
         VllmSettings.estimate_cudagraphs,
+        VllmSettings.use_v2_model_runner,
         VllmSettings.cudagraph_mode,
         VllmSettings.videos_per_sequence,
     }
@@ -499,6 +500,8 @@ VLLM = Tool(
         Key(path=VllmSettings.flashinfer_sampler, name="*env.VLLM_USE_FLASHINFER_SAMPLER",
             values={True: 1, False: 0}),
         Key(path=VllmSettings.estimate_cudagraphs, name="*env.VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+            values={True: 1, False: 0}),
+        Key(path=VllmSettings.use_v2_model_runner, name="*env.VLLM_USE_V2_MODEL_RUNNER",
             values={True: 1, False: 0}),
         *_reach(positions.VLLM),
         *(each for each in _own(VllmSettings, "--no-{}") if each.path not in _NO_FLAGS),

@@ -95,6 +95,15 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="true from 0.20; graphs are estimated since 0.19",
         advanced=True,
     )
+    use_v2_model_runner = setting(
+        Flag(),
+        "Second model runner",
+        "Run with the second model runner, or never (VLLM_USE_V2_MODEL_RUNNER). Before 0.29 only the first one logs an "
+        "estimate of CUDA graphs.",
+        flag="v2-runner",
+        default="by release and architecture",
+        advanced=True,
+    )
     skip_mm_profiling = setting(
         Flag(),
         "No image profiling",
@@ -287,6 +296,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "从 KV 缓存中扣除对 CUDA Graph 的估计（VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS）。",
         "CUDA Graph 计入预算",
         "0.20 起为 true；0.19 起才有估计",
+    ),
+    VllmSettings.use_v2_model_runner: (
+        "用第二种 model runner，或始终不用（VLLM_USE_V2_MODEL_RUNNER）。0.29 之前只有第一种会记录 CUDA Graph 的估计。",
+        "第二种 model runner",
+        "按版本和架构",
     ),
     VllmSettings.skip_mm_profiling: (
         "显存探测时不编码图像。省下的显存归 KV 缓存，带图像的请求可能因此显存不足。",

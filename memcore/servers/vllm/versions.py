@@ -227,12 +227,17 @@ def second_runner(
     >>> second_runner("0.33", "qwen3", plain=True, method="ngram") is None
     False
     """
-    number = release(version)
-    row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
+    row = latest_runner(version)
     if row is None or (method is not None and method not in row.methods) or (quantized and not row.quantized):
         return None
     runs = row.everything or (row.dense and plain) or family in row.families
     return row if runs else None
+
+
+def latest_runner(version: object) -> Runner | None:
+    """The second model runner of a release, if it has one."""
+    number = release(version)
+    return max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
 
 
 _TWO_COPIES = 8
