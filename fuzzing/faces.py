@@ -132,6 +132,7 @@ def of_exports(given: Any) -> None:
     for name, tool in TOOLS.items():
         lacking = any(config.get(path) != value for path, value in tool.needs.items())
         lacking |= any(config.get(path) is None for path in tool.requires)
+        lacking |= tool.knows is not None and not tool.knows(config)
         if engine not in tool.engines or tool.read_only or lacking:
             continue
         with never_refused(f"convert --to {name}"):
@@ -172,7 +173,7 @@ def _parsed(syntax: str, written: str) -> None:
             expect(isinstance(yaml.safe_load(written), dict), "no YAML mapping is written")
         elif syntax == "json":
             json.loads(written)
-        elif syntax == "argv":
+        elif syntax in ("argv", "overrides"):
             shlex.split(written)
     except (ValueError, yaml.YAMLError) as error:
         raise BrokenError(f"its own parser does not read the {syntax} that is written: {error}\n{written}") from error

@@ -33,7 +33,7 @@ LOOPS: Mapping[str, tuple[Tool, ...]] = {
 
 def runs(tool: Tool, config: Config) -> bool:
     """Return whether a tool runs the engine of a config."""
-    fits = (config[EngineSettings.type] or "none") in tool.engines
+    fits = (config[EngineSettings.type] or "none") in tool.engines and (tool.knows is None or tool.knows(config))
     return fits and not tool.read_only and _is_loop(tool, config)
 
 

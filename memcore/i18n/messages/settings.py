@@ -169,6 +169,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "set {variable} in the environment": "请设置环境变量 {variable}",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
+    "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
     "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
     "No closing quotation": "引号未闭合",

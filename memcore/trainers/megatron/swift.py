@@ -332,11 +332,19 @@ ARGUMENTS = tuple(
     if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
 )  # fmt: skip
 """Arguments of Megatron-LM that files of other tools have too, whatever they call a batch and its length."""
+_LINEAR = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
+
+
+def _whole(targets: Any) -> Any:
+    """All linear layers by their word, where each is listed by its name."""
+    return "all-linear" if isinstance(targets, list) and {*targets} == _LINEAR else targets
+
+
 ADAPTER, RANK, TARGETS, DROPOUT = _ADAPTER, "*rank", "*targets", "*dropout"
 ADAPTED = (
     Key(path=Training.adapter.type, name=ADAPTER),
     Key(path=Training.adapter.rank, name=RANK),
-    Key(path=Training.adapter.target_modules, name=TARGETS),
+    Key(path=Training.adapter.target_modules, name=TARGETS, spelled=_whole),
     Key(path=Training.adapter.dropout, name=DROPOUT),
 )
 """What the adapters of such files are read into."""
