@@ -16,6 +16,7 @@ from harvest.reading import (
     arguments,
     flags_of_cpp,
     flags_of_rust,
+    keys_of_groups,
     keys_of_references,
     keys_of_yaml,
     options_of_go,
@@ -184,7 +185,12 @@ SCHEMAS: Mapping[str, Schema] = {
         classes=("PPOConfig",), nested=True,
     ),
     "nemo-rl": Schema(files=("examples/configs/*.yaml",), reader=keys_of_yaml),
-    "verl-sft": Schema(files=("verl/trainer/config/sft_trainer.yaml",), reader=keys_of_yaml),
+    "verl-sft": Schema(
+        files=("verl/trainer/config/sft_trainer*.yaml", "verl/trainer/config/model/hf_model.yaml",
+               "verl/trainer/config/engine/fsdp.yaml", "verl/trainer/config/optim/fsdp.yaml",
+               "verl/trainer/config/profiler/profiler.yaml"),
+        reader=keys_of_groups,
+    ),
     "openrlhf": Schema(files=("openrlhf/cli/train_*.py",), flags=True),
     "megatron": Schema(
         files=("megatron/training/arguments.py", "megatron/training/config/*.py", "megatron/arguments.py",

@@ -373,7 +373,8 @@ NEMO = Tool(
     otherwise=otherwise,
     adapters=tuple(ADAPTED),
     unsaid=dict.fromkeys((
-        *BRIDGE.unsaid, Training.packed_sequences, "parallelism.sequence_parallel", "engine.distributed_optimizer",
+        *BRIDGE.unsaid, Training.packed_sequences, "parallelism.sequence_parallel",
+        "parallelism.expert_tensor_parallel_size", "engine.distributed_optimizer",
         "engine.cross_entropy_loss_fusion", "engine.tp_comm_overlap", "engine.overlap_grad_reduce",
         "engine.overlap_param_gather",
     )),

@@ -33,8 +33,8 @@ _ALGORITHMS: Mapping[str, str | None] = {"dpo": "dpo", "rm": "reward", "grpo": "
 """By the section that says the loop, the method; None for supervised training."""
 _TABLE = ("nemo-rl",)
 _OTHERS = ("distillation", "ppo", "value")
-_ENGINE, _VERSION, _FRAMEWORK, _PRECISION, _REDUCED, _METHOD = (
-    "*engine", "*version", "*framework", "*precision", "*reduced", "*method",
+_ENGINE, _VERSION, _FRAMEWORK, _PRECISION, _METHOD = (
+    "*engine", "*version", "*framework", "*precision", "*method",
 )  # fmt: skip
 _BATCH, _STEPS, _LENGTH, _PACKED, _COMPLETION, _REFERENCE = (
     "*micro", "*steps", "*length", "*packed", "*completion", "*reference",
@@ -126,7 +126,7 @@ def _with_fsdp(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
     kept = said.get("activation_checkpointing") is not True
     plain: dict[str, Any] = {
         _ENGINE: "fsdp", _VERSION: 2, _PRECISION: f"{_WORDS.get(str(found.get(f'{_POLICY}precision')), 'bf16')}-mixed",
-        _REDUCED: "fp32", _ATTENTION: "flash", _TP: tensor, _CP: context if context != 1 else None,
+        _ATTENTION: "flash", _TP: tensor, _CP: context if context != 1 else None,
         _POLICY_OF: "none" if kept else "full", _REENTRANT: None if kept else False,
         _OFFLOAD: said.get("cpu_offload") is True,
     }  # fmt: skip
@@ -349,7 +349,8 @@ def _lora(config: Config, section: str) -> dict[str, Any]:
 
 
 _TAKEN = (
-    "distributed_optimizer precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce overlap_param_gather "
+    "fp8_recipe distributed_optimizer precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce "
+    "overlap_param_gather "
     "gradient_accumulation_fusion moe_permute_fusion moe_token_dispatcher moe_shared_expert_overlap "
     "moe_router_load_balancing_type cuda_graph_impl fine_grained_activation_offloading no_rope_fusion "
     "no_bias_swiglu_fusion use_fused_weighted_squared_relu"
@@ -382,7 +383,6 @@ NEMO_RL = Tool(
         Key(path=EngineSettings.version, name=_VERSION),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Training.precision, name=_PRECISION),
-        Key(path=Training.reduce_dtype, name=_REDUCED),
         Key(path=Training.attention, name=_ATTENTION),
         Key(path=Training.optimizer.name, name=_RULE),
         Key(path=Training.optimizer.implementation, name=_KERNEL),
@@ -410,13 +410,14 @@ NEMO_RL = Tool(
     ignored=("grpo.*", "sft.*", "dpo.*", "rm.*", "loss_fn.*", "checkpointing.*", "data.*", "env.*", "logger.*",
              "cluster.*", "config", "defaults", "reward_penalties.*", "teacher.*", "async_grpo.*"),
     unsaid=dict.fromkeys((
-        Training.precision, Training.reduce_dtype, Training.attention, Training.micro_batch_size,
+        Training.precision, Training.attention, Training.micro_batch_size,
         Training.gradient_accumulation_steps, Training.sequence_length, Training.packed_sequences,
         Training.activation_checkpointing.policy, Training.activation_checkpointing.use_reentrant,
         Training.optimizer.name, Training.optimizer.implementation, Training.method.reference,
         Training.method.completion_length, Training.adapter.rank, Training.adapter.dropout,
         Training.adapter.target_modules, TorchSettings.cpu_offload,
-        Parallelism.sequence_parallel, *(f"engine.{name}" for name in _TAKEN.split()),
+        Parallelism.sequence_parallel, Parallelism.expert_tensor_parallel_size,
+        *(f"engine.{name}" for name in _TAKEN.split()),
     )),
     source="NeMo RL, examples/configs/",
 )  # fmt: skip

@@ -20,7 +20,8 @@ from memcore.trainers.pytorch.foundry import FOUNDRY
 from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
-from memcore.trainers.pytorch.verl import VERL, VERL_SFT
+from memcore.trainers.pytorch.verl import VERL
+from memcore.trainers.pytorch.verl_sft import FORMER, VERL_SFT
 
 _CHECKPOINTS = Training.activation_checkpointing
 
@@ -235,7 +236,7 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, EASYR1)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)

@@ -143,6 +143,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         partition=sparing_ends,
     ),
     "prime-rl": replace(_LOOP, upcasts_logits=True, folds_words=True),
+    "verl": replace(TRAINER, step="foreach"),  # workers/config/optimizer.py, `build_optimizer`: torch.optim's choice
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
