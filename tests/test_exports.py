@@ -448,6 +448,20 @@ LINES = {
         of(training={"sequence_length": 1024}, engine={"type": "megatron", "framework": "nemo-rl"},
            parallelism={"tensor_parallel_size": 2}, hardware=EIGHT), "nemo-rl",
         ('defaults: "sft.yaml"', "    tensor_model_parallel_size: 2", "      grad_reduce_in_fp32: true")),
+    "Megatron-SWIFT's fields of Megatron-Core's config": (
+        of(training={"sequence_length": 1024, "dropout": {"hidden": 0.1}, "attention": "flash"}, hardware=EIGHT,
+           engine={"type": "megatron", "framework": "ms-swift", "deterministic_mode": True}), None,
+        ("megatron_extra_kwargs:", "  hidden_dropout: 0.1", "  deterministic_mode: true")),
+    "verl with Megatron, which Hydra composes": (
+        of(training={"sequence_length": 1024, "attention": "flash"}, hardware=EIGHT,
+           engine={"type": "megatron", "framework": "verl"}), "verl-megatron",
+        ('defaults: ["ppo_megatron_trainer", "_self_"]', '  searchpath: ["pkg://verl.trainer.config"]')),
+    "verl's supervised trainer of today": (
+        of(training={"sequence_length": 1024, "attention": "flash", "loss": "fused-linear"}, hardware=EIGHT,
+           engine={"type": "fsdp", "framework": "verl"}), "verl-sft",
+        ("# run: torchrun --nnodes 1 --nproc_per_node 8 -m verl.trainer.sft_trainer --config-path=$PWD "
+         "--config-name=verl-sft.yaml", 'defaults: ["sft_trainer_engine", "_self_"]', '  strategy: "fsdp2"',
+         "  use_dynamic_bsz: false")),
     "Megatron's way to recompute all": (
         Config.from_dict({"model": MEGATRON, "engine": {"type": "megatron"},
                           "training": {"sequence_length": 128, "activation_checkpointing": "full"}}), None,

@@ -722,6 +722,8 @@ def test_what_a_variable_is_given_chooses_between_branches():
          "data.use_dynamic_bsz=False engine.model_dtype=bf16 engine.use_no_sync_for_gradient_accumulation=True",
          {"engine.version": 1, "training.precision": "bf16", "training.sequence_length": 1024, "engine.no_sync": True,
           "training.micro_batch_size": 4, "training.gradient_accumulation_steps": 8}),
+        ("megatron sft --model Qwen/Qwen3-0.6B --max_length 64 --megatron_extra_kwargs '{\"hidden_dropout\": 0.1}'",
+         {"training.dropout.hidden": 0.1}),
         ("torchrun -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=a/b ulysses_sequence_parallel_size=2 "
          "use_remove_padding=true",
          {"model": "a/b", "parallelism.ulysses_parallel_size": 2, "training.packed_sequences": True}),
