@@ -53,7 +53,11 @@ class Schema:
         texts = files_of(source, self.files)
         if not texts:
             raise ValueError(f"{source} has none of {', '.join(self.files)}")
-        return dict(self.reader(texts)) if self.reader is not None else self._of_python(texts)
+        if self.reader is None:
+            return self._of_python(texts)
+        code = {path: text for path, text in texts.items() if self.below and path.endswith(".py")}
+        read = self.reader({path: text for path, text in texts.items() if path not in code})
+        return {**dict(read), **self._of_python(code)} if code else dict(read)
 
     def _of_python(self, texts: Files) -> dict[str, Field]:
         known = Classes(texts)
@@ -165,8 +169,10 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "torchtune": Schema(files=("recipes/configs/*.yaml", "recipes/configs/*/*.yaml"), reader=keys_of_yaml),
     "nemo-automodel": Schema(
-        files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml"),
+        files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml",
+               "nemo_automodel/components/distributed/config.py", "nemo_automodel/components/_peft/lora.py"),
         reader=keys_of_yaml,
+        below={"distributed": ("FSDP2Config", "MegatronFSDPConfig", "DDPConfig"), "peft": ("PeftConfig",)},
     ),
     "verl": Schema(files=("verl/trainer/config/_generated_*_trainer.yaml",), reader=keys_of_yaml),
     "megatron-bridge": Schema(
