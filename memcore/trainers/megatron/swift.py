@@ -62,6 +62,25 @@ _BETA = 0.04
 """The weight of the distance from a reference model (arguments/rlhf_args.py)."""
 
 
+_GENERATION = ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "sleep_level", "offload_model",
+               "offload_optimizer", "max_completion_length")  # fmt: skip
+"""How answers are generated before an update, and what leaves the GPU meanwhile."""
+_SHARE = 0.9
+
+
+def _awake(found: Mapping[str, Any]) -> list[str]:
+    """A note on an inference engine on the same GPUs that does not sleep during the update.
+
+    Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (`sleep_level` 0, `use_vllm`).
+    """
+    beside = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
+    if not beside or found.get("sleep_level", 0) != 0:
+        return []
+    share = found.get("vllm_gpu_memory_utilization", _SHARE)
+    said = "sleep_level is 0: vLLM keeps {} of the GPU during the update, which is not counted"
+    return [Message(said, share)]
+
+
 def _kind(found: Mapping[str, Any]) -> object:
     return found.get("tuner_type", found.get("train_type", "full"))
 
@@ -133,9 +152,12 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     found = _of_folder({name: value for name, value in found.items() if name not in _OF_NODES})
     _refuse_others(found)
     notes: list[str] = _unsaved(found)
+    length = _length(found)
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
+        notes += _awake(found)
+        found = {name: value for name, value in found.items() if name not in _GENERATION}
     normalized = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
     normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))
     if normalized["attention_backend"] == "auto":
@@ -143,7 +165,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     normalized[_PRECISION] = _precision(found)
     if normalized.get("optimizer") == "dist_muon":
         normalized |= {"optimizer": "muon", "use_distributed_optimizer": True}
-    normalized["max_length"] = _length(found)
+    normalized["max_length"] = length
     if found.get("packing") is True:
         normalized[_PACKED] = True
     else:
@@ -317,7 +339,7 @@ MEGATRON_SWIFT = Tool(
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
              "packing_length", "modules_to_save",
              "num_labels", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
-             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", "max_completion_length",
+             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_GENERATION,
              *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),

@@ -43,7 +43,7 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
     full: {"model.name": name, "model.flavor": size}
     for name, start, sizes in (
         ("llama3", "meta-llama/Llama-3.1", ("8B", "70B", "405B")),
-        ("llama2", "meta-llama/Llama-2", ("7B", "13B", "70B")),
+        *(("llama2", f"meta-llama/Llama-2-{size.lower()}-hf", (size,)) for size in ("7B", "13B", "70B")),
         ("qwen3", "Qwen/Qwen3", ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
         ("deepseek_v3", "deepseek-ai/DeepSeek-V2", ("236B",)),
@@ -52,10 +52,7 @@ FLAVORS: Mapping[str, Mapping[str, str]] = {
         ("llama4", "meta-llama/Llama-4-Maverick-17B-128E", ("17bx128e",)),
     )
     for size in sizes
-    for full in (
-        [start] if name in ("deepseek_v3", "llama4") else
-        [f"{start}-{size.lower()}-hf"] if name == "llama2" else [f"{start}-{size}"]
-    )
+    for full in ([start] if name in ("deepseek_v3", "llama4", "llama2") else [f"{start}-{size}"])
 }
 """torchtitan's flavors (models/*/__init__.py) that are models of the catalog, or of the same sizes; Llama 2 until 2025
 (models/llama/__init__.py)."""
@@ -328,9 +325,11 @@ TORCHTITAN = Tool(
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",
              "training.dump_folder", "model.hf_assets_path", "model.tokenizer_path",
              "model.print_after_conversion", "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
-             "quantize.linear.float8.filter_fqns", "training.gc_freq", "training.warmup_steps", "float8.filter_fqns",
+             "quantize.linear.float8.filter_fqns", "training.gc_freq", "training.warmup_steps",
+             "float8.filter_fqns",
              "float8.precompute_float8_dynamic_scale_for_fsdp"),
-    settles=("model.name", "model.flavor", "model.converters", _COPIES, *_FORMER, _EACH, *_COUNTED, *_BATCHES, "training.enable_loss_parallel",
+    settles=("model.name", "model.flavor", "model.converters", _COPIES, *_FORMER, _EACH, *_COUNTED, *_BATCHES,
+             "training.enable_loss_parallel",
              "float8.enable_float8_linear", "training.fp8_linear", "optimizer.fused"),
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",

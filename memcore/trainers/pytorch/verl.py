@@ -306,10 +306,15 @@ VERL = Tool(
 )  # fmt: skip
 
 
+_SUPERVISED_BATCH = 4
+"""Sequences of a micro-batch where nothing is said."""
+
+
 def _supervised(found: Mapping[str, Any]) -> Normalized:
     """verl's supervised fine-tuning: fp32 weights under FSDP2, bf16 compute, attention by FlashAttention.
 
-    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
+    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml; in January 2025
+    `data.micro_batch_size` was of all GPUs (`_normalize_config_bsz`).
     """
     normalized: dict[str, Any] = {
         **found,
@@ -326,7 +331,11 @@ def _supervised(found: Mapping[str, Any]) -> Normalized:
         gpus(normalized)
     kept = normalized.pop("model.enable_gradient_checkpointing", True)
     normalized |= {_POLICY: "full", _REENTRANT: False} if kept is not False else {_POLICY: "none"}
-    normalized[_BATCH] = normalized.pop("data.micro_batch_size_per_gpu", 4)
+    former, ranks = normalized.pop("data.micro_batch_size", None), found.get("ulysses_sequence_parallel_size", 1)
+    world = normalized.get(GPUS)
+    shared = isinstance(former, int) and isinstance(world, int) and isinstance(ranks, int)
+    usual = max(1, former * ranks // world) if shared and former and world else _SUPERVISED_BATCH
+    normalized[_BATCH] = normalized.pop("data.micro_batch_size_per_gpu", None) or usual
     normalized.setdefault("data.max_length", 1024)
     normalized[_PACKED] = normalized.pop("use_remove_padding", False) is True
     rank = normalized.pop("model.lora_rank", 0)
@@ -371,7 +380,7 @@ VERL_SFT = Tool(
     ),
     meanings=(Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),),
     normalized=_supervised,
-    settles=("model.*", "data.micro_batch_size_per_gpu", "trainer.n*", "use_remove_padding"),
+    settles=("model.*", "data.micro_batch_size_per_gpu", "data.micro_batch_size", "trainer.n*", "use_remove_padding"),
     batch="data.train_batch_size",
     vocabulary=("verl-sft",),
     ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
