@@ -27,6 +27,12 @@ VERL_SFT = (
     "torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer data.max_length=512"
     " model.partial_pretrain=Qwen/Qwen2.5-7B data.train_batch_size=64 "
 )
+VERL = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B"
+    " actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4"
+    " trainer.n_gpus_per_node=8 trainer.nnodes=1 "
+)
+FSDP = "actor_rollout_ref.actor.fsdp_config"
 SWIFT = "NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen2.5-7B --max_length 512 --micro_batch_size 1 "
 MEGATRON = (
     "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8"
@@ -78,6 +84,10 @@ DECIDING = (
     (TUNE, "optimizer:\n  _component_: torch.optim.AdamW\nloss:\n"
      "  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n  num_output_chunks: 16\n",
      {"training.loss": "chunked:16"}),
+    # verl, workers/config/engine.py: what FSDP computes in, and a newer place for Ulysses' ranks
+    (VERL, f"{FSDP}.mixed_precision.param_dtype=fp32", {"training.precision": "fp32"}),
+    (VERL, f"{FSDP}.dtype=float16", {"training.precision": "fp16-mixed"}),
+    (VERL, f"{FSDP}.ulysses_sequence_parallel_size=2", {"parallelism.ulysses_parallel_size": 2, STEPS: 4}),
     # verl of January 2025: the sequences of all GPUs
     (VERL_SFT, "data.micro_batch_size=16", {MICRO: 2, STEPS: 4}),
     (VERL_SFT, "data.micro_batch_size=16 data.micro_batch_size_per_gpu=4", {MICRO: 4}),

@@ -468,8 +468,9 @@ _ALIASES: Mapping[str, str] = {
 """Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct; qlora)."""
 
 
-_NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples")
-"""Keys of transformers' own example scripts, which TRL's have not."""
+_NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples",
+               "dataset_mixer_list", "use_slow_tokenizer", "checkpointing_steps", "reduce_loss")  # fmt: skip
+"""Keys of transformers' own example scripts and of open-instruct's, which TRL's have not."""
 _PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit")
 
 

@@ -18,7 +18,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "sleep_level 为 0：更新期间 vLLM 保留 {share} 的显存，未计入"
     ),
     # torchtitan, torchtune
-    "found {size}, which does not divide the {batch} sequences of a rank": "值为 {size}，不能整除每个 rank 的 {batch} 条序列",
+    "found {size}, which does not divide the {batch} sequences of a rank": (
+        "值为 {size}，不能整除每个 rank 的 {batch} 条序列"
+    ),
     "{key:s} is {count}: set the number of sharding ranks with --dp-shard": (
         "{key:s} 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
     ),
@@ -26,6 +28,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "this recipe evaluates a model instead of training": "此 recipe 用于评测模型，不做训练",
     "this recipe quantizes a checkpoint instead of training": "此 recipe 用于量化 checkpoint，不做训练",
     "rank needs a whole number": "rank 须为整数",
+    "with bf16 weights, bf16 is supported": "权重为 bf16 时支持 bf16",
     "it does not divide {key:s} {batch}": "不能整除 {key:s} 的 {batch}",
     "as many as {model} has with {experts} of its {all} experts, which is assumed": (
         "与 {model} 在 {all} 个专家中保留 {experts} 个时相同，按此计"
