@@ -4,6 +4,7 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
+from memcore.faces.cli import main
 from memcore.formats.readers import flat
 from memcore.networks.catalog import catalog, find_model
 from memcore.tools.checkpoints import checkpoint_of, pruned
@@ -218,3 +219,26 @@ def test_another_makers_model_names_what_it_may_be_trained_from():
         find_model("teknium/OpenHermes-2.5-Mistral-7B")
     with pytest.raises(MemcoreError, match="give a config.json instead"):
         find_model("mistral-9x9b")
+
+
+def test_what_a_user_wants_ignored(capsys):
+    """ms-swift, examples/train/grpo/internal/fipo.sh: keys of a release that is not known yet."""
+    command = "swift sft --model Qwen/Qwen2.5-7B --max_length 512 --fipo_decay_rate 32"
+    assert main(["estimate", command]) == 2
+    assert "no known release of ms-swift has this key; leave it out, or pass --ignore fipo_decay_rate" in (
+        capsys.readouterr().err
+    )
+    for spelled in ("fipo_decay_rate", "--fipo-decay-rate"):
+        assert main(["estimate", command, f"--ignore={spelled}"]) == 0
+        assert "ignored, as you asked, so the answer is for the job without it: " in capsys.readouterr().err
+    assert main(["estimate", command]) == 2
+
+
+def test_ranks_beside_zero():
+    """TRL, examples/accelerate_configs/alst_ulysses_4gpu.yaml."""
+    start = "parallelism_config:\n  parallelism_config_dp_shard_size: 2\n  parallelism_config_sp_size: 2\n"
+    text = f"compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_processes: 4\n{start}"
+    found, notes = read(f"{text}deepspeed_config:\n  zero_stage: 3\n", None)
+    assert (found["engine.zero_stage"], found["hardware.num_gpus"]) == (3, 4)
+    assert (found["parallelism.ulysses_parallel_size"], found.get(SHARDS)) == (2, None)
+    assert any("ZeRO shards over all data-parallel ranks" in note for note in notes)

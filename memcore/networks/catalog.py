@@ -242,6 +242,8 @@ def identified(name: str) -> Named:
 
 _WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)
 _SHORTEST = 2
+_STORED = re.compile(r"aqlm|hqq|exl\d|quip|eetq|eagle|medusa|lora|[23]-?bit", re.IGNORECASE)
+"""Words of names whose tensors are not those of the model in it."""
 
 
 def _inside(name: str) -> str | None:
@@ -251,7 +253,7 @@ def _inside(name: str) -> str | None:
     ('mistralai/Mistral-7B-v0.3', None)
     """
     maker, _, last = name.rpartition("/")
-    words = [word for word in re.split(r"[-_]", last) if word][:_WORDS]
+    words = [] if _STORED.search(last) else [word for word in re.split(r"[-_]", last) if word][:_WORDS]
     for length in range(len(words) if maker else 0, _SHORTEST - 1, -1):
         for start in range(len(words) - length + 1):
             part = words[start : start + length]

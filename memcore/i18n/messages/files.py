@@ -33,6 +33,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "as many as {model} has with {experts} of its {all} experts, which is assumed": (
         "与 {model} 在 {all} 个专家中保留 {experts} 个时相同，按此计"
     ),
+    "ZeRO shards over all data-parallel ranks, so parallelism_config_dp_shard_size has no effect": (
+        "ZeRO 在全部数据并行 rank 上切分，因此 parallelism_config_dp_shard_size 不起作用"
+    ),
     # NeMo Automodel, verl, OpenRLHF
     "distributed.dp_replicate_size is {count}: set the number of sharding ranks with --dp-shard": (
         "distributed.dp_replicate_size 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
@@ -174,6 +177,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass the config that it generates": "请给出它生成的配置",
     "{keys}: auto, which the Trainer derives from the hidden size": "{keys}：auto，由 Trainer 按隐藏维度换算",
     "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",
+    "leave it out, or pass --ignore {key:s}": "请将其删去，或加 --ignore {key:s}",
+    "ignored, as you asked, so the answer is for the job without it: {keys}": (
+        "按要求忽略，结果按没有它的任务计：{keys}"
+    ),
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
     "is a template": "是模板",
