@@ -242,3 +242,10 @@ def test_ranks_beside_zero():
     assert (found["engine.zero_stage"], found["hardware.num_gpus"]) == (3, 4)
     assert (found["parallelism.ulysses_parallel_size"], found.get(SHARDS)) == (2, None)
     assert any("ZeRO shards over all data-parallel ranks" in note for note in notes)
+
+
+def test_scripts_that_bring_flash_attention():
+    """LLaVA, scripts/v1_5/finetune.sh."""
+    for script, kernel in (("llava/train/train_mem.py", "flash"), ("llava/train/train.py", None)):
+        keys = "--model_name_or_path lmsys/vicuna-13b-v1.5 --per_device_train_batch_size 16 --model_max_length 2048"
+        assert read(f"deepspeed --num_gpus 8 {script} {keys}")[0].get("training.attention") == kernel

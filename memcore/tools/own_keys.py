@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,8 +120,11 @@ def of_two_lengths(
 def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """LLaVA's arguments, whose script adapts all linear layers of the language model, with rank 64 where none is said.
 
-    Source: LLaVA, llava/train/train.py (`find_all_linear_names`; `TrainingArguments`).
+    Sources: LLaVA, llava/train/train.py (`find_all_linear_names`; `TrainingArguments`), train_mem.py; FastChat,
+    fastchat/train/train_mem.py (both with FlashAttention).
     """
+    if re.search(r"\btrain_mem\.py\b", str(found.get("", ""))):
+        found = {"use_flash_attn": True, **found}
     if not is_set(found.get("lora_enable")):
         return found
     return {"lora_r": 64, "lora_target_modules": "all-linear", **found}

@@ -74,7 +74,8 @@ def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]
     said: dict[str, Any] = {WEIGHTS: weights_of(file[1], notes)}
     model = named(name[: file.start()])
     if model is None:
-        return said, notes
+        unknown = "{}: no model in the catalog is called {}; give it with {}"
+        return said, [*notes, Message(unknown, flag, name[: file.start()], _MODELS[flag])]
     return {**said, "-hf": model.base}, [
         *notes,
         Message("{}: {} is assumed to be {}, from its name", flag, name, model.base),
@@ -83,6 +84,8 @@ def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]
 
 _ASKED: Mapping[str, str] = {"-m": "--quantization", "-md": "--draft-quantization"}
 """What says the format of a file whose name does not."""
+_MODELS: Mapping[str, str] = {"-m": "--model", "-md": "--draft-model"}
+"""What names the model of such a file."""
 _DRAFT, _DRAFT_WEIGHTS = "-hfd", "*draft-weights"
 _DRAFT_FILES = ("-md", "--model-draft", "--spec-draft-model")
 _DRAFT_HUB = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
