@@ -249,3 +249,15 @@ def test_scripts_that_bring_flash_attention():
     for script, kernel in (("llava/train/train_mem.py", "flash"), ("llava/train/train.py", None)):
         keys = "--model_name_or_path lmsys/vicuna-13b-v1.5 --per_device_train_batch_size 16 --model_max_length 2048"
         assert read(f"deepspeed --num_gpus 8 {script} {keys}")[0].get("training.attention") == kernel
+
+
+def test_texts_that_are_compared_with_megatron():
+    """ms-swift, examples/megatron/embedding/qwen3_emb.sh and reranker/qwen3_reranker.sh: two texts of a pair."""
+    command = "NPROC_PER_NODE=2 megatron sft --model Qwen/Qwen3-Embedding-0.6B --max_length 512 --micro_batch_size 16"
+    kinds = {"embedding": "classify", "reranker": "classify", "generative_reranker": None}
+    for task, head in kinds.items():
+        found, notes = read(f"{command} --task_type {task}")
+        assert (found[MICRO], found.get("training.method.name")) == (32, head)
+        assert any(f"task_type {task}: texts are counted in pairs" in note for note in notes)
+    with pytest.raises(MemcoreError, match="supported: causal_lm, seq_cls"):
+        read(f"{command} --task_type prm")

@@ -325,7 +325,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
-    "supported: 'causal_lm', 'seq_cls'": "支持 'causal_lm'、'seq_cls'",
+    "supported: causal_lm, seq_cls, embedding, reranker, generative_reranker": (
+        "支持 causal_lm、seq_cls、embedding、reranker、generative_reranker"
+    ),
+    "task_type {task}: texts are counted in pairs": "task_type {task}：文本成对计入",
+    "further negatives need more": "更多负样本所需更多",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
     "this pattern is not supported": "暂不支持这种模式",

@@ -56,6 +56,9 @@ _ELSEWHERE = ("--bf16", "--fp16", "--spec", "--no-gradient-accumulation-fusion",
 """Flags that are other keys here."""
 
 
+_POOLED = ("embedding", "reranker")
+_RANKED = (*_POOLED, "generative_reranker")
+"""Tasks that compare a text with another one; the last one does with the vocabulary's logits."""
 _COMPLETION = 512
 """Tokens of a completion where nothing is said (arguments/megatron_args.py)."""
 _BETA = 0.04
@@ -94,12 +97,12 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if method not in (None, "grpo", "dpo", "rm"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     task = found.get("task_type", "causal_lm")
-    if task not in ("causal_lm", "seq_cls"):
+    if task not in ("causal_lm", "seq_cls", *_RANKED):
         raise UnsupportedError.of_value(
             "task_type",
             task,
-            "supported: 'causal_lm', 'seq_cls'; without it, the head of the whole vocabulary is counted, which is "
-            "larger",
+            "supported: causal_lm, seq_cls, embedding, reranker, generative_reranker; without it, the head of the "
+            "whole vocabulary is counted, which is larger",
         )
 
 
@@ -119,8 +122,14 @@ def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label)."""
-    if found.get("task_type") != "seq_cls" and _method(found) != "rm":
+    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label).
+
+    A text's embedding is what the last layer has, without a head (swift/megatron/model/gpt_bridge.py).
+    """
+    task = found.get("task_type")
+    if task in _RANKED:
+        notes.append(Message("task_type {}: texts are counted in pairs; further negatives need more", task))
+    if task not in ("seq_cls", *_POOLED) and _method(found) != "rm":
         return {}
     labels = found.get("num_labels", 1)
     if labels != 1:
@@ -141,7 +150,8 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     swift/template/base.py (`encode`: lengths of both count).
     """
     each = found.get("micro_batch_size", 1)
-    if _method(found) not in ("dpo", "rm") or found.get("packing") is True or not isinstance(each, int):
+    pairs = _method(found) in ("dpo", "rm") or found.get("task_type") in _RANKED
+    if not pairs or found.get("packing") is True or not isinstance(each, int):
         return {}
     whole = found.get("global_batch_size")
     return {"micro_batch_size": 2 * each, **({"global_batch_size": 2 * whole} if isinstance(whole, int) else {})}
