@@ -261,3 +261,19 @@ def test_texts_that_are_compared_with_megatron():
         assert any(f"task_type {task}: texts are counted in pairs" in note for note in notes)
     with pytest.raises(MemcoreError, match="supported: causal_lm, seq_cls"):
         read(f"{command} --task_type prm")
+
+
+@pytest.mark.parametrize(
+    ("said", "method", "tokens"),
+    [
+        ("--spec-type mtp:n_max=3,p_min=0.0", "mtp", 3),
+        ("--spec-type mtp", "mtp", None),
+        ("--spec-type draft-mtp --draft-max 4", "mtp", 4),
+        ("--spec-type ngram-mod:n_max=4,n_min=2,ngram_size_n=16", None, None),
+    ],
+)
+def test_ways_to_propose_with_settings_of_their_own(said, method, tokens):
+    """noonghunna/club-3090, models/ornith-1.0-9b/ik-llama/compose/single/deepreinforce-q4km/ngram.yml."""
+    found, _ = read(f"llama-server -m Qwen3.6-27B-Q4_K_M.gguf -c 8192 -ngl 99 {said}", None)
+    assert found.get("inference.num_speculative_tokens") == tokens
+    assert found.get("inference.speculative_method") in (method, "ngram" if method is None else method)
