@@ -117,9 +117,9 @@ def _proposing(normalized: dict[str, Any]) -> dict[str, Any]:
     given = normalized.get(_TYPE)
     if given is None:
         return normalized
-    way, colon, rest = str(given).partition(":")
+    way, colon, settings = str(given).partition(":")
     if colon:
-        most = dict(each.partition("=")[::2] for each in rest.split(",")).get("n_max", "")
+        most = dict(each.partition("=")[::2] for each in settings.split(",")).get("n_max", "")
         own = {_DRAFTED: int(most)} if most.isdecimal() and not way.startswith("ngram") else {}
         normalized, given = {**own, **normalized}, way
     given = _SPELLED.get(str(given), given)
