@@ -46,6 +46,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
     "give a config.json instead": "请改为提供 config.json",
+    "give its config.json, or with --model {name:s} if it has those shapes, as its name says": (
+        "请提供其 config.json；若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者"
+    ),
     "is required": "必填",
     "unknown key": "未知的键",
     "given twice": "重复给出",

@@ -187,10 +187,15 @@ VERL_SFT = Tool(
 )  # fmt: skip
 
 
+_FORMER_BATCH = 4
+"""Sequences of a micro-batch where nothing is said."""
+
+
 def _former(found: Mapping[str, Any]) -> Normalized:
     """verl's supervised fine-tuning: fp32 weights under FSDP2, bf16 compute, attention by FlashAttention.
 
-    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
+    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml; in January 2025
+    `data.micro_batch_size` was of all GPUs (`_normalize_config_bsz`).
     """
     normalized: dict[str, Any] = {
         **found,
@@ -207,7 +212,11 @@ def _former(found: Mapping[str, Any]) -> Normalized:
         verl.gpus(normalized)
     kept = normalized.pop("model.enable_gradient_checkpointing", True)
     normalized |= {verl.POLICY: "full", verl.REENTRANT: False} if kept is not False else {verl.POLICY: "none"}
-    normalized[verl.BATCH] = normalized.pop("data.micro_batch_size_per_gpu", 4)
+    former, ranks = normalized.pop("data.micro_batch_size", None), found.get("ulysses_sequence_parallel_size", 1)
+    world = normalized.get(GPUS)
+    shared = isinstance(former, int) and isinstance(world, int) and isinstance(ranks, int)
+    usual = max(1, former * ranks // world) if shared and former and world else _FORMER_BATCH
+    normalized[verl.BATCH] = normalized.pop("data.micro_batch_size_per_gpu", None) or usual
     normalized.setdefault("data.max_length", 1024)
     normalized[verl.PACKED] = normalized.pop("use_remove_padding", False) is True
     rank = normalized.pop("model.lora_rank", 0)
@@ -236,7 +245,7 @@ FORMER = Tool(
     ),
     meanings=(Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),),
     normalized=_former,
-    settles=("model.*", "data.micro_batch_size_per_gpu", "trainer.n*", "use_remove_padding"),
+    settles=("model.*", "data.micro_batch_size_per_gpu", "data.micro_batch_size", "trainer.n*", "use_remove_padding"),
     batch="data.train_batch_size",
     vocabulary=("verl-sft",),
     ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
