@@ -234,8 +234,9 @@ def _blamed(row: Mapping[str, Any]) -> str:
     return ", ".join(sorted(row["absent"]))
 
 
-PUBLISHED = {"exaone4_5_text": "exaone4"}
-"""Types in published files, and what transformers takes them for (LGAI-EXAONE/EXAONE-4.5-33B)."""
+PUBLISHED = {"exaone4_5_text": "exaone4", "granite_speech_qformer": "blip_2_qformer"}
+"""Types in published files, and what transformers takes them for (LGAI-EXAONE/EXAONE-4.5-33B,
+ibm-granite/granite-speech-3.2-8b)."""
 
 
 def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
