@@ -190,6 +190,8 @@ class Keys(Mapping[str, Any]):
         for name in sorted({name.rpartition(".")[0] for name in self.row["absent"]} - {""}):
             if not isinstance(self.stated(name), Mapping):
                 self.refuse(name, "missing; add the part of the configuration that has this name")
+        for name in self.row["words"].keys() - self.row["absent"].keys():
+            self._checked(name, self.stated(name))
         for name, only in self.row["fixed"].items():
             found = self.stated(name)
             # A flag that its class leaves at None is the same as one that is off.
