@@ -131,7 +131,7 @@ def completed(length: int, tempers: str) -> Callable[[Any, Batch], Tensor]:
         logits = logits[:, -length:, :]
         if tempers == "in-place":
             logits.div_(0.9)
-        else:
+        elif tempers:
             logits = logits / 0.9
         selected = torch.gather(logits, dim=-1, index=tokens[:, -length:].unsqueeze(-1))
         sums = torch.stack([torch.logsumexp(each, dim=-1) for each in logits])

@@ -169,7 +169,7 @@ class Plan:
     completion: int
     """Tokens of an answer, whose log-probabilities GRPO learns from."""
     tempers: str
-    """How logits are divided by the temperature: in place, or into a tensor of their own."""
+    """How logits are divided by a temperature: in place, or into a tensor of their own; empty: not at all."""
     symmetric: bool
     """The teacher's distribution is compared with a mixture of both, as TRL does."""
     loss: str
@@ -273,7 +273,7 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         method=_method(read),
         teacher=_teacher(read),
         completion=read.take("training.method.completion_length", 256),
-        tempers="in-place" if str(read.given("engine.framework_version")) in _IN_PLACE else "new",
+        tempers=_tempers(read),
         symmetric=read.given("engine.framework") == "trl",
         loss=loss,
         chunks=chunks,
@@ -296,6 +296,13 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
 
 _IN_PLACE = ("1.0", "1.9", "1.9.2")
 """Releases of TRL whose GRPO writes over the logits."""
+
+
+def _tempers(read: Reader) -> str:
+    """Return how GRPO's logits are divided by a temperature; only TRL's are."""
+    if read.given("engine.framework") != "trl":
+        return ""
+    return "in-place" if str(read.given("engine.framework_version")) in _IN_PLACE else "new"
 
 
 def _teacher(read: Reader) -> Mapping[str, Any] | None:
