@@ -7,7 +7,7 @@ import re
 import pytest
 
 from memcore.config.settings import SETTINGS, Config
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.estimation import estimate, estimate_training
 from memcore.formats.readers import flat, read_command, read_file
 from memcore.networks.catalog import find_model
@@ -311,6 +311,20 @@ def test_context_parallelism_of_torchtitan(version, attention, tokens):
         block for block in found.rank.program.blocks if block.shape[:1] == ("cp",) and block.rule == "all_gather_output"
     ]
     assert bool(gathered) == (tokens == 2048)
+
+
+@pytest.mark.parametrize(("model", "rings"), [("llama-3-8b", True), ("gemma-3-4b", False)])
+def test_context_parallelism_over_layers_of_transformers(model, rings):
+    """accelerate runs SDPA as a ring, unless a layer has a window (`context_parallel`)."""
+    job = {"model": model, "training": {"sequence_length": 4096}, "engine": {"type": "fsdp", "framework": "trl"},
+           "hardware": {"num_gpus": 8}, "parallelism": {"context_parallel_size": 4}}  # fmt: skip
+    if not rings:
+        with pytest.raises(MemcoreError, match="every token sees all before it"):
+            estimate_training(job)
+        return
+    found = estimate_training(job)
+    assert found.job.sizes["s"] == 1024
+    assert {each.rule for each in found.rank.program.blocks} >= {"ring_gradient", "ring_merge"}
 
 
 @pytest.mark.parametrize(

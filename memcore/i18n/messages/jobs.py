@@ -178,7 +178,12 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {sequence}，不能被 2 × {ranks} 个 rank 整除"
     ),
     "supported only for multi-head attention, which {model} does not have": "仅支持多头注意力，{model} 没有",
-    "supported only for torchtitan's layers with attention {kernels}": "仅支持 torchtitan 的层与注意力 {kernels:s}",
+    "supported: layers of {implementations} with attention {kernels}": (
+        "支持的组合：{implementations:s} 的层与注意力 {kernels:s}"
+    ),
+    "layers of {name} support it only where every token sees all before it, without padding": (
+        "{name:s} 的层仅在每个 token 都能看到之前全部 token、且无填充时支持"
+    ),
     "supported only for multi-head attention in transformers' or Liger's layers": (
         "仅支持 transformers 与 Liger 层的多头注意力"
     ),

@@ -191,6 +191,23 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     return None
 
 
+_CASTS_ADAPTERS = (0, 26)
+"""The release of TRL since which adapters of every quantized model are bf16, before those of 4 bits under bf16."""
+
+
+def casts_adapters(read: Defaults) -> bool:
+    """Return whether a framework casts the adapters of a quantized model to bf16.
+
+    Sources: trl/trainer/{sft,grpo,dpo,kto,reward}_trainer.py (`if _is_quantized_model`); until 0.25 trl/models/utils.py
+    (`peft_module_casting_to_bf16`).
+    """
+    storage = read.given(Training.quantization)
+    if str(read.given(EngineSettings.framework)).lower() != "trl" or storage is None:
+        return False
+    early = storage == "int8" or str(read.given(Training.precision)).startswith(("fp16", "fp32"))
+    return not (early and before(read, _CASTS_ADAPTERS, "trl"))
+
+
 def usual_reduction(read: Defaults) -> tuple[str, str] | None:
     """The dtype in which a framework has FSDP reduce gradients whatever it computes in, and why.
 
