@@ -99,6 +99,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "序列的做法相同。写数字则为块数。"
     ),
     "training.attention": "注意力 kernel；决定注意力保存哪些张量。",
+    "training.flash_version": "flash kernel 的版本：3 在 Hopper 上更快。只影响每步时间，不影响显存。",
     "training.attention_mask": "批次是否带填充。有填充掩码时 SDPA 不能用 flash kernel，且键和值要为每个查询头复制。",
     "training.packed_sequences": (
         "把多个文档打包进一个序列，文档之间互不注意：flash 注意力使用长度，其他 kernel 使用掩码。"
