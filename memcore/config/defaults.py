@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
-from memcore.config.kinds import ShortName
+from memcore.config.hardware import Hardware
+from memcore.config.kinds import Implied, ShortName
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
-from memcore.errors import Problem
+from memcore.errors import ConfigError, Problem
 from memcore.messages import Message, filled, joined
 from memcore.records import dataclass
 
@@ -76,6 +78,18 @@ class Defaults:
         """Note a problem: a sentence, or the template of one and its values."""
         self.problems.append(Problem(path, filled(said, values)))
 
+    def refuse_uneven(self, path: str, ranks: int, model: str, shared: Mapping[str, int]) -> None:
+        """Raise an error that names the sizes which ranks cannot split equally, and numbers of ranks that can.
+
+        It stands alone: what else is wrong may follow from it, such as the number of GPUs.
+        """
+        wrong = [Message("{} ({})", name, size) for name, size in shared.items() if size % ranks]
+        if wrong:
+            gpus, most = self.given(Hardware.num_gpus) or 0, gcd(*shared.values())
+            able = [each for each in range(1, most + 1) if most % each == gpus % each == 0]
+            said = "found {}, which does not divide {}'s {}; allowed: {}"
+            raise ConfigError.at(path, said, ranks, model, joined(", ", wrong), joined(", ", map(str, able)))
+
     def refuse_foreign(self, engine: str) -> None:
         """Settings of other engines are errors: nothing that is given is silently ignored."""
         for path, engines in _of_others(engine):
@@ -92,11 +106,13 @@ class Defaults:
 
 
 def _short_names(config: Config) -> Iterator[Assumption]:
-    """Yield what was taken for names that several rows of a catalog have."""
+    """Yield what was taken for names that several rows of a catalog have, and for what other settings bring."""
     for path, value in config.values.items():
         if isinstance(value, ShortName):
             reason = Message("the usual meaning of this name; others: {}", joined(", ", value.others))
             yield Assumption(path, str(value), reason, notable=True)
+        if isinstance(value, Implied):
+            yield Assumption(path, str(value), Message("{} runs it", value.by), notable=True)
 
 
 @lru_cache(maxsize=64)

@@ -27,21 +27,23 @@ FLASH_SHARES: Mapping[str, float] = {"8.0": 0.51, "9.0": 0.33, "10.0": 0.35, "10
 backward pass of 2.5 times the operations, by compute capability. H100: 335 TFLOP/s
 forward under a causal mask and 322 backward (arXiv 2407.08608, figures 5 and 6). A100: 0.57 and 0.49, half of what
 MooreThreads/SimuMax, configs/system/a100_pcie.json, says in sdp_fwd and sdp_bwd, where operations ignore the mask.
-Others count as an A100; on Blackwell, what PyTorch
-chooses is assumed. An H20 has 0.15 of the H100's products with 0.59 of its multiprocessors, so that products limit all
-kernels: 65.9 TFLOP/s forward with 2,048 tokens (Dao-AILab/flash-attention issue 1310), that is 77 in long sequences; the
-backward pass, which is not in it, is taken to reach the same share."""
+Others count as an A100; on Blackwell, what PyTorch chooses is assumed. An H20 has 0.15 of the H100's products with 0.59
+of its multiprocessors, so that products limit all kernels: 65.9 TFLOP/s forward with 2,048 tokens (issue 1310 of
+Dao-AILab/flash-attention), that is 77 in long sequences; the backward pass, which is not in it, is taken to reach the
+same share."""
 PACKAGE_SHARES: Mapping[tuple[str, int], float] = {
     ("10.0", 2): 0.154, ("10.3", 2): 0.154, ("9.0", 3): 0.58, ("h20-96gb", 3): 0.85,
 }  # fmt: skip
 """The same for releases of the flash-attn package, where they differ from it. FlashAttention-3 on an H100: 616 TFLOP/s
 forward (arXiv 2407.08608, figure 5), and 1.75 times FlashAttention-2's 322 backward, the most that section 4.1 says; on
-an H20: 107.8 forward with 2,048 tokens, that is 126. FlashAttention-2 on a B200: 346 forward and backward, with heads of
-64 (Dao-AILab/flash-attention issue 1589): it has no kernel for Blackwell, and runs Ampere's instructions."""
+an H20: 107.8 forward with 2,048 tokens, that is 126. FlashAttention-2 on a B200: 346 forward and backward, heads of 64
+(issue 1589 of the same repository): it has no kernel for Blackwell, and runs Ampere's instructions."""
 CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44, "h20-96gb": 0.85}
 """The same for cuDNN's kernel: 539 and 516 TFLOP/s on an H100 (the same figures); 0.5 and 0.42 of a B200's peak with
 128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json); an H20's as FlashAttention-3's (the same
 issue)."""
+
+
 def attention_share(kernel: str, version: int, accelerator: Accelerator) -> float:
     """Return the share of an accelerator's peak that a kernel of attention reaches in long sequences.
 

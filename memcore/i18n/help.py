@@ -155,8 +155,8 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     ),
     "engine.torch_empty_cache_steps": "Trainer 在前向与反向传播之间清空分配器缓存：第一步，以及此后每 N 步一次。",
     "engine.framework": (
-        "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
-        "tune 不以 32 位保存嵌入的一阶矩和二阶矩；TRL 以 fp32 加载。"
+        "驱动引擎的训练循环，并采用它的层实现与默认值：torchtitan、torchtune、lit-gpt、trl、megatron-bridge 等。"
+        "自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出。"
     ),
     "engine.framework_version": "框架的版本或提交：transformers 4 以 fp32 加载；torchtitan 的层与损失有过变化；"
     "axolotl、LLaMA-Factory、ms-swift、open-instruct 和 TRL 的版本决定 transformers 的版本。",

@@ -259,9 +259,7 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
             shared |= _shared_heads(mixer, sizes, ranks_of_tensors)
         if isinstance(layer.feed_forward, FeedForward):
             shared["feed-forward columns"] = product(layer.feed_forward.down.inner, sizes)
-    for name, size in shared.items():
-        if size % ranks_of_tensors:
-            read.refuse(path, "found {}, which does not divide {}'s {:,} {}", ranks_of_tensors, model.name, size, name)
+    read.refuse_uneven(path, ranks_of_tensors, model.name, shared)
     if ranks.expert > 1 and "E" not in sizes:
         read.refuse(EXPERTS, "found {}; {} has no routed experts; allowed: {}", ranks.expert, model.name, 1)
 

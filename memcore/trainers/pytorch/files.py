@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
@@ -140,6 +141,7 @@ TORCHTITAN = Tool(
     syntax="toml",
     engines=("fsdp",),
     implementations=("torchtitan",),
+    called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
