@@ -83,7 +83,7 @@ def test_a_value_that_does_not_exist_ends_with_what_fits():
     status, out, _ = memcore(*flags, "--seq", "2048")
     assert status == 1
     assert "no value fits" in out
-    assert "Full checkpointing" in out.partition("What fits (`memcore plan`")[2]
+    assert "full checkpointing" in out.partition("What fits (`memcore plan`")[2]
 
 
 @pytest.fixture

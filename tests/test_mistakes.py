@@ -250,7 +250,7 @@ MIXTRAL, LLAMA = "mistralai/Mixtral-8x7B-v0.1", "llama-3.1-8b"
         (MIXTRAL, "fsdp", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which does not divide"),
         (MIXTRAL, "megatron", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which does not divide"),
         (LLAMA, "megatron", {"expert_parallel_size": 2}, 8, "expert_parallel_size: found 2; meta-llama/Llama-3.1-8B has no"),
-        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "tensor_parallel_size: found 3, which does not divide .* 32 attention"),
+        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "tensor_parallel_size: found 3, which does not divide .*attention heads .32."),
         (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "14,336 feed-forward columns"),
         (LLAMA, "fsdp", {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}, 8,
          "num_gpus: found 8, which is not a multiple of the 2 pipeline × 8 tensor-parallel ranks"),

@@ -56,7 +56,7 @@ def test_there_is_always_a_way(job, least, tiers):
     ("job", "options", "title"),
     [
         # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
-        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, Chunked loss, Full checkpointing, FSDP's CPU offload"),
+        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, chunked loss, full checkpointing, FSDP's CPU offload"),
         # As many GPUs as the best division needs, not as the undivided model would
         (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
         (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
