@@ -212,8 +212,8 @@ def test_a_larger_gpu_is_of_the_same_vendor(job, vendor):
 
 
 CHOICES = {
-    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "Weights in fp8"),
-    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "Weights in fp8"),
+    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "weights in fp8"),
+    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "weights in fp8"),
     "a context that one GPU holds": (serve("qwen3-30b-a3b", 16384, gpus(1, "rtx-3090"), "llama.cpp"), "2 GPUs"),
 }
 

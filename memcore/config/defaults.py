@@ -13,7 +13,7 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
-from memcore.errors import ConfigError, Problem
+from memcore.errors import Problem
 from memcore.messages import Message, filled, joined
 from memcore.records import dataclass
 
@@ -79,16 +79,23 @@ class Defaults:
         self.problems.append(Problem(path, filled(said, values)))
 
     def refuse_uneven(self, path: str, ranks: int, model: str, shared: Mapping[str, int]) -> None:
-        """Raise an error that names the sizes which ranks cannot split equally, and numbers of ranks that can.
+        """Note sizes that ranks cannot split equally, and numbers of ranks that can and divide the GPUs.
 
-        It stands alone: what else is wrong may follow from it, such as the number of GPUs.
+        That the number of GPUs or the sequence does not suit these ranks follows from it, and is not said too.
         """
         wrong = [Message("{} ({})", name, size) for name, size in shared.items() if size % ranks]
         if wrong:
             gpus, most = self.given(Hardware.num_gpus) or 0, gcd(*shared.values())
-            able = [each for each in range(1, most + 1) if most % each == gpus % each == 0]
+            able = [each for each in range(1, most + 1) if most % each == 0]
+            able = [each for each in able if gpus % each == 0] if gcd(gpus, most) > 1 else able
+            follow = (Hardware.num_gpus,) if gpus % ranks else ()
+            self.problems = [each for each in self.problems if each.path not in follow]
             said = "found {}, which does not divide {}'s {}; allowed: {}"
-            raise ConfigError.at(path, said, ranks, model, joined(", ", wrong), joined(", ", map(str, able)))
+            self.refuse(path, said, ranks, model, joined(", ", wrong), joined(", ", map(str, able)))
+
+    def is_refused(self, path: str) -> bool:
+        """Return whether a setting has a problem already."""
+        return any(each.path == path for each in self.problems)
 
     def refuse_foreign(self, engine: str) -> None:
         """Settings of other engines are errors: nothing that is given is silently ignored."""

@@ -150,7 +150,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
         _refuse_experts(read, sizes)
     ranks = sizes["tp"]
     read.refuse_uneven(_TENSOR, ranks, model.name, {SYMBOLS.get(each, each): sizes[each] for each in _divided(model)})
-    if sizes["s"] % ranks and read.given(_SEQUENCE):
+    if sizes["s"] % ranks and read.given(_SEQUENCE) and not read.is_refused(_TENSOR):
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], ranks)
 
 

@@ -39,7 +39,7 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
     if model.network.adapted:
         _refuse_adapters(read, engine, model)
     by_sequence = read.take(_SEQUENCE, True, "as torchtitan does")
-    if by_sequence and sequence % ranks:
+    if by_sequence and sequence % ranks and not read.is_refused(_SIZE):
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sequence, ranks)
     titan = read.given(Training.implementation) == "torchtitan"
     by_vocabulary = read.take(_LOSS, titan, "torchtitan's default" if titan else "the loss runs on full logits")
