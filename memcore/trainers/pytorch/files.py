@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
@@ -233,6 +234,7 @@ TORCHTITAN = Tool(
     syntax="toml",
     engines=("fsdp",),
     implementations=("torchtitan",),
+    called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
