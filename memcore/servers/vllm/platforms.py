@@ -98,7 +98,7 @@ def scaled_by_row(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
             each=entry.each // _FP32 * _BLOCK * _BF16,
             source=_MARLIN,
         )
-        if entry.title == "fp8-block scales" and entry.shape is not None
+        if entry.title.split() == ["fp8-block", "scales"] and entry.shape is not None
         else entry
         for entry in weights
     ]
