@@ -108,7 +108,7 @@ class _Rank:
     """How much less and how much more that can be."""
     spread: tuple[int, int]
     count: int
-    printed: int
+    printed: Range
     """What the server prints as its peak activation memory."""
     estimated: Range | None
     """What it estimates graphs to take."""
@@ -233,15 +233,16 @@ def _uncertain(
     return higher + (UNSEEN if unseen_tower(job, chosen) else 0), lower
 
 
-def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> int:
+def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> Range:
     """Bytes that the log calls peak activation.
 
     Until 0.26 the most that PyTorch's allocator handed out beyond the weights; since 0.27 what of it is free again once
     profiling has ended, and the estimate of graphs (v1/worker/gpu_worker.py, determine_available_memory).
     """
-    if not chosen.facts.buffers_inside:
-        return _bytes([*profiled])
-    return _bytes([*(entry for entry in profiled if entry.category == ACTIVATIONS), *estimated])
+    found = profiled
+    if chosen.facts.buffers_inside:
+        found = [*(entry for entry in profiled if entry.category == ACTIVATIONS), *estimated]
+    return Range(sum(each.low for each in found), _bytes(found), sum(each.high for each in found))
 
 
 def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
