@@ -91,6 +91,8 @@ class Tool:
     """Settings that a config has to have to be written so, whatever their values."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    knows: Callable[[Any], bool] | None = None
+    """Returns whether it has a config's model, where it runs no others."""
     placed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Its keys as the file has them, from the words that `normalized` makes of them."""
     adapters: tuple[str, ...] = ()
@@ -147,6 +149,8 @@ class Tool:
     """Keys that `normalized` reads; `a*` is all that begin so."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
+    newer: str = ""
+    """The tool of later releases of the same program, which says what this one cannot."""
     read_only: bool = False
     """Its files are read, and no config is written as one."""
     closed: bool = False

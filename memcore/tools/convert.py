@@ -550,6 +550,8 @@ def _named(to: str) -> Tool:
 
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
+    if tool.knows is not None and engine in tool.engines and not tool.knows(config):
+        return ConfigError.at("model", "found {!r:.80}; {} has no recipe for it", config.model, tool.title)
     lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
     absent = next((path for path in tool.requires if config.get(path) is None), None)
     if absent is not None and engine in tool.engines:

@@ -181,6 +181,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "appears twice with different values": "出现两次且值不同",
     "has text after its end: {rest}": "结束后还有内容：{rest}",
     "lacks its {closing}": "缺少 {closing}",
+    "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
     "has {found} where a comma or {closing} belongs": "在应有逗号或 {closing} 处为 {found}",
     "is a run's log, not a config": "是运行日志，不是配置",
     "`memcore reconcile CONFIG {name}` compares it with the prediction": (
