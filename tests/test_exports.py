@@ -785,7 +785,7 @@ def test_a_command_of_torchtitan_s_registry():
         "--parallelism.tensor_parallel_degree 1 --training.num_tokens_per_microbatch_per_dp_rank 8192 "
         "--training.num_tokens_per_train_step 262144 --training.max_context_length 4096 activation-checkpoint:selective\n"
     )
-    assert found.left_out == ()
+    assert found.left_out == ("hardware.accelerator",)
     back = imported(found.text)
     assert back.tool.name == "torchtitan"
     assert back.config["training"] | {"activation_checkpointing": None} == {
