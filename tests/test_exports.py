@@ -931,3 +931,27 @@ def test_what_torchtitan_s_registry_has_not(model, training, error):
     )
     with pytest.raises(ConfigError, match=re.escape(error)):
         exported(config, "torchtitan-registry")
+
+
+@pytest.mark.parametrize(
+    ("tool", "begins"),
+    [
+        ("megatron", "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py"),
+        ("torchtune", "# run: tune run"),
+        ("torchtitan", "# run: torchrun"),
+        ("torchtitan-registry", "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train"),
+        ("vllm", "vllm serve Qwen/Qwen3-32B"),
+    ],
+)
+def test_who_names_a_tool_names_its_engine(tool, begins, capsys):
+    """A job that leaves open what runs it is run by the tool that it is converted to."""
+    assert main(["convert", "--model", "qwen3-32b", "--gpus", "8", "--to", tool]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(begins)
+    assert "training.implementation" not in said.err
+
+
+def test_an_engine_that_is_named_stays(capsys):
+    """Only what a job leaves open follows from the tool."""
+    assert main(["convert", "--model", "qwen3-32b", "--gpus", "8", "--engine", "ddp", "--to", "megatron"]) == 2
+    assert "found 'ddp'; Megatron-LM needs engine.type megatron" in capsys.readouterr().err

@@ -190,8 +190,9 @@ def _several(value: object) -> list[Any]:
 
 
 def _processes(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The GPUs of a command: those of its launcher, or of its script."""
+    """The GPUs of a command, which are those of its launcher or of its script, and the variables around it."""
+    around = {name: value for name, value in found.items() if name.startswith(ENVIRONMENT)}
     if _SCRIPT in str(found.get("", "")):
-        return {GPUS: found.get(f"{ENVIRONMENT}NGPU", _OF_ALL)}
+        return {**around, GPUS: found.get(f"{ENVIRONMENT}NGPU", _OF_ALL)}
     counts = started(found)
-    return {name: count for name, count in counts.items() if name in (GPUS, PER_NODE)}
+    return {**around, **{name: count for name, count in counts.items() if name in (GPUS, PER_NODE)}}
