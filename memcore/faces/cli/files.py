@@ -59,7 +59,7 @@ def _run_by(tool: Tool | None, config: Config) -> Config:
     if tool is None or config[EngineSettings.type] is not None:
         return config
     usual = _taken(config).get(EngineSettings.type, "none")
-    layers = {Training.implementation: tool.implementations[0]} if tool.implementations else {}
+    layers: Mapping[str, object] = {Training.implementation: tool.implementations[0]} if tool.implementations else {}
     told = config
     for path, value in {**layers, **tool.needs}.items():
         told = told.replaced(path, value) if told.get(path) is None else told
