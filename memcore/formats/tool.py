@@ -155,6 +155,8 @@ class Tool:
     """Keys that `normalized` reads; `a*` is all that begin so."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
+    newer: str = ""
+    """The tool of later releases of the same program, which says what this one cannot."""
     read_only: bool = False
     """Its files are read, and no config is written as one."""
     closed: bool = False

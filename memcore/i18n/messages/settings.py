@@ -16,6 +16,14 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "is lora with --frozen-weights nf4 (training.quantization)": (
         "即 lora 加上 --frozen-weights nf4（training.quantization）"
     ),
+    "found {value}, whose fragment is none of memcore's: it begins with #v1&": (
+        "值为 {value}，其片段不是 memcore 的：应以 #v1& 开头"
+    ),
+    "is an adapter: use --adapter lora": "是适配器：请使用 --adapter lora",
+    "is two settings: use --adapter lora --frozen-weights nf4": (
+        "对应两项设置：请使用 --adapter lora --frozen-weights nf4"
+    ),
+    "is every method without an adapter: leave it out": "即不使用适配器的任何方法：请去掉此项",
     "memcore calls {flags}": "在 memcore 中写作 {flags}",
     "is an engine: use --engine {name}": "是引擎：请使用 --engine {name:s}",
     "{framework} runs it": "{framework:s} 运行该引擎",
