@@ -484,8 +484,9 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     frozen = [is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]
     if any(frozen):
         renamed["load_in_4bit"] = True
+    bits = renamed.pop("quant_bit", 4)  # LMFlow, args.py
     if is_set(renamed.pop("use_qlora", False)):
-        renamed |= {"use_peft": True, "load_in_4bit": True}
+        renamed |= {"use_peft": True, "load_in_8bit" if bits == _EIGHT else "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
     flash = [is_set(renamed.pop(name, False)) for name in _FLASH]
@@ -496,6 +497,7 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+_EIGHT = 8
 _FLASH = ("use_flash_attn", "use_flash_attention_2", "use_flash_attention", "flash_attn")
 """What scripts of their own call a switch of FlashAttention."""
 _RANK = "rank"

@@ -350,7 +350,7 @@ def _supervised(found: Mapping[str, Any]) -> Normalized:
     shared = isinstance(former, int) and isinstance(world, int) and isinstance(ranks, int)
     usual = max(1, former * ranks // world) if shared and former and world else _SUPERVISED_BATCH
     normalized[_BATCH] = normalized.pop("data.micro_batch_size_per_gpu", None) or usual
-    normalized.setdefault("data.max_length", 1024)
+    normalized = {"data.max_length": 1024, "data.train_batch_size": 256, **normalized}
     normalized[_PACKED] = normalized.pop("use_remove_padding", False) is True
     rank = normalized.pop("model.lora_rank", 0)
     if isinstance(rank, int) and rank > 0:
