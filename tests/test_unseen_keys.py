@@ -333,3 +333,34 @@ BATCHES = (
 @pytest.mark.parametrize(("command", "steps"), BATCHES)
 def test_sequences_of_a_step_where_nothing_is_said(command, steps):
     assert read(command)[0][STEPS] == steps
+
+
+NOTEBOOK = """\
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+from peft import LoraConfig, prepare_model_for_kbit_training
+from trl import SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("NousResearch/Llama-2-7b-chat-hf",
+    quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4"))
+lora = LoraConfig(r=64, target_modules=["q_proj", "v_proj"])
+args = TrainingArguments(per_device_train_batch_size=4, gradient_checkpointing=True, bf16=BF16)
+"""
+PREPARES = (
+    # trl 0.9.6, trainer/sft_trainer.py: cast to fp32, and with bf16 back again
+    ("SFTTrainer(model=model, args=args, peft_config=lora, max_seq_length=1024)", False, True),
+    ("SFTTrainer(model=model, args=args, peft_config=lora, max_seq_length=1024)", True, None),
+    ("SFTTrainer(model=model, args=args, peft_config=lora)", False, None),  # trl 0.24 casts nothing
+    (
+        "model = prepare_model_for_kbit_training(model)\ntokenizer(text, truncation=True, max_length=512)\nTrainer(model=model, args=args)",
+        True,
+        True,
+    ),
+)
+
+
+@pytest.mark.parametrize(("trains", "half", "wanted"), PREPARES)
+def test_what_is_not_quantized_is_cast_to_fp32(trains, half, wanted):
+    """huggingface/cookbook, fine_tuning_llm_to_generate_persian_product_catalogs_in_json_format.ipynb."""
+    text = NOTEBOOK.replace("BF16", str(half)) + trains + "\n"
+    found, _ = read_sources([Source("train.py", text)], 1)
+    assert flat(found).get("engine.prepare_model_for_kbit_training") is wanted

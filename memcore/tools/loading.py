@@ -42,7 +42,7 @@ def load(
     Examples:
         >>> import tempfile
         >>> recipe = Path(tempfile.mkdtemp(), "qlora.yaml")
-        >>> _ = recipe.write_text('{"base_model": "gpt2", "adapter": "lora", "lora_r": 16, "micro_batch_size": 1, "x": 1}')
+        >>> _ = recipe.write_text('{"base_model": "gpt2", "adapter": "lora", "lora_r": 16, "x": 1}')
         >>> load(recipe, ignore=["x"])["training.adapter.rank"]
         16
     """

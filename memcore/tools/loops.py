@@ -20,6 +20,7 @@ from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
     METHOD,
+    PREPARED,
     SWIFT_KEYS,
     TRL_KEYS,
     of_axolotl_method,
@@ -564,6 +565,13 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
+def _prepared(normalized: dict[str, Any]) -> None:
+    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all."""
+    frozen = any(is_set(normalized.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
+    if not frozen or normalized.get(ENGINE) == "deepspeed":
+        normalized.pop(PREPARED, None)
+
+
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
@@ -575,6 +583,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
     normalized, notes = dict(normalized), (*first, *notes, *learnt)
+    _prepared(normalized)
     if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
         given = "lora_rank" if "lora_rank" in found else "lora_r"

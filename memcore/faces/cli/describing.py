@@ -240,7 +240,7 @@ def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
     """Return what is wrong with files by the name of the one file that there is; of a log, what reads logs."""
     from memcore.questions.reconciling.logs import sightings  # noqa: PLC0415 - only of a mistake
 
-    # a document may show commands, and the errors of a run too
+    # A document may show commands, and errors of runs too.
     commands = any(each.path == "the command" for each in error.problems)
     for source in sources:
         if source.name.endswith(".log") or (not commands and any(each.tool for each in sightings(source.text))):
