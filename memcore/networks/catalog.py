@@ -83,10 +83,15 @@ def _purposes(config: Mapping[str, Any]) -> Iterator[str]:
     """What a model is for, as its keys tell."""
     yield from (purpose for purpose, keys in _PURPOSES.items() if any(map(keys.fullmatch, config)))
     inner = (part for part in config.values() if isinstance(part, dict))
-    if any(_EXPERTS.fullmatch(key) and (value or 0) > 1 for part in (config, *inner) for key, value in part.items()):
+    if any(_EXPERTS.fullmatch(key) and _several(value) for part in (config, *inner) for key, value in part.items()):
         yield "moe"
     if any(map(_EMBEDS.fullmatch, config.get("architectures", ()))):
         yield "embedding"
+
+
+def _several(value: object) -> bool:
+    """Whether there is more than one expert; ERNIE 4.5 VL lists those of words and of images."""
+    return any(type(each) is int and each > 1 for each in (value if isinstance(value, list) else (value,)))
 
 
 _LICENCE = re.compile(r"licen[cs]e:(.+)")

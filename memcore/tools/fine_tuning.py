@@ -107,6 +107,9 @@ _PRECISIONS = (
     Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16": True}),
 )
 _KERNELS = (
+    Meaning(
+        sets={Training.attention: "flash", Training.flash_version: 3}, keys={"attn_implementation": "flash_attention_3"}
+    ),
     Meaning(sets={Training.attention: "flash"}, keys={"attn_implementation": "flash_attention_2"}),
     Meaning(sets={Training.attention: "sdpa"}, keys={"attn_implementation": "sdpa"}),
     Meaning(sets={Training.attention: "math"}, keys={"attn_implementation": "eager"}),

@@ -92,7 +92,7 @@ def _attention(normalized: dict[str, Any], key: str) -> None:
     """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
     said = str(normalized.get(key, ""))
     if re.search(r"flash[_-]?attn|flash[_-]attention", said):
-        normalized[key] = "flash_attention_2"
+        normalized[key] = f"flash_attention_{3 if re.search(r'(attn|attention)[_-]?3', said) else 2}"
 
 
 def _bf16(found: Mapping[str, Any]) -> bool:

@@ -79,6 +79,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "sequences are packed up to ppo_max_token_len_per_gpu tokens: counted as one sequence": (
         "多个序列打包到 ppo_max_token_len_per_gpu 个 token：按一个序列计算"
     ),
+    "sequences are packed up to {key} tokens: counted as one sequence": "多个序列打包到 {key} 个 token：按一个序列计算",
+    "quantization-aware training is not supported yet with this tool": "对这个工具暂不支持量化感知训练",
+    "layers that predict further tokens are not supported yet with this tool": "对这个工具暂不支持预测更多 token 的层",
+    "tiled feed-forward layers are not supported yet with this tool": "对这个工具暂不支持分块计算的前馈层",
+    "an adapter from a file is not supported yet": "暂不支持来自文件的适配器",
+    "describe it with model.lora_rank": "请用 model.lora_rank 描述",
     "sequences are packed up to --train.max_tokens_per_gpu tokens: counted as one sequence": (
         "多个序列打包到 --train.max_tokens_per_gpu 个 token：按一个序列计算"
     ),

@@ -6,8 +6,10 @@ megatron_base_args.py (`seq_length` is `packing_length` or `max_length`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from memcore.config.engine import EngineSettings
@@ -160,7 +162,7 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
-    found = _of_folder({name: value for name, value in found.items() if name not in _OF_NODES})
+    found = _of_folder({name: value for name, value in _with_fields(found).items() if name not in _OF_NODES})
     _refuse_others(found)
     notes: list[str] = _unsaved(found)
     length = _length(found)
@@ -194,6 +196,46 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         normalized["moe_flex_dispatcher_backend"] = "deepep"
     unevenly(normalized, "model")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+_EXTRA = "megatron_extra_kwargs"
+_INNER: Mapping[str, str] = {
+    "microbatch_group_size_per_virtual_pipeline_stage": "microbatch_group_size_per_vp_stage",
+    "overlap_p2p_communication_warmup_flush": "overlap_p2p_comm_warmup_flush",
+    **{name: name for name in (
+        "attention_dropout", "hidden_dropout", "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope",
+        "cuda_graph_warmup_steps", "defer_embedding_wgrad_compute", "delay_wgrad_compute", "deterministic_mode",
+        "distribute_saved_activations", "fine_grained_activation_offloading", "first_last_layers_bf16",
+        "min_offloaded_tensor_size", "moe_flex_dispatcher_backend", "moe_router_fusion", "moe_router_pre_softmax",
+        "offload_modules", "overlap_moe_expert_parallel_comm", "use_fused_weighted_squared_relu",
+        "use_transformer_engine_op_fuser", "wgrad_deferral_limit",
+    )},
+}  # fmt: skip
+"""Arguments that ms-swift 4.6 has none for, and the fields of Megatron-Core's config that they are; it passes those on
+(swift/megatron/model/utils.py: `kwargs.update(args.megatron_extra_kwargs)`)."""
+_FORMER = ("grad_reduce_in_bf16", "num_distributed_optimizer_instances", "outer_dp_sharding_strategy",
+           "recompute_activations")  # fmt: skip
+"""Arguments of earlier releases that are no fields of that config."""
+
+
+def _with_fields(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the fields of Megatron-Core's config that are passed on, as a mapping or as JSON."""
+    plain, said = dict(found), found.get(_EXTRA)
+    if isinstance(said, str):
+        with suppress(ValueError):
+            fields = json.loads(said)
+            plain |= {f"{_EXTRA}.{name}": value for name, value in fields.items()} if isinstance(fields, dict) else {}
+            del plain[_EXTRA]
+    for name, field in _INNER.items():
+        if f"{_EXTRA}.{field}" in plain:
+            plain[name] = plain.pop(f"{_EXTRA}.{field}")
+    return plain
+
+
+def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, and those that there are none for as fields."""
+    kept = {name: value for name, value in words.items() if name not in _FORMER}
+    return {f"{_EXTRA}.{_INNER[name]}" if name in _INNER else name: value for name, value in kept.items()}
 
 
 _OF_NODES = ("nnodes", "node_rank", "master_addr", "master_port")
@@ -303,6 +345,7 @@ MEGATRON_SWIFT = Tool(
     ),
     model="model",
     normalized=_normalized,
+    placed=_placed,
     written=lambda config: {"task_type": "seq_cls"} if config[Training.method.name] == "classify" else {},
     batch="global_batch_size",
     per_chunk="num_layers_per_virtual_pipeline_stage",
@@ -366,11 +409,19 @@ ARGUMENTS = tuple(
     if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
 )  # fmt: skip
 """Arguments of Megatron-LM that files of other tools have too, whatever they call a batch and its length."""
+_LINEAR = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
+
+
+def _whole(targets: Any) -> Any:
+    """All linear layers by their word, where each is listed by its name."""
+    return "all-linear" if isinstance(targets, list) and {*targets} == _LINEAR else targets
+
+
 ADAPTER, RANK, TARGETS, DROPOUT = _ADAPTER, "*rank", "*targets", "*dropout"
 ADAPTED = (
     Key(path=Training.adapter.type, name=ADAPTER),
     Key(path=Training.adapter.rank, name=RANK),
-    Key(path=Training.adapter.target_modules, name=TARGETS),
+    Key(path=Training.adapter.target_modules, name=TARGETS, spelled=_whole),
     Key(path=Training.adapter.dropout, name=DROPOUT),
 )
 """What the adapters of such files are read into."""

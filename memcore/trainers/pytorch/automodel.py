@@ -390,7 +390,7 @@ def _written(config: Config) -> dict[str, Any]:
 def _dtypes(config: Config) -> dict[str, Any]:
     """The dtype of the weights, in which the optimizer keeps its states, and float8 products."""
     precision, sharded = config[Training.precision], config[EngineSettings.type] == "fsdp"
-    kept = {"bf16-mixed": "fp32" if sharded else "bf16", "fp8-mixed": config[Training.parameter_dtype] or "bf16"}
+    kept = {"bf16-mixed": "fp32" if sharded else "bf16", "fp8-mixed": config[Training.parameter_dtype] or "fp32"}
     word = {"fp32": "float32", "fp16": "float16"}.get(kept.get(str(precision), str(precision)), "bfloat16")
     keys: dict[str, Any] = {"model.torch_dtype": word}
     if precision == "fp8-mixed" and config[Training.adapter.type] not in _ADAPTED:

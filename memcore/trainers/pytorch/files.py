@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
@@ -21,7 +22,8 @@ from memcore.trainers.pytorch.foundry import FOUNDRY
 from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
-from memcore.trainers.pytorch.verl import VERL, VERL_SFT
+from memcore.trainers.pytorch.verl import VERL
+from memcore.trainers.pytorch.verl_sft import FORMER, VERL_SFT
 
 _CHECKPOINTS = Training.activation_checkpointing
 
@@ -232,6 +234,7 @@ TORCHTITAN = Tool(
     syntax="toml",
     engines=("fsdp",),
     implementations=("torchtitan",),
+    called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
@@ -334,7 +337,7 @@ TORCHTITAN = Tool(
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, EASYR1)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)

@@ -8,7 +8,7 @@ rlhf/_utils (`get_batch_log_probs`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memcore.config.defaults import Assumption, Defaults
@@ -21,6 +21,7 @@ from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Objective, Recipe
+from memcore.trainers.pytorch.transformers_releases import Release, before
 
 _OF = Training.method
 
@@ -64,8 +65,14 @@ _WHOLE = ("llama-factory", "torchtune")
 _FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False, "open-instruct": False}
 """Frameworks whose kernel takes log-probabilities and keeps the logits, and whether its gradient is in place:
 FlashAttention's cross-entropy, or a compiled function (open_instruct/model_utils.py, `log_softmax_and_gather`)."""
-_TEMPERED = ("open-instruct",)
-"""Frameworks that divide logits by a temperature, into a tensor of their own (open_instruct/grpo_utils.py)."""
+_TEMPERED: Mapping[str, Sequence[tuple[Release, str]]] = {
+    "open-instruct": [((0, 0), "new")],
+    "trl": [((0, 16), "new"), ((1, 0), "in-place"), ((1, 10), "new")],
+}
+"""How frameworks divide logits by a temperature, each from a release on.
+
+Sources: open_instruct/grpo_utils.py; trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`).
+"""
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
 _AS_THEY_ARE = ("torchtune", "verl", "open-instruct")
@@ -135,6 +142,12 @@ def completion(read: Defaults, sequence: int) -> dict[str, int]:
     return {"nc": min(length, sequence - 1) or 1}
 
 
+def _tempers(read: Defaults, framework: str, method: Method) -> str:
+    """Return how logits are divided by a temperature: in place, into a new tensor, or not."""
+    rows = _TEMPERED.get(framework, ()) if method.completes else ()
+    return next((how for since, how in reversed(rows) if not before(read, since, framework)), "")
+
+
 def _shares(read: Defaults, method: Method | None) -> None:
     """Refuse what other methods have; say where the GPU is unknown of which the inference engine keeps a fraction."""
     if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
@@ -194,7 +207,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
         flash=framework in _FLASH and not (method.scores or fused),
         in_place=_FLASH.get(framework, False),
-        tempered=framework in _TEMPERED and not (method.scores or fused),
+        tempered=_tempers(read, framework, method) if not (method.scores or fused or tiled) else "",
     )
     return replace(recipe, objective=objective)
 
