@@ -485,7 +485,9 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     frozen = [is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]
     if any(frozen):
         renamed["load_in_4bit"] = True
-    bits = renamed.pop("quant_bit", 4)  # LMFlow, args.py
+    if "quant_bit" in renamed:  # LMFlow, args.py
+        renamed.setdefault("use_bnb_nested_quant", True)
+    bits = renamed.pop("quant_bit", 4)
     if is_set(renamed.pop("use_qlora", False)):
         renamed |= {"use_peft": True, "load_in_8bit" if bits == _EIGHT else "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
