@@ -153,6 +153,8 @@ class Tool:
     """What its keys mean together where that takes more than a table, and notes on it."""
     settles: tuple[str, ...] = ()
     """Keys that `normalized` reads; `a*` is all that begin so."""
+    switches: frozenset[str] = frozenset()
+    """Keys for which 1 and `yes` are true, and 0 and `no` are false."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
     newer: str = ""

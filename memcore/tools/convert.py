@@ -36,6 +36,7 @@ from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.launchers import RUN, ElsewhereError, started, surroundings
 from memcore.tools.scripts import of_instantiated, of_script
+from memcore.tools.switches import switched
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated
@@ -247,7 +248,11 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
 
 
 def _switched(tool: Tool, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Flags that only switch something on, without the variables behind them, which add others or are empty."""
+    """Flags that only switch something on, without the variables behind them, which add others or are empty.
+
+    Other words for true and false become these.
+    """
+    found = {name: switched(tool.switches, name, value) for name, value in found.items()}
     switches = {name for each in tool.meanings for name, value in each.keys.items() if value is True}
     return (
         {

@@ -249,8 +249,10 @@ def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
     """Return what is wrong with files by the name of the one file that there is; of a log, what reads logs."""
     from memcore.questions.reconciling.logs import sightings  # noqa: PLC0415 - only of a mistake
 
+    # A document may show commands, and errors of runs too.
+    commands = any(each.path == "the command" for each in error.problems)
     for source in sources:
-        if source.name.endswith(".log") or any(each.tool for each in sightings(source.text)):
+        if source.name.endswith(".log") or (not commands and any(each.tool for each in sightings(source.text))):
             said = "is a run's log, not a config; `memcore reconcile CONFIG {}` compares it with the prediction"
             return ConfigError.at(source.name, said, source.name)
     if len(sources) != 1 or sources[0].name == "-":
