@@ -213,6 +213,6 @@ def quantization_of(read: Defaults, precision: Precision, engine: Engine) -> Qua
         grouped=row.grouped,
         early=early and not row.grouped,
         whole=bool(read.given(TorchSettings.quantize_moe_experts)),
-        loading="in turn" if row.floating or row.grouped or engine.shards else loading_of(read),
+        loading="each" if row.floating or row.grouped or engine.shards else loading_of(read),
         casts_ends=framework_of(read).casts_ends and not engine.shards,
     )

@@ -144,7 +144,7 @@ def before(read: Defaults, change: Release, framework: str = "transformers") -> 
 def loading_of(read: Defaults) -> str:
     """How matrices that bitsandbytes quantizes reach the GPU, as `Quantization.loading`."""
     if not before(read, QUANTIZES_IN_TURN) or before(read, ALLOCATES_HALF):
-        return "in turn"
+        return "each"
     return "half" if before(read, STARTS_NEW) else "ahead"
 
 
