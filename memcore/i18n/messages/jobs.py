@@ -254,9 +254,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "the loss runs on full logits": "该损失在完整 logits 上计算",
     "tensor parallelism is not supported yet for {what} ({model})": "{what}（{model}）暂不支持张量并行",
     "routed experts are supported only with sequence parallelism": "路由专家仅在开启序列并行时支持",
-    "found {count}, which does not divide {model}'s {name} ({size})": (
-        "值为 {count}，不能整除 {model} 的{name}（{size}）"
-    ),
+    "{name} ({size})": "{name}（{size}）",
+    "found {count}, which does not divide {model}'s {names}": ("值为 {count}，不能整除 {model} 的{names}"),
     "found {value}, which is not supported yet with tensor parallelism": "值为 {value}，暂不支持与张量并行一起使用",
     "FSDP2 does not support this with DTensors": "FSDP2 不支持与 DTensor 一起使用",
     "tensor parallelism with sliding windows is supported only with 'flash'": "带滑动窗口的张量并行仅支持 'flash'",

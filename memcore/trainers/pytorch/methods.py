@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from memcore.config.defaults import Defaults
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
@@ -153,7 +153,7 @@ def _tempers(read: Defaults, framework: str, method: Method) -> str:
 
 
 def _shares(read: Defaults, method: Method | None) -> None:
-    """Require a known GPU, of which the inference engine keeps a fraction; a reward model is PPO's."""
+    """Refuse what other methods have; say where the GPU is unknown of which the inference engine keeps a fraction."""
     if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
         read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
     distills = method is not None and method.distills
@@ -165,7 +165,8 @@ def _shares(read: Defaults, method: Method | None) -> None:
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
     elif share and read.given(Hardware.accelerator) is None and read.given(Hardware.gpu_memory_gb) is None:
-        read.refuse(_OF.rollout_share, "found {}; needs {}", share, Hardware.accelerator)
+        said = Message("of a GPU of unknown size: not counted; set {}", Hardware.accelerator)
+        read.assumptions.append(Assumption(_OF.rollout_share, share, said, notable=True))
 
 
 def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe) -> Recipe:
