@@ -131,6 +131,27 @@ def test_a_fused_loss_has_logits_of_one_pair():
     assert by_rule(rank, moment)["linear"] == pytest.approx(3 * logits(2), rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("framework", "version", "how"),
+    [
+        ("trl", "0.29", "new"),
+        ("trl", "1.9", "in-place"),
+        ("trl", "1.10", "new"),
+        ("axolotl", "0.7", ""),
+        ("axolotl", "0.16", "new"),
+        ("axolotl", "0.18", "in-place"),
+        ("ms-swift", "3.1", ""),
+        ("ms-swift", "4.1", "new"),
+        ("ms-swift", "4.2", "in-place"),
+        ("ms-swift", None, "in-place"),
+    ],
+)
+def test_logits_over_a_temperature_by_release(framework, version, how):
+    engine = {"framework": framework, **({} if version is None else {"framework_version": version})}
+    found = answer({"name": "grpo", "completion_length": 512}, engine=engine)
+    assert found.ranks[0].job.recipe.objective.tempered == how
+
+
 def test_unsloth_never_has_logits_of_grpo():
     """unsloth_zoo, rl_replacements.py: head and loss are computed together; other methods are TRL's own."""
     base = {"implementation": "unsloth", "adapter": {"type": "lora"}}

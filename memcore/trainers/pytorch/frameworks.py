@@ -100,6 +100,9 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
+    casts_ends: bool = False
+    """It casts embedding and output head to fp32 and back when it loads a model (axolotl, loaders/model.py,
+    `_configure_embedding_dtypes`)."""
     folds_words: bool = False
     """Its fused head has some words at a time (`memcore.layers.fused_head`)."""
 
@@ -151,7 +154,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
-    "axolotl": Framework(tile=32768, compiles_model=True, crosses_experts=True),  # monkeypatch/tiled_mlp/patch.py
+    "axolotl": Framework(
+        tile=32768,  # monkeypatch/tiled_mlp/patch.py
+        compiles_model=True,
+        crosses_experts=True,
+        casts_ends=True,
+    ),
     "trl": replace(TRAINER, checkpoints="full"),
     "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
 }
