@@ -17,8 +17,9 @@ from memcore.tools.own_keys import DISPATCHER
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
+from memcore.trainers.pytorch.registered import LOSS, REFUSED, STEPS, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.titan_module import launch, module_of
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
 from memcore.trainers.pytorch.verl import VERL
 from memcore.trainers.pytorch.verl_sft import FORMER, VERL_SFT
@@ -143,7 +144,8 @@ TORCHTITAN = Tool(
     implementations=("torchtitan",),
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
-    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
+    launch_of=lambda config: launch(config, FLAVORS),
+    code=module_of,
     models=FLAVORS,
     copies="parallelism.data_parallel_replicate_degree",
     keys=(
@@ -151,6 +153,7 @@ TORCHTITAN = Tool(
         Key(path=Hardware.gpus_per_node, name=PER_NODE),
         Key(path=Training.micro_batch_size, name="training.local_batch_size", also=("training.batch_size",)),
         Key(path=Training.sequence_length, name="training.seq_len"),
+        Key(path=Training.gradient_accumulation_steps, name=STEPS),
         Key(path=Training.compile, name="compile.enable", also=(Training.compile,)),
         Key(
             path=Training.optimizer.implementation,

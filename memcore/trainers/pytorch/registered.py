@@ -30,7 +30,11 @@ _CHECKPOINTS: Mapping[str, str] = {"FullAC": "full", "SelectiveAC": "selective",
 _CONVERTERS: Mapping[str, str] = {"Float8LinearConverter": "float8"}
 _TOKENS, _LENGTH = "training.num_tokens_per_microbatch_per_dp_rank", "training.max_context_length"
 _SEQUENCE, _BATCH, _MODE = "training.seq_len", "training.local_batch_size", "activation_checkpoint.mode"
-_SENDS = "parallelism.expert_parallel_comm_backend"
+_SENDS, _BUDGET = "parallelism.expert_parallel_comm_backend", "activation_checkpoint.memory_budget"
+_STEP, _PIPED, _WHOLE = (
+    "training.num_tokens_per_train_step", "parallelism.num_pp_microbatches", "training.global_batch_size",
+)  # fmt: skip
+STEPS = "*steps"
 _KEPT = ("training", "parallelism", "compile", "checkpoint", "validation")
 _CHUNKS = 8
 
@@ -59,6 +63,7 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
     if isinstance(checkpoints, dict):
         kind = str(checkpoints.get(FUNCTION, "")).partition(".")[0]
         keys |= {_MODE: checkpoints.get("mode", _CHECKPOINTS.get(kind, kind))}
+        keys |= {_BUDGET: checkpoints["memory_budget"]} if "memory_budget" in checkpoints else {}
     elif checkpoints is None and "activation_checkpoint" in config:
         keys[_MODE] = "none"
     loss = config.get("loss")
@@ -68,14 +73,19 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
 
 
 def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys with sequences of a micro-batch, where tokens of a rank and the longest context are given."""
+    """The keys with sequences of a micro-batch and of a step, where tokens and the longest context are given."""
     length, tokens = keys.get(_LENGTH), keys.get(_TOKENS)
-    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS)}
+    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _STEP, _PIPED)}
+    step, piped = keys.get(_STEP, -1), keys.get(_PIPED)
     length = left.get(_SEQUENCE) if length is None else length
     if length is not None:
         left[_SEQUENCE] = length
     if isinstance(length, int) and length > 0 and (_LENGTH in keys or tokens is not None):
         left[_BATCH] = max(1, (tokens if isinstance(tokens, int) else length) // length)
+    if isinstance(length, int) and length > 0 and isinstance(step, int) and step > 0:
+        left[_WHOLE] = max(1, step // length)
+    elif isinstance(piped, int) and (left.get("parallelism.pipeline_parallel_degree") or 1) != 1:
+        left[STEPS] = piped
     return left
 
 
