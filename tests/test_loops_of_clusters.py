@@ -300,7 +300,7 @@ REFUSED = {
     RECIPE.replace("strategy: fsdp2", "strategy: megatron_fsdp"): "distributed.strategy",
     RECIPE + "fp8: {enabled: true}\n": "fp8.enabled",
     RECIPE.replace("  torch_dtype:", "  backend: {te_fp8: {recipe: block}}\n  torch_dtype:"): "model.backend.te_fp8",
-    VERL.replace("ppo_mini_batch_size=64", "strategy=torchtitan"): "actor_rollout_ref.actor.strategy",
+    VERL.replace("ppo_mini_batch_size=64", "strategy=veomni"): "actor_rollout_ref.actor.strategy",
     VERL.replace("    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\\n", ""): (
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     ),

@@ -24,7 +24,7 @@ from memcore.formats.writing import argument, nested
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
-from memcore.tools.accounts import Accounts, accounted, matters, silenced
+from memcore.tools.accounts import Accounts, accounted, matters, silenced, without_ignored
 from memcore.tools.allocator import allocator
 from memcore.tools.derived import derived, unread
 from memcore.tools.fine_tuning import TRAINER
@@ -175,7 +175,8 @@ def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
 
 def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
     """What a tool's keys say of a job, behind what was `said` of the text."""
-    notes, keys = tuple(said), found
+    found, ignored = without_ignored(found)
+    notes, keys = (*said, *ignored), found
     if gpus and any(key.name == GPUS for key in tool.keys):
         found = {**found, GPUS: gpus} if isinstance(found.get(GPUS), str) else {GPUS: gpus, **found}
     named = {key.name for key in tool.keys}

@@ -230,6 +230,8 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
     if path in tool.implied:
         others = tool.implied[path].get(config.get(path))
         return others is not None and all(back.get(other) == value for other, value in others.items())
+    if path in tool.called:
+        return bool(config.get(path) == tool.called[path])
     if path == Hardware.num_gpus:
         return bool(gpus_of(back) == config.get(path))
     if path == EngineSettings.type:

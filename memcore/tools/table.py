@@ -29,6 +29,7 @@ LOOPS: Mapping[str, tuple[Tool, ...]] = {
     "axolotl": (AXOLOTL,),
     "llama-factory": (LLAMA_FACTORY,),
     "ms-swift": (MS_SWIFT, TOOLS["megatron-swift"]),
+    "megatron-bridge": (TOOLS["megatron-bridge"],),
 }
 """Tools whose files say how a training loop runs, by its name (`engine.framework`)."""
 

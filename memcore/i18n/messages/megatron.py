@@ -68,9 +68,6 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found {sequence}, which is not divisible by the ranks that split it": (
         "值为 {sequence}，无法在切分序列的 rank 间均分"
     ),
-    "found {ranks}, which does not divide {model}'s {size} {name}": (
-        "值为 {ranks}，不能整除 {model} 的 {size} 个{name}"
-    ),
     "attention heads": "注意力头",
     "key-value heads": "键值头",
     "Mamba heads": "Mamba 头",

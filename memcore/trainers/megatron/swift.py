@@ -58,10 +58,32 @@ _ELSEWHERE = ("--bf16", "--fp16", "--spec", "--no-gradient-accumulation-fusion",
 """Flags that are other keys here."""
 
 
+_POOLED = ("embedding", "reranker")
+_RANKED = (*_POOLED, "generative_reranker")
+"""Tasks that compare a text with another one; the last one does with the vocabulary's logits."""
 _COMPLETION = 512
 """Tokens of a completion where nothing is said (arguments/megatron_args.py)."""
 _BETA = 0.04
 """The weight of the distance from a reference model (arguments/rlhf_args.py)."""
+
+
+_GENERATION = ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "sleep_level", "offload_model",
+               "offload_optimizer", "max_completion_length")  # fmt: skip
+"""How answers are generated before an update, and what leaves the GPU meanwhile."""
+_SHARE = 0.9
+
+
+def _awake(found: Mapping[str, Any]) -> list[str]:
+    """A note on an inference engine on the same GPUs that does not sleep during the update.
+
+    Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (`sleep_level` 0, `use_vllm`).
+    """
+    beside = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
+    if not beside or found.get("sleep_level", 0) != 0:
+        return []
+    share = found.get("vllm_gpu_memory_utilization", _SHARE)
+    said = "sleep_level is 0: vLLM keeps {} of the GPU during the update, which is not counted"
+    return [Message(said, share)]
 
 
 def _kind(found: Mapping[str, Any]) -> object:
@@ -77,12 +99,12 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if method not in (None, "grpo", "dpo", "rm"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     task = found.get("task_type", "causal_lm")
-    if task not in ("causal_lm", "seq_cls"):
+    if task not in ("causal_lm", "seq_cls", *_RANKED):
         raise UnsupportedError.of_value(
             "task_type",
             task,
-            "supported: 'causal_lm', 'seq_cls'; without it, the head of the whole vocabulary is counted, which is "
-            "larger",
+            "supported: causal_lm, seq_cls, embedding, reranker, generative_reranker; without it, the head of the "
+            "whole vocabulary is counted, which is larger",
         )
 
 
@@ -102,8 +124,14 @@ def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label)."""
-    if found.get("task_type") != "seq_cls" and _method(found) != "rm":
+    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label).
+
+    A text's embedding is what the last layer has, without a head (swift/megatron/model/gpt_bridge.py).
+    """
+    task = found.get("task_type")
+    if task in _RANKED:
+        notes.append(Message("task_type {}: texts are counted in pairs; further negatives need more", task))
+    if task not in ("seq_cls", *_POOLED) and _method(found) != "rm":
         return {}
     labels = found.get("num_labels", 1)
     if labels != 1:
@@ -124,7 +152,8 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     swift/template/base.py (`encode`: lengths of both count).
     """
     each = found.get("micro_batch_size", 1)
-    if _method(found) not in ("dpo", "rm") or found.get("packing") is True or not isinstance(each, int):
+    pairs = _method(found) in ("dpo", "rm") or found.get("task_type") in _RANKED
+    if not pairs or found.get("packing") is True or not isinstance(each, int):
         return {}
     whole = found.get("global_batch_size")
     return {"micro_batch_size": 2 * each, **({"global_batch_size": 2 * whole} if isinstance(whole, int) else {})}
@@ -135,9 +164,12 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     found = _of_folder({name: value for name, value in _with_fields(found).items() if name not in _OF_NODES})
     _refuse_others(found)
     notes: list[str] = _unsaved(found)
+    length = _length(found)
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
+        notes += _awake(found)
+        found = {name: value for name, value in found.items() if name not in _GENERATION}
     normalized = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
     normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))
     if normalized["attention_backend"] == "auto":
@@ -145,7 +177,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     normalized[_PRECISION] = _precision(found)
     if normalized.get("optimizer") == "dist_muon":
         normalized |= {"optimizer": "muon", "use_distributed_optimizer": True}
-    normalized["max_length"] = _length(found)
+    normalized["max_length"] = length
     if found.get("packing") is True:
         normalized[_PACKED] = True
     else:
@@ -360,7 +392,7 @@ MEGATRON_SWIFT = Tool(
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
              "packing_length", "modules_to_save",
              "num_labels", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
-             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", "max_completion_length",
+             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_GENERATION,
              *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),

@@ -354,7 +354,9 @@ def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
     """Return whose layers run, if they can."""
-    path, reason = Training.implementation, "its layers have routed experts" if parallel else None
+    path, own = Training.implementation, framework_of(read).implementation
+    named = Message("{}'s own layers", read.given(EngineSettings.framework))
+    reason = named if own != "transformers" else "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
         read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)

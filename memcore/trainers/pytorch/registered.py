@@ -31,10 +31,9 @@ _CONVERTERS: Mapping[str, str] = {"Float8LinearConverter": "float8"}
 _TOKENS, _LENGTH = "training.num_tokens_per_microbatch_per_dp_rank", "training.max_context_length"
 _SEQUENCE, _BATCH, _MODE = "training.seq_len", "training.local_batch_size", "activation_checkpoint.mode"
 _SENDS, _BUDGET = "parallelism.expert_parallel_comm_backend", "activation_checkpoint.memory_budget"
-_STEP, _PIPED, _WHOLE = (
-    "training.num_tokens_per_train_step", "parallelism.num_pp_microbatches", "training.global_batch_size",
-)  # fmt: skip
-STEPS = "*steps"
+_COUNT, _STAGES = "parallelism.num_pp_microbatches", "parallelism.pipeline_parallel_degree"
+_EACH = "parallelism.pipeline_parallel_microbatch_size"
+_STEP, _WHOLE = "training.num_tokens_per_train_step", "training.global_batch_size"
 _KEPT = ("training", "parallelism", "compile", "checkpoint", "validation")
 _CHUNKS = 8
 
@@ -75,17 +74,19 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
 def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The keys with sequences of a micro-batch and of a step, where tokens and the longest context are given."""
     length, tokens = keys.get(_LENGTH), keys.get(_TOKENS)
-    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _STEP, _PIPED)}
-    step, piped = keys.get(_STEP, -1), keys.get(_PIPED)
+    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _STEP)}
+    step = keys.get(_STEP, -1)
     length = left.get(_SEQUENCE) if length is None else length
     if length is not None:
         left[_SEQUENCE] = length
+    count = left.pop(_COUNT, 1)
     if isinstance(length, int) and length > 0 and (_LENGTH in keys or tokens is not None):
-        left[_BATCH] = max(1, (tokens if isinstance(tokens, int) else length) // length)
+        each = max(1, (tokens if isinstance(tokens, int) else length) // length)
+        left[_BATCH] = each
+        if left.get(_STAGES, 1) != 1 and isinstance(count, int):
+            left |= {_BATCH: each * count, _EACH: each}
     if isinstance(length, int) and length > 0 and isinstance(step, int) and step > 0:
         left[_WHOLE] = max(1, step // length)
-    elif isinstance(piped, int) and (left.get("parallelism.pipeline_parallel_degree") or 1) != 1:
-        left[STEPS] = piped
     return left
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.formats.code import Code, as_call
@@ -25,7 +24,8 @@ _SEQUENCE, _BATCH, _WHOLE = "training.seq_len", "training.local_batch_size", "tr
 _MODE, _BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget"
 _SENDS, _OPTION = "parallelism.expert_parallel_comm_backend", "activation_checkpoint.selective_ac_option"
 _ASYNC = "parallelism.enable_async_tensor_parallel"
-_GONE = (_SENDS, _ASYNC, "parallelism.expert_tensor_parallel_degree")
+_PIPED = "parallelism.pipeline_parallel_microbatch_size"
+_GONE = (_SENDS, _ASYNC, "parallelism.expert_tensor_parallel_degree", "parallelism.disable_loss_parallel")
 _LENGTH, _EACH = 2048, 8
 """What files mean where they say nothing (0.2.2, config/job_config.py)."""
 
@@ -57,7 +57,7 @@ def module_of(config: Config, keys: Mapping[str, Any]) -> str:
         "model_spec": Code("model_spec"),
         "optimizer": Code("default_adamw(lr=0.0003)"),
         "training": as_call("TrainingConfig", _training(config, keys), 2),
-        "parallelism": as_call("ParallelismConfig", _below(keys, "parallelism.") | _micro_batches(config, keys), 2),
+        "parallelism": as_call("ParallelismConfig", _parallel(config, keys), 2),
         "activation_checkpoint": as_call(f"{checkpoints}.Config", budget, 2) if checkpoints else None,
         "compile": as_call("CompileConfig", _compiled(keys), 2),
     }
@@ -100,23 +100,28 @@ def _training(config: Config, keys: Mapping[str, Any]) -> dict[str, Any]:
     length, each, whole = keys.get(_SEQUENCE, _LENGTH), keys.get(_BATCH, _EACH), keys.get(_WHOLE)
     others = {name: value for name, value in _below(keys, "training.").items()
               if name not in ("seq_len", "local_batch_size", "global_batch_size")}  # fmt: skip
-    if is_among(config[EngineSettings.framework], config[EngineSettings.framework_version], COUNTS_SEQUENCES):
+    if _counts_sequences(config):
         sizes = {"local_batch_size": each, "global_batch_size": whole, "seq_len": length}
     else:
         sizes = {
-            "num_tokens_per_microbatch_per_dp_rank": each * length,
+            "num_tokens_per_microbatch_per_dp_rank": keys.get(_PIPED, each) * length,
             "num_tokens_per_train_step": whole * length if isinstance(whole, int) and whole > 0 else None,
             "max_context_length": length, "disable_cuda_graphs": True,
         }  # fmt: skip
     return {**{name: value for name, value in sizes.items() if value is not None}, **others}
 
 
-def _micro_batches(config: Config, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The micro-batches that go through a pipeline, which is what accumulates there."""
-    steps = config[Training.gradient_accumulation_steps] or 1
-    counts = is_among(config[EngineSettings.framework], config[EngineSettings.framework_version], COUNTS_SEQUENCES)
-    piped = (config[Parallelism.pipeline_parallel_size] or 1) > 1 and not counts and steps > 1 and _WHOLE in keys
-    return {"num_pp_microbatches": steps} if piped else {}
+def _counts_sequences(config: Config) -> bool:
+    return is_among(config[EngineSettings.framework], config[EngineSettings.framework_version], COUNTS_SEQUENCES)
+
+
+def _parallel(config: Config, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The degrees, and in a pipeline how many micro-batches a rank has, or how many sequences each of them has."""
+    degrees, each = _below(keys, "parallelism."), keys.get(_PIPED)
+    if each is None or _counts_sequences(config):
+        return degrees
+    degrees.pop(_PIPED.partition(".")[2])
+    return degrees | {"num_pp_microbatches": max(keys.get(_BATCH, _EACH) // each, 1)}
 
 
 def _below(keys: Mapping[str, Any], section: str) -> dict[str, Any]:

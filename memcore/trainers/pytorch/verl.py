@@ -54,7 +54,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     strategy = str(normalized.pop(f"{_ACTOR}strategy", "fsdp"))
     normalized[VERSION] = 2 if strategy == "fsdp2" else 1
     fp32 = str(normalized.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
-    normalized[PRECISION] = "bf16-mixed" if fp32 else "bf16"
+    normalized[PRECISION] = _computed(normalized, fp32=fp32)
     reduced = str(normalized.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
     normalized[REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
     normalized[ATTENTION] = str(normalized.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
@@ -65,6 +65,9 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         del normalized[_MODULE]
     gpus(normalized)
     rollout(normalized, notes)
+    shared = normalized.pop(f"{_FSDP}ulysses_sequence_parallel_size", 1)
+    if shared not in (1, None):
+        normalized.setdefault(f"{_ACTOR}ulysses_sequence_parallel_size", shared)
     ranks = normalized.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
     lengths(normalized, notes, ranks)
     batch(normalized, ranks)
@@ -84,6 +87,16 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized.pop(f"{_MODEL}target_modules", None)
         normalized |= trained_parts("verl", normalized, found.get(f"{_MODEL}path"))
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+def _computed(normalized: dict[str, Any], *, fp32: bool) -> str:
+    """The precision of weights in fp32 or bf16 with the dtype that FSDP computes in (workers/config/engine.py)."""
+    said = normalized.pop(f"{_FSDP}dtype", "bf16")
+    said = str(normalized.pop(f"{_FSDP}mixed_precision.param_dtype", said))
+    word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(said, said)
+    if word not in ("bf16", "fp16", "fp32") or (not fp32 and word != "bf16"):
+        raise UnsupportedError.of_value(f"{_FSDP}dtype", said, "with bf16 weights, bf16 is supported")
+    return "bf16" if not fp32 else "fp32" if word == "fp32" else f"{word}-mixed"
 
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
@@ -298,6 +311,7 @@ VERL = Tool(
              f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
              f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",
              f"{_MODEL}use_fused_kernels", f"{_FSDP}model_dtype", f"{_FSDP}mixed_precision*",
+             f"{_FSDP}dtype", f"{_FSDP}ulysses_sequence_parallel_size",
              f"{_ACTOR}megatron*"),
     vocabulary=("verl",),
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",

@@ -22,7 +22,8 @@ _STRATEGIES: Mapping[str, int] = {"fsdp": 1, "fsdp2": 2}
 _DTYPES: Mapping[str, str] = {
     "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "bf16": "bf16", "fp16": "fp16", "fp32": "fp32",
 }  # fmt: skip
-_MIXED, _OVERRIDES, _TARGETS = "engine.mixed_precision.", "model.override_config.", "model.target_modules"
+_ENGINE = "engine."
+_MIXED, _OVERRIDES, _TARGETS = f"{_ENGINE}mixed_precision.", "model.override_config.", "model.target_modules"
 _EACH, _BATCH, _LENGTH, _TOKENS = (
     "data.micro_batch_size_per_gpu", "data.train_batch_size", "data.max_length", "data.max_token_len_per_gpu",
 )  # fmt: skip
@@ -70,7 +71,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         if normalized.get(name) == usual:
             del normalized[name]
     if normalized[verl.VERSION] == 2:
-        normalized.pop("engine.use_orig_params", None)  # FSDP1's alone
+        normalized.pop(f"{_ENGINE}use_orig_params", None)  # FSDP1's alone
     rank = found.get("model.lora_rank", 0)
     adapted = isinstance(rank, int) and rank > 0
     normalized |= {verl.ADAPTER: "lora", verl.RANK: rank} if adapted else {}
@@ -157,10 +158,10 @@ VERL_SFT = Tool(
         Key(path=Training.optimizer.implementation, name=_MODULE, values=verl.MODULES),
         Key(path=Parallelism.ulysses_parallel_size, name=_ULYSSES),
         Key(path=Parallelism.data_parallel_shard_size, name="engine.fsdp_size"),
-        Key(path=TorchSettings.reshard_after_forward, name="engine.reshard_after_forward"),
+        Key(path=TorchSettings.reshard_after_forward, name=f"{_ENGINE}reshard_after_forward"),
         Key(path=TorchSettings.cpu_offload, name="engine.offload_policy"),
         Key(path=TorchSettings.no_sync, name="engine.use_no_sync_for_gradient_accumulation"),
-        Key(path=TorchSettings.use_orig_params, name="engine.use_orig_params"),
+        Key(path=TorchSettings.use_orig_params, name=f"{_ENGINE}use_orig_params"),
     ),
     meanings=(
         Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),
@@ -187,10 +188,15 @@ VERL_SFT = Tool(
 )  # fmt: skip
 
 
+_FORMER_BATCH = 4
+"""Sequences of a micro-batch where nothing is said."""
+
+
 def _former(found: Mapping[str, Any]) -> Normalized:
     """verl's supervised fine-tuning: fp32 weights under FSDP2, bf16 compute, attention by FlashAttention.
 
-    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
+    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml; in January 2025
+    `data.micro_batch_size` was of all GPUs (`_normalize_config_bsz`).
     """
     normalized: dict[str, Any] = {
         **found,
@@ -207,7 +213,11 @@ def _former(found: Mapping[str, Any]) -> Normalized:
         verl.gpus(normalized)
     kept = normalized.pop("model.enable_gradient_checkpointing", True)
     normalized |= {verl.POLICY: "full", verl.REENTRANT: False} if kept is not False else {verl.POLICY: "none"}
-    normalized[verl.BATCH] = normalized.pop("data.micro_batch_size_per_gpu", 4)
+    former, ranks = normalized.pop("data.micro_batch_size", None), found.get("ulysses_sequence_parallel_size", 1)
+    world = normalized.get(GPUS)
+    shared = isinstance(former, int) and isinstance(world, int) and isinstance(ranks, int)
+    usual = max(1, former * ranks // world) if shared and former and world else _FORMER_BATCH
+    normalized[verl.BATCH] = normalized.pop("data.micro_batch_size_per_gpu", None) or usual
     normalized.setdefault("data.max_length", 1024)
     normalized[verl.PACKED] = normalized.pop("use_remove_padding", False) is True
     rank = normalized.pop("model.lora_rank", 0)
@@ -236,7 +246,7 @@ FORMER = Tool(
     ),
     meanings=(Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),),
     normalized=_former,
-    settles=("model.*", "data.micro_batch_size_per_gpu", "trainer.n*", "use_remove_padding"),
+    settles=("model.*", "data.micro_batch_size_per_gpu", "data.micro_batch_size", "trainer.n*", "use_remove_padding"),
     batch="data.train_batch_size",
     vocabulary=("verl-sft",),
     ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
