@@ -545,7 +545,7 @@ SCRIPTS = {
                    "framework_version": "v0.2.2"}), "torchtitan",
         ("--job.config_file torchtitan.toml", 'flavor = "8B"', "data_parallel_shard_degree = 4",
          "data_parallel_replicate_degree = 2", "[quantize.linear.float8]", "enable_fsdp_float8_all_gather = true",
-         'mode = "none"', 'converters = ["quantize.linear.float8"]')),
+         'converters = ["quantize.linear.float8"]')),
     "Unsloth's script of LoRA in 4 bits": (
         of(training={**LORA, "quantization": "nf4-double", "activation_checkpointing": {"policy": "full"},
                      "offload": {"activations": "cpu"}},
