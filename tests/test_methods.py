@@ -10,7 +10,8 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate
 from memcore.networks.catalog import find_model
 from memcore.questions.accuracy import accuracy
-from memcore.tools.convert import exported, imported
+from memcore.tools.convert import imported
+from memcore.tools.exporting import exported
 
 pytestmark = pytest.mark.machine
 MODEL = "llama-3.2-1b"

@@ -13,11 +13,13 @@ from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINE
 from memcore.tools.litgpt import LITGPT
 from memcore.tools.peft import PEFT
 from memcore.tools.swift import LLAMA_FACTORY_V1, MS_SWIFT
+from memcore.tools.unsloth import UNSLOTH
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        PEFT, *registry.tools(), LITGPT, LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
+        PEFT, *registry.tools(), LITGPT, LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, UNSLOTH, TRAINER,
+        ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""

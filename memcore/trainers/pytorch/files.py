@@ -24,6 +24,7 @@ from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
 from memcore.trainers.pytorch.registered import CHUNKS, LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.titan_module import launch, module_of
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
 from memcore.trainers.pytorch.verl import VERL
 from memcore.trainers.pytorch.verl_sft import FORMER, VERL_SFT
@@ -61,6 +62,7 @@ _FORMER: Mapping[str, str] = {
 """Keys of torchtitan's releases before `[parallelism]` (config_manager.py until March 2025), and where they are now."""
 
 
+_EAGER = "training.disable_cuda_graphs"
 _BATCHES, _USUAL_BATCH = ("training.local_batch_size", "training.batch_size"), 8
 """The sequences of a rank, and how many where nothing is said."""
 _EACH, _GLOBAL = "parallelism.pipeline_parallel_microbatch_size", "training.global_batch_size"
@@ -165,6 +167,8 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             normalized[_WEIGHTS] = "bf16"
             del normalized["training.dtype"]
     _of_mode(normalized)
+    if normalized.get(_EAGER) is True:
+        del normalized[_EAGER]  # graphs are not counted
     return normalized, notes
 
 
@@ -221,7 +225,8 @@ TORCHTITAN = Tool(
     called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
-    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
+    launch_of=lambda config: launch(config, FLAVORS),
+    code=module_of,
     models=FLAVORS,
     copies="parallelism.data_parallel_replicate_degree",
     keys=(

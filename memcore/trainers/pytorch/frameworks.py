@@ -3,7 +3,11 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
-NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done),
+NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done)
+and components/distributed/utils.py (`get_sync_ctx`: since 0.2 only the last micro-batch reduces gradients; since 0.3
+`defer_fsdp_grad_sync`, on by default, says so),
+NVIDIA-NeMo/RL nemo_rl/models/automodel/setup.py (FSDP2's `output_dtype` is fp32, LoRA is Automodel's in fp32) and
+train.py (`del outputs`; each micro-batch reduces, as nothing calls `get_sync_ctx`), alike from 0.4 to 0.7,
 meta-llama/llama-cookbook utils/train_utils.py and policies/activation_checkpointing_functions.py,
 AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
 mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`),
@@ -133,6 +137,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "torchtitan": Framework(implementation="torchtitan", checkpoints="selective", exempts_embeddings=False),
     "nemo-automodel": Framework(
         keeps_outputs=True,
+        skips_sync=True,
         adapts_itself=True,
         divides_adapters=True,
         exempts_embeddings=False,
@@ -140,6 +145,13 @@ FRAMEWORKS: Mapping[str, Framework] = {
         dispatcher=("deepep", "NeMo Automodel's default"),  # components/models/common/utils.py, `BackendConfig`
         fuses_gates=True,
         shares_experts=True,
+    ),
+    "nemo-rl": Framework(
+        upcasts_logits=True,
+        adapts_itself=True,
+        divides_adapters=True,
+        exempts_embeddings=False,
+        step="foreach",
     ),
     "pith-train": Framework(
         implementation="torchtitan",

@@ -29,11 +29,11 @@ _STARTS: Mapping[str, str] = {"deepseek": "deepseek_v3", "gpt": "gpt_oss", "qwen
 _CHECKPOINTS: Mapping[str, str] = {"FullAC": "full", "SelectiveAC": "selective", "MemoryBudgetAC": "memory_budget"}
 _CONVERTERS: Mapping[str, str] = {"Float8LinearConverter": "float8"}
 _TOKENS, _LENGTH = "training.num_tokens_per_microbatch_per_dp_rank", "training.max_context_length"
-_IN_STEP, _WHOLE = "training.num_tokens_per_train_step", "training.global_batch_size"
 _SEQUENCE, _BATCH, _MODE = "training.seq_len", "training.local_batch_size", "activation_checkpoint.mode"
-_SENDS = "parallelism.expert_parallel_comm_backend"
+_SENDS, _BUDGET = "parallelism.expert_parallel_comm_backend", "activation_checkpoint.memory_budget"
 _COUNT, _STAGES = "parallelism.num_pp_microbatches", "parallelism.pipeline_parallel_degree"
 _EACH = "parallelism.pipeline_parallel_microbatch_size"
+_STEP, _WHOLE = "training.num_tokens_per_train_step", "training.global_batch_size"
 _KEPT = ("training", "parallelism", "compile", "checkpoint", "validation")
 CHUNKS = 8
 """Parts of a loss where nothing is said (components/loss.py, `ChunkedLossWrapper.Config`)."""
@@ -63,6 +63,7 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
     if isinstance(checkpoints, dict):
         kind = str(checkpoints.get(FUNCTION, "")).partition(".")[0]
         keys |= {_MODE: checkpoints.get("mode", _CHECKPOINTS.get(kind, kind))}
+        keys |= {_BUDGET: checkpoints["memory_budget"]} if "memory_budget" in checkpoints else {}
     elif checkpoints is None and "activation_checkpoint" in config:
         keys[_MODE] = "none"
     loss = config.get("loss")
@@ -72,9 +73,10 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
 
 
 def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys with sequences of a micro-batch, where tokens of a rank and the longest context are given."""
+    """The keys with sequences of a micro-batch and of a step, where tokens and the longest context are given."""
     length, tokens = keys.get(_LENGTH), keys.get(_TOKENS)
-    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _IN_STEP)}
+    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _STEP)}
+    step = keys.get(_STEP, -1)
     length = left.get(_SEQUENCE) if length is None else length
     if length is not None:
         left[_SEQUENCE] = length
@@ -84,9 +86,8 @@ def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
         left[_BATCH] = each
         if left.get(_STAGES, 1) != 1 and isinstance(count, int):
             left |= {_BATCH: each * count, _EACH: each}
-    whole = keys.get(_IN_STEP)
-    if isinstance(whole, int) and isinstance(length, int) and 0 < length <= whole:
-        left[_WHOLE] = whole // length
+    if isinstance(length, int) and length > 0 and isinstance(step, int) and step > 0:
+        left[_WHOLE] = max(1, step // length)
     return left
 
 
@@ -175,7 +176,7 @@ def _overridden(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, A
     chosen = [_AS_SECTIONS[word] for word in words if word in _AS_SECTIONS]
     keys |= {_MODE: chosen[-1]} if chosen else {}
     own = {name: value for name, value in keys.items() if name != _FILE_KEY}
-    counted = not own.keys().isdisjoint((_TOKENS, _IN_STEP))
+    counted = not own.keys().isdisjoint((_TOKENS, _STEP))
     return {_LENGTH: row.get(_SEQUENCE), **own} if counted and _LENGTH not in own else own
 
 

@@ -88,11 +88,13 @@ _RUNS: Mapping[str, str] = {
     "open-instruct": "0.1 4.57, 0.3 5.4",
     "trl": "0.8 4.39, 0.9 4.41, 0.10 4.44, 0.12 4.46, 0.13 4.47, 0.14 4.48, 0.16 4.50, 0.17 4.51, 0.18 4.52, "
     "0.20 4.54, 0.21 4.55, 0.22 4.56, 0.24 4.57, 1.0 5.0",
+    "verl": "0.2 4.47, 0.3 4.50, 0.4 4.52, 0.5 4.53, 0.6 4.57, 0.7.1 5.3, 0.9 5.10",
 }
 """The release of transformers that a tool's release runs, from each of its releases on: the newest that it admits
 (axolotl, requirements.txt and pyproject.toml; LLaMA-Factory, requirements.txt and pyproject.toml; ms-swift,
-requirements/framework.txt; open-instruct, pyproject.toml); for TRL, which says only what it needs at least, the newest
-of its day."""
+requirements/framework.txt; open-instruct, pyproject.toml; verl 0.2 and 0.9, requirements.txt); for TRL, which says
+only what it needs at least, and verl's releases between, which say nothing, the newest of its day (verl 0.8:
+docker/Dockerfile.stable.vllm)."""
 
 
 class CausalLoss(NamedTuple):
