@@ -187,12 +187,27 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{key} is not used: with flash attention TGI takes what the warmup leaves": (
         "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
     ),
-    "with Vulkan, builds before about b{build} do not start where a compute buffer ({size}) exceeds what the driver "
-    "allocates at once: 4 GiB, AMD's own driver 2 GiB": (
-        "使用 Vulkan 时，约 b{build} 之前的版本在 compute buffer（{size}）超过驱动单次可分配的大小时无法启动："
-        "一般为 4 GiB，AMD 自有驱动为 2 GiB"
+    'llama.cpp ends with "ggml_vulkan: Requested buffer size exceeds device memory allocation limit": {what} takes '
+    "{size}, and Vulkan drivers allocate 4 GiB at once": (
+        'llama.cpp 以 "ggml_vulkan: Requested buffer size exceeds device memory allocation limit" 退出：{what}需要 '
+        "{size}，而 Vulkan 驱动单次最多分配 4 GiB"
     ),
-    "a smaller ubatch or flash attention needs less": "减小 ubatch 或启用 flash attention 可减少占用",
+    "it starts with a smaller ubatch, with flash attention, or in a build from b{build} on": (
+        "减小 ubatch、启用 flash attention 或使用 b{build} 及更新的版本即可启动"
+    ),
+    "{what} takes {size}: AMD's own Vulkan driver allocates 2 GiB at once, and llama.cpp does not start with it": (
+        "{what}需要 {size}：AMD 自有的 Vulkan 驱动单次最多分配 2 GiB，此时 llama.cpp 无法启动"
+    ),
+    "Mesa's allocates 4 GiB, and a build from b{build} on takes either": (
+        "Mesa 的驱动可分配 4 GiB；b{build} 及更新的版本用哪种都能启动"
+    ),
+    "{what} takes {size}, more than Vulkan drivers allocate at once (4 GiB): the host computes it, slowly, and the GPU "
+    "holds less than this": (
+        "{what}需要 {size}，超过 Vulkan 驱动单次可分配的 4 GiB：由主机计算，速度较慢，GPU 的实际占用低于此值"
+    ),
+    "a compute buffer": "一块 compute buffer",
+    "an intermediate result": "一个中间结果",
+    "a tensor": "一个张量",
     "{count} CUDA graphs, in the part of the GPU that TGI leaves free": (
         "{count} 个 CUDA Graph，放在 TGI 空出的那部分显存中"
     ),

@@ -29,6 +29,7 @@ from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
 from memcore.servers.llamacpp.mtp import HeadWeights, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
+from memcore.servers.llamacpp.vulkan import at_once
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
 from memcore.serving.entries import ledger, observed, spread
@@ -37,7 +38,7 @@ from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
-from memcore.units import GiB, format_bytes
+from memcore.units import GiB
 
 _CATEGORIES = {
     "model": "weights",
@@ -330,29 +331,18 @@ def budget(job: ServingJob) -> Budget:
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
     if job.accelerator is not None and job.accelerator.stack != "cuda" and chosen.flags.backend == "cuda":
         notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
-    notes.extend(_unsplit(chosen, buffers, devices, job.config[EngineSettings.version]))
+    found = at_once(_plan(job.model, chosen), buffers, _build(job.config[EngineSettings.version]), job.accelerator)
+    notes.extend(each for each in (found.doubt, found.note) if each is not None)
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
-    return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
-
-
-_SPLITS, _AT_ONCE = 6560, 4 * GiB
-"""About the build (of 24 September 2025) since which a graph's buffer is split by what a driver allocates at once
-(ggml-org/llama.cpp#15815), and what most of Vulkan's drivers do: AMD's own only half of it (#11598, #12728)."""
-
-
-def _unsplit(chosen: Options, buffers: Sequence[Buffer], devices: Sequence[str], version: object) -> Iterator[str]:
-    """What older builds refuse with Vulkan."""
-    if chosen.flags.backend != "vulkan" or not isinstance(version, int) or version >= _SPLITS:
-        return
-    largest = max((sum(each.bytes for each in buffers if (each.device, each.kind) == (device, "compute"))
-                   for device in devices), default=0)  # fmt: skip
-    if largest > _AT_ONCE // 2:
-        yield Message(
-            "with Vulkan, builds before about b{} do not start where a compute buffer ({}) exceeds what the driver "
-            "allocates at once: 4 GiB, AMD's own driver 2 GiB; a smaller ubatch or flash attention needs less",
-            _SPLITS, format_bytes(largest),
-        )  # fmt: skip
+    return Budget(
+        ranks=tuple(ranks),
+        pool=None,
+        host=host,
+        notes=tuple(notes),
+        refused=found.refused,
+        doubted=found.doubt is not None,
+    )
 
 
 def least(job: ServingJob) -> int:
