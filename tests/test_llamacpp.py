@@ -402,7 +402,7 @@ def test_embeddings_of_each_layer(version, quantization, host):
     inference = {"max_model_len": 4096, "quantization": quantization}
     engine = {"type": "llama.cpp", "version": version}
     found = estimate({"model": "google/gemma-3n-E4B-it", "inference": inference, "engine": engine})
-    assert (found.budget.host.sum("weights") > 1024 * MiB) == host
+    assert (found.budget.host.sum("weights") > 1100 * MiB) == host
 
 
 @pytest.mark.parametrize(

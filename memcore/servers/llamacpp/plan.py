@@ -141,8 +141,7 @@ _WINTER = replace(_SPRING, tables_with_output=True)
 RELEASES: Mapping[str, Release] = {
     "2026": Release(), "spring": _SPRING, "winter": _WINTER, "2025": _OLD, "ik": _IK,
 }  # fmt: skip
-"""llama.cpp by what it reserves: since June 2026, before that since April, before that in 2026, in 2025; and ik_llama.cpp
-of 2025.
+"""llama.cpp by what it reserves: since June 2026, since April, before that in 2026, in 2025; and ik_llama.cpp of 2025.
 
 Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
 for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026; #21612

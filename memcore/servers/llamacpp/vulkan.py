@@ -40,7 +40,7 @@ class AtOnce:
 
 
 def at_once(plan: Plan, compute: Iterable[Buffer], build: int | None, accelerator: Accelerator | None) -> AtOnce:
-    """Compare the limit with what a build allocates at once; None is the newest build, or a fork's that never splits."""
+    """Compare the limit with what a build allocates at once; None is the newest one."""
     if plan.flags.backend != "vulkan":
         return AtOnce()
     former = plan.flags.release == "ik" or (build is not None and build < _SPLITS)
@@ -78,7 +78,7 @@ def _doubted(size: int, what: str) -> Message:
 
 def _on_host(size: int, what: str) -> Message:
     return Message(
-        "{} takes {}, more than Vulkan drivers allocate at once (4 GiB): the host computes it, slowly, and the GPU holds "
-        "less than this",
+        "{} takes {}, more than Vulkan drivers allocate at once (4 GiB): the host computes it, slowly, and the GPU "
+        "holds less than this",
         what, format_bytes(size),
     )  # fmt: skip
