@@ -165,7 +165,7 @@ ModelOpt say how SGLang caches. With these, 0.8 %, 19 % and 39 of 54, and
 
 
 def test_servers():
-    """Unsafe is what Vulkan did not allocate at once, which a note says; a GGUF mix and two GPUs are not known."""
+    """A GGUF mix, two GPUs, and which flags Grok-2 was started with are not known."""
     assert len({each["id"] for each in SERVERS}) == len(SERVERS) == 86
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in SERVERS)
     results = accuracy(SERVERS).results
@@ -173,11 +173,37 @@ def test_servers():
     errors = sorted(abs(each.error) for each in results if each.verdict is None)
     assert median(errors) < 0.02
     assert errors[int(0.9 * len(errors))] < 0.28
-    assert sum(bool(each.inside) for each in results if each.inside is not None and each.verdict is None) >= 41
+    assert sum(bool(each.inside) for each in results if each.inside is not None and each.verdict is None) >= 43
     verdicts = [each.verdict for each in results if each.verdict is not None]
     assert len(verdicts) == 16
-    assert verdicts.count("right") >= 14
-    assert verdicts.count("unsafe") <= 1
+    assert verdicts.count("right") >= 15
+    assert "unsafe" not in verdicts
+
+
+BOOTS = truth("boots")
+"""71 readings and 14 outcomes of starts of SGLang and llama.cpp, written down before they were predicted; eleven more turned
+out to be known already. First predictions: of 70 readings the median was 0.3 % off, the 90th percentile 29 %, and 36 of 49
+were in their range; of 50 of llama.cpp 0.03 %, 7 % and 23 of 29, of 20 of SGLang 3 %, 50 % and 13 of 20, of nine with high
+confidence 0.01 %, 40 % and 7 of 7. Nine of 14 outcomes were right, two too careful and three unsafe; one reading was
+refused, with `--mamba-ssm-dtype`. What was found: Vulkan refuses what it cannot allocate at once; SGLang takes room for
+pictures, and for the states after each drafted token; Gemma 4's projection to all layers was lost in llama.cpp's files;
+what is free before and after loading counts what else the host does."""
+
+
+def test_boots():
+    """Too careful is a driver whose context is small; what DeepSeek-V2 without flash attention needs remains off."""
+    assert len({each["id"] for each in BOOTS}) == len(BOOTS) == 85
+    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in BOOTS)
+    results = accuracy(BOOTS).results
+    assert all(each.predicted is not None for each in results)
+    errors = sorted(abs(each.error) for each in results if each.verdict is None)
+    assert median(errors) < 0.005
+    assert errors[int(0.9 * len(errors))] < 0.12
+    assert sum(bool(each.inside) for each in results if each.inside is not None and each.verdict is None) >= 44
+    verdicts = [each.verdict for each in results if each.verdict is not None]
+    assert len(verdicts) == 14
+    assert verdicts.count("right") >= 12
+    assert "unsafe" not in verdicts
 
 
 COMPLETE = truth("complete")

@@ -14,6 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
@@ -106,8 +107,12 @@ class Server:
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
     """How much less and how much more weights are in known start-up logs, where the checkpoint is described: what
     loading rounds up, repacks and keeps in addition."""
+    seems: Callable[[ServingJob], tuple[int, int]] | None = None
+    """How many bytes less and more its log can say besides, as it reads them off what the GPU has free."""
     state_dtype: str | None = None
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
+    states_in: Setting[str] | None = None
+    """The setting that says their dtype, whatever the checkpoint says."""
     pools_every_layer: bool = False
     """Its cache has room for layers that read another layer's keys and values (Gemma 3n, 4)."""
     logs_draft_apart: bool = False
@@ -204,6 +209,10 @@ def _state_dtype(text: Raw, dtype: str) -> str:
         if isinstance(found, str):
             return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(found, dtype)
     return dtype
+
+
+def _said_of_states(read: Defaults, server: Server) -> str | None:
+    return None if server.states_in is None else read.given(server.states_in)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,7 +459,7 @@ def _basics(
         mean_length=min(mean, longest),
         accelerator=accelerator,
         capacity=capacity,
-        state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
+        state_dtype=_said_of_states(read, server) or _state_dtype(text_config(raw), served.state_dtype or dtype),
         pools_every_layer=server.pools_every_layer,
         draft=None if draft is None else _drafting(draft),
         speculation=_speculation(read, model, raw, stored, server),

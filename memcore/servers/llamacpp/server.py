@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
@@ -529,6 +530,25 @@ _FEWEST = tuple(
     )
     for name, loss in _LOSSES.items()
 )
+
+
+def _tables(job: ServingJob) -> tuple[int, int]:
+    """How much less and more a head that is the embedding can take in published files, whatever llama-quantize does.
+
+    It is kept in types from the file's own to Q8_0 (mradermacher's and unsloth's of Gemma 4).
+    """
+    chosen, model = job.chosen(Options), job.model
+    base = BLOCK_TYPES.get(FILE_TYPES.get(chosen.file_type, ""))
+    if chosen.overrides or base is None or not base.quantized or not model.network.embedding_and_head.tied:
+        return 0, 0
+    plan = _plan(model, chosen)
+    table = next(tensor for tensor in plan.tensors if tensor.name == "token_embd.weight")
+    if plan.tensor_device("output.weight") == HOST:
+        return 0, 0
+    own, wide = (int(prod(table.shape) * each.bits / 8) for each in (base, BLOCK_TYPES["Q8_0"]))
+    return max(table.bytes - own, 0), max(wide - table.bytes, 0)
+
+
 SERVER = Server(
     name="llama.cpp",
     stacks=frozenset({"cuda", "rocm", "xpu", "cann", "metal"}),  # llama.cpp, docs/build.md: its backends
@@ -543,6 +563,7 @@ SERVER = Server(
     drafted=drafted,
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),
+    seems=_tables,
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
     shows="llama_memory_breakdown_print",  # "self" of each device; b6580 has it, older builds print "buffer size"
     on_gpu=Knob(
