@@ -191,7 +191,7 @@ what is free before and after loading counts what else the host does."""
 
 
 def test_boots():
-    """Too careful is a driver whose context is small; what DeepSeek-V2 without flash attention needs remains off."""
+    """What DeepSeek-V2 without flash attention needs with Vulkan remains off, and a GPU that holds few experts."""
     assert len({each["id"] for each in BOOTS}) == len(BOOTS) == 85
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in BOOTS)
     results = accuracy(BOOTS).results
@@ -203,7 +203,7 @@ def test_boots():
     verdicts = [each.verdict for each in results if each.verdict is not None]
     assert len(verdicts) == 14
     assert verdicts.count("right") >= 12
-    assert "unsafe" not in verdicts
+    assert verdicts.count("close") + verdicts.count("right") == 14
 
 
 COMPLETE = truth("complete")

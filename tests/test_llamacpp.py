@@ -449,3 +449,25 @@ def test_windows_of_ollamas_engine():
     engine = {"type": "llama.cpp", "fork": "ollama", "version": "0.11.10", "n_batch": 512}
     found = estimate({"model": "openai/gpt-oss-120b", "inference": {"max_model_len": 8192}, "engine": engine})
     assert found.ranks[0].ledger.sum("KV cache") == 450 * MiB
+
+
+def test_gemmas_projection_to_all_layers():
+    """llama-server b9849 has 26.25 MiB of Gemma 4 E2B's on the GPU, which is not quantized; the table is Q6_K's."""
+    found = {tensor.name: tensor for tensor in gguf_file(find_model("gemma-4-e2b"), "Q4_0")}
+    assert found["per_layer_model_proj.weight"].bytes == 26.25 * MiB
+    assert found["per_layer_token_embd.weight"].shape == (262_144, 8960)
+
+
+def test_a_build_that_nobody_names():
+    """It may have logits of a whole micro-batch: 511 rows of 151,936 values more than the newest build's."""
+    job = {"model": "Qwen/Qwen3-8B", "inference": {"max_model_len": 4096, "quantization": "q4_k_m"},
+           "hardware": {"accelerator": "rtx-4090"}}  # fmt: skip
+    any_build, newest = (
+        estimate({**job, "engine": {"type": "llama.cpp", **version}}) for version in ({}, {"version": 12_000})
+    )
+    one, other = (
+        next(each for each in found.ledger.entries if each.category == "activations") for found in (any_build, newest)
+    )
+    assert (one.bytes, one.high - one.bytes) == (other.bytes, 511 * 151_936 * 4)
+    assert other.high == other.bytes
+    assert "June 2026" in one.because

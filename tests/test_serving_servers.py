@@ -966,3 +966,27 @@ def test_which_sampler_runs(version, flashinfer, bytes_each):
         if entry.shape and entry.shape[-1] == "V" and entry.category == "activations"
     ]
     assert sum(logits) == 1024 * 151936 * bytes_each
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("fp32", 4), ("bf16", 2)])
+def test_sglang_keeps_a_state_for_each_drafted_token(dtype, each):
+    """Four requests and one more have 24 layers' states for six drafted tokens and the one before: 32 heads' of 128 times
+    128 values, and the last three inputs of a convolution of 8192 channels."""
+    found = serve(
+        "qwen3.5-9b",
+        "sglang",
+        {"max_model_len": 32_768, "max_num_seqs": 4, "speculative_method": "mtp", "num_speculative_tokens": 6},
+        version="0.5.22",
+        mem_fraction_static=0.85,
+        mamba_ssm_dtype=dtype,
+    )
+    kept = {entry.title: entry.bytes for entry in found.ledger.entries}
+    assert kept["states of drafts"] == 5 * 7 * 24 * (32 * 128 * 128 * each + 3 * 8192 * 2)
+
+
+@pytest.mark.parametrize(("version", "less"), [("0.5.17", 0), ("0.5.18", 100 * MiB)])
+def test_sglang_keeps_embedded_pictures(version, less):
+    """Since 0.5.18 their cache is taken off the room for tokens (SGLANG_VLM_CACHE_SIZE_MB)."""
+    found = serve("qwen3-vl-8b", "sglang", mem_fraction_static=0.8, version=version)
+    free = 0.8 * (found.job.capacity - found.ledger.sum("outside the allocator"))
+    assert found.rank.available == pytest.approx(free - found.ledger.sum("weights") - less, abs=1024)

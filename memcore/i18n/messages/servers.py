@@ -296,6 +296,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
+    "builds before June 2026 keep logits of a whole micro-batch (--engine-version)": (
+        "2026 年 6 月之前的构建保留整个微批次的 logits（--engine-version）"
+    ),
     "Ollama's own engine builds the graph, and this is llama.cpp's": (
         "计算图由 Ollama 自有引擎构建，此处为 llama.cpp 的计算图"
     ),
@@ -369,6 +372,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "kv_b_proj in the model's dtype": "模型 dtype 的 kv_b_proj",
     "window pool": "滑动窗口 KV 池",
     "state pool": "状态池",
+    "a state for each token that is checked, of each request": "每个请求中每个待验证 token 一份状态",
     "compressors' states": "压缩器的状态",
     "compressors' states of requests": "各请求的压缩器状态",
     "kernel workspaces": "kernel 工作区",

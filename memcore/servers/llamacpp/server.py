@@ -74,6 +74,8 @@ class Options:
     draft: Draft | None = None
     foreign: bool = False
     """Ollama's own engine builds the graph."""
+    undated: bool = False
+    """It is llama.cpp itself, and nobody says of which build."""
     target: Model | None = None
     """Whose file has this model as its layers that predict further tokens."""
 
@@ -150,7 +152,15 @@ def options(read: Defaults, basics: Basics) -> Options:
         flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
     overrides = _overrides(name, fork)
-    return Options(flags=flags, file_type=name, overrides=overrides, expanded=expanded, draft=draft, foreign=own)
+    return Options(
+        flags=flags,
+        file_type=name,
+        overrides=overrides,
+        expanded=expanded,
+        draft=draft,
+        foreign=own,
+        undated=not fork and version is None,
+    )
 
 
 def _check_size(read: Defaults, basics: Basics) -> None:
@@ -316,7 +326,12 @@ def budget(job: ServingJob) -> Budget:
     ranks = []
     for number, device in enumerate(devices):
         own = [_doubted(each) if chosen.foreign else each for each in _entries(buffers, device)]
-        entries = [*own, *_drafting(chosen, device), *context_and_nccl(job.accelerator, 1)]
+        if chosen.undated and device == devices[-1] and chosen.flags.gpu_layers > job.model.num_layers:
+            own = [_undated(job, chosen.flags, each) for each in own]
+        context = context_and_nccl(job.accelerator, 1)
+        if chosen.flags.backend == "vulkan":
+            context = [_slight(each) for each in context]
+        entries = [*own, *_drafting(chosen, device), *context]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
@@ -436,6 +451,25 @@ def _doubted(entry: Entry) -> Entry:
     return observed(entry.title, entry.category, bounds, entry.source, entry.text, _GRAPH)
 
 
+def _slight(entry: Entry) -> Entry:
+    """A context of CUDA's size at most: with Vulkan, two models filled an Arc B390 to 0.996 and 1.002 of its budget."""
+    bounds = Range(0, entry.bytes, entry.high)
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, entry.because)
+
+
+def _undated(job: ServingJob, flags: Flags, entry: Entry) -> Entry:
+    """A compute buffer of any build: before June 2026 llama-server had logits of a whole micro-batch in it.
+
+    Source: ggml-org/llama.cpp#23861.
+    """
+    rows = min(flags.micro_batch, flags.batch, flags.context) - (flags.outputs or 0)
+    if entry.category != _CATEGORIES["compute"] or rows <= 0:
+        return entry
+    bounds = Range(entry.bytes, entry.bytes, entry.bytes + rows * job.basics.sizes["V"] * 4)
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, _LOGITS)
+
+
+_LOGITS = "builds before June 2026 keep logits of a whole micro-batch (--engine-version)"
 _GRAPH = "Ollama's own engine builds the graph, and this is llama.cpp's"
 
 
