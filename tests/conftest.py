@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,8 @@ LONGEST = tuple(
         "page_kept",
         "page_trouble",
         "release",
+        "planned_recipes",
+        "project",
         "page_ways",
         "page_timeline",
         "validation",
@@ -69,15 +71,21 @@ LONGEST = tuple(
         "page_embed",
         "page_firefox",
         "site",
-        "project",
-        "fuzzing",
-        "exports",
-        "session",
-        "limits",
-        "invariants",
-        "cli",
-        "truth",
         "searching",
+        "session",
+        "exports",
+        "ways",
+        "blind",
+        "planning",
+        "readers",
+        "fuzzing",
+        "published",
+        "limits",
+        "cli",
+        "chinese",
+        "invariants",
+        "additions",
+        "truth",
     ]
 )
 
@@ -94,6 +102,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def truth(name: str) -> Any:
     """The content of a truth file."""
     return json.loads((TRUTH / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def predicted(name: str, chosen: Callable[[dict[str, Any]], bool] = lambda case: True) -> list[Any]:
+    """Results of memory of a truth file's cases, of those that are chosen: predicted once for all, as for the accuracy page."""
+    from docs.reports import results
+    from memcore.questions.accuracy import SPEEDS
+
+    cases = [case for case in truth(name) if case["measured"]["quantity"] not in SPEEDS]
+    return [result for case, result in zip(cases, results(name), strict=True) if chosen(case)]
 
 
 def timed(card: str) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from statistics import fmean, median
 
 import pytest
-from conftest import timed, truth
+from conftest import predicted, timed, truth
 
 from memcore.questions.accuracy import NOT_BYTES, SPEEDS, accuracy
 from memcore.tensors.attention import Heads, kernel_for
@@ -70,8 +70,7 @@ def test_later_ones_are_kept():
 
 def test_sequences_that_are_known():
     """Packed, or cut at a length that most samples exceed."""
-    cases = [each for each in (*LATER, *truth("fresh")) if each["id"] in PACKED]
-    found = accuracy(cases).results
+    found = [each for name in ("notebooks", "fresh") for each in predicted(name, lambda case: case["id"] in PACKED)]
     assert len(found) == len(PACKED)
     assert [each.id for each in found if abs(each.error) > PACKED[each.id]] == []
     assert all(each.inside for each in found)
@@ -92,7 +91,7 @@ def test_autumn():
     """
     assert len({each["id"] for each in AUTUMN}) == 60
     assert all(each["source"]["where"] and each["confidence"] in ("medium", "low") for each in AUTUMN)
-    results = accuracy([each for each in AUTUMN if each["confidence"] == "medium"]).results
+    results = predicted("autumn", lambda case: case["confidence"] == "medium")
     assert all(each.predicted is not None or each.reason for each in results)
     found = [each for each in results if each.error is not None and each.verdict is None]
     assert len(found) >= 18
@@ -113,7 +112,7 @@ def test_starts():
     """What is known of each start is stated with it; a model that the catalog lacks is refused."""
     assert len({each["id"] for each in STARTS}) == len(STARTS) == 199
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in STARTS)
-    results = accuracy(STARTS).results
+    results = predicted("starts")
     assert sum(each.predicted is None for each in results) <= 5
     certain = {each["id"] for each in STARTS if each["confidence"] == "high"}
     found = [each for each in results if each.error is not None and each.quantity != "fits"]
@@ -141,7 +140,7 @@ def test_launches():
     """Two starts of GPUs that share the host's memory and one of Gemma 4 with another runner remain off by far."""
     assert len({each["id"] for each in LAUNCHES}) == len(LAUNCHES) == 103
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in LAUNCHES)
-    results = accuracy(LAUNCHES).results
+    results = predicted("launches")
     assert sum(each.predicted is None for each in results) <= 9
     certain = {each["id"] for each in LAUNCHES if each["confidence"] == "high"}
     found = [each for each in results if each.error is not None and each.quantity != "fits"]
@@ -168,7 +167,7 @@ def test_servers():
     """A GGUF mix, two GPUs, and which flags Grok-2 was started with are not known."""
     assert len({each["id"] for each in SERVERS}) == len(SERVERS) == 86
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in SERVERS)
-    results = accuracy(SERVERS).results
+    results = predicted("servers")
     assert all(each.predicted is not None for each in results)
     errors = sorted(abs(each.error) for each in results if each.verdict is None)
     assert median(errors) < 0.02
@@ -222,7 +221,7 @@ def test_complete():
     """What is known of each start is stated with it; unsafe is an A100 on which something else may have run."""
     assert len({each["id"] for each in COMPLETE}) == len(COMPLETE) == 85
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in COMPLETE)
-    results = accuracy(COMPLETE).results
+    results = predicted("complete")
     assert sum(each.predicted is None for each in results) <= 6
     certain = {each["id"] for each in COMPLETE if each["confidence"] == "high"}
     found = [each for each in results if each.error is not None and each.quantity != "fits"]
@@ -250,7 +249,7 @@ def test_winter():
     found = [*WINTER, *SECOND]
     assert len({each["id"] for each in found}) == len(WINTER) + len(SECOND) == 102
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in found)
-    results = accuracy(found).results
+    results = [*predicted("winter"), *predicted("winter_second")]
     assert sum(each.predicted is None for each in results) <= 10
     assert all(each.predicted is not None or each.reason for each in results)
     stated = {each["id"] for each in found if each["confidence"] != "low"}
@@ -281,7 +280,7 @@ def test_third():
     """Low confidence: four adapters in one pass, and lengths that lie on lines."""
     assert len({each["id"] for each in THIRD}) == len(THIRD) == 108
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in THIRD)
-    results = accuracy(THIRD).results
+    results = predicted("winter_third")
     assert sum(each.predicted is None for each in results) <= 6
     assert all(each.predicted is not None or each.reason for each in results)
     stated = {each["id"] for each in THIRD if each["confidence"] != "low"}
@@ -310,7 +309,7 @@ def test_fourth():
     """Of prime-rl only the chunks of its head are known; experts that nobody has trained are routed unevenly."""
     assert len({each["id"] for each in FOURTH}) == len(FOURTH) == 39
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in FOURTH)
-    results = accuracy(FOURTH).results
+    results = predicted("winter_fourth")
     assert sum(each.predicted is None for each in results) <= 2
     assert all(each.predicted is not None or each.reason for each in results)
     certain = {each["id"] for each in FOURTH if each["confidence"] == "high"}

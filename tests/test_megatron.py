@@ -7,7 +7,7 @@ from collections import Counter
 from statistics import median
 
 import pytest
-from conftest import truth
+from conftest import predicted, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from memcore.memory.estimate import SKEW
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
 from memcore.networks.share import padded, shared
-from memcore.questions.accuracy import accuracy
 from memcore.symbols import product
 from memcore.tools import imported
 from memcore.trainers.megatron.networks.converted import as_megatron
@@ -134,8 +133,8 @@ def close(result):
 
 def test_static_memory_of_published_jobs():
     """Bytes between steps on the rank that Megatron-LM logs: nearly all within a percent or 150 MiB."""
-    sure = [case for case in STATIC if case["confidence"] == "high"]
-    done = [result for result in accuracy(sure).results if result.predicted is not None]
+    sure = predicted("megatron", lambda case: case["confidence"] == "high" and case in STATIC)
+    done = [result for result in sure if result.predicted is not None]
     assert len(done) >= 46
     assert sum(map(close, done)) >= 0.95 * len(done)
     assert median(abs(result.error) for result in done) < 0.006
@@ -152,8 +151,7 @@ def test_static_memory_of_published_jobs():
 )
 def test_published_jobs_of_a_kind(section, setting, values, count):
     """Golden values of Megatron-LM, peaks and what is there between steps, to five percent."""
-    cases = [case for case in MEASURED if case["config"][section].get(setting) in values]
-    results = accuracy(cases).results
+    results = predicted("megatron", lambda case: case["config"][section].get(setting) in values)
     assert len(results) == count
     assert all(abs(result.error) < 0.05 for result in results)
 
@@ -290,7 +288,9 @@ PEAKS = [case for case in MEASURED if case["measured"]["quantity"] == "max_alloc
 
 def test_peaks_of_published_jobs():
     """The most that Megatron-LM's tests have allocated: a median below two percent, nine of ten below eight."""
-    errors = sorted(abs(result.error) for result in accuracy(PEAKS).results if result.error is not None)
+    errors = sorted(
+        abs(result.error) for result in predicted("megatron", PEAKS.__contains__) if result.error is not None
+    )
     assert len(errors) >= 34
     assert median(errors) < 0.02
     assert errors[int(0.9 * (len(errors) - 1))] < 0.08
@@ -298,8 +298,7 @@ def test_peaks_of_published_jobs():
 
 def test_a_gpu_decides_whose_attention_runs():
     """One job on three GPUs: cuDNN's kernel copies nothing, 1 GiB less, but on Blackwell not if all is deterministic."""
-    cases = [case for case in MEASURED if case["id"].startswith("megatron-gpt3-7b-tp4-pp1-memory-speed")]
-    results = accuracy(cases).results
+    results = predicted("megatron", lambda case: case["id"].startswith("megatron-gpt3-7b-tp4-pp1-memory-speed"))
     assert len(results) == 3
     assert all(abs(result.error) < 0.0002 for result in results)
 
@@ -599,7 +598,9 @@ def test_peaks_of_sparse_and_hybrid_models():
     sparse = ("expert", "moe", "mla", "ep4", "hybrid", "deepseek", "nemotron")
     cases = [case for case in MEASURED if case["measured"]["quantity"] == "max_allocated"]
     cases = [case for case in cases if any(word in case["id"] for word in sparse)]
-    errors = sorted(abs(result.error) for result in accuracy(cases).results if result.error is not None)
+    errors = sorted(
+        abs(result.error) for result in predicted("megatron", cases.__contains__) if result.error is not None
+    )
     assert len(errors) >= 18
     assert median(errors) < 0.04
     assert errors[int(0.9 * (len(errors) - 1))] < 0.12

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -49,8 +50,13 @@ FLOORS = (
 FLOOR = {name: number for number, floor in enumerate(FLOORS) for name in floor}
 
 
+@cache
 def imports(path):
     """What a module imports, with the names: when it is loaded, inside of functions, by a call, and for its types alone."""
+    return tuple(_imports(path))
+
+
+def _imports(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             if node.module != "memcore":
@@ -62,9 +68,13 @@ def imports(path):
             yield from (each.value for each in node.args if isinstance(each, ast.Constant))
 
 
+@cache
 def name_of(path):
     """A file as a module below memcore."""
     return ".".join(path.relative_to(ROOT / "memcore").with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(each) for each in SOURCES}
 
 
 @pytest.mark.parametrize(
@@ -72,13 +82,12 @@ def name_of(path):
 )
 def test_imports_point_downwards(path):
     """No folder imports from a floor above its own, nor from another on its floor, nor what the package hands on."""
-    modules = {name_of(each) for each in SOURCES}
     here, above = name_of(path).partition(".")[0], []
     assert "memcore" not in imports(path)
     for imported in imports(path):
         target = imported.removeprefix("memcore.")
         room = target.partition(".")[0]
-        if imported.startswith("memcore.") and target in modules and room != here and FLOOR[room] >= FLOOR[here]:
+        if imported.startswith("memcore.") and target in MODULES and room != here and FLOOR[room] >= FLOOR[here]:
             above.append(target)
     assert above == []
 

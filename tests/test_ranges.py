@@ -3,7 +3,7 @@
 from statistics import median
 
 import pytest
-from conftest import truth
+from conftest import predicted, truth
 
 from memcore.estimation import estimate
 from memcore.memory.doubts import narrowing, together
@@ -71,7 +71,7 @@ def test_simulated_steps_are_exact():
 
 def test_ranges_hold_for_a_whole_benchmark():
     """Of the jobs of FMS Acceleration's benchmark, 85 to 95 percent lie within."""
-    found = accuracy(truth("fms")).results
+    found = predicted("fms")
     assert all(each.predicted is not None for each in found)
     for quantity, error, width in (("max_allocated", 0.006, 0.06), ("device_used", 0.045, 0.08)):
         own = [each for each in found if each.quantity == quantity]

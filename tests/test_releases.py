@@ -1,12 +1,9 @@
 """What releases of libraries did differently: transformers' losses and checkpoints, Megatron-Core's dummies."""
 
 import pytest
-from conftest import truth
+from conftest import predicted, truth
 
 from memcore import estimate
-from memcore.questions.accuracy import accuracy
-
-RUNS = {each["id"]: each for each in truth("runs")}
 
 # A run whose release matters, and by how much its prediction may be off: what is missing is then no tensor of the job.
 MEASURED = {
@@ -24,8 +21,8 @@ MEASURED = {
 @pytest.mark.parametrize(("name", "most"), MEASURED.items(), ids=list(MEASURED))
 def test_measured_runs_of_a_release(name, most):
     """Predicted within the bound: no tensor of the release is missing, and none is too much."""
-    found = accuracy([RUNS[name]]).to_dict()["cases"][0]
-    assert abs(found["error"]) < most
+    (found,) = predicted("runs", lambda case: case["id"] == name)
+    assert abs(found.error) < most
 
 
 DIFFERENT = {
@@ -50,10 +47,16 @@ def exact(case):
 SIMULATED = [each for each in truth("releases") if exact(each)]
 
 
+@pytest.fixture(scope="module")
+def released():
+    """Results by the id of their case."""
+    return {each.id: each for each in predicted("releases")}
+
+
 @pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["id"])
-def test_simulated_steps_of_a_release(case):
+def test_simulated_steps_of_a_release(case, released):
     """Steps of transformers 4.46, 4.51 and 4.57, and of PyTorch 2.8, are exact to the byte."""
-    found = accuracy([case]).results[0]
+    found = released[case["id"]]
     assert found.predicted == found.measured
 
 

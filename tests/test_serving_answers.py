@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from conftest import truth
+from conftest import predicted, truth
 from test_serving_servers import serve
 
 from memcore import Config, ConfigError, UnsupportedError, estimate
 from memcore.estimation import is_serving
-from memcore.questions.accuracy import accuracy
+from memcore.questions.accuracy import Report
 from memcore.questions.describe_serving import serving_verdict
 from memcore.serving import answers
 from memcore.serving.presets import PRESETS, question_parts
@@ -204,7 +204,6 @@ def test_what_a_server_is():
 
 
 CASES = truth("inference")
-REPORT = accuracy(CASES)
 OLD = {"vllm-2031-l2-70b", "vllm-2031-l2-7b", "vllm-21348-qwen3-235b", "vllm-6746-405b-fp8"}
 """Cases that do not say their release, or a checkpoint's own list of what is quantized, or are of 2023."""
 
@@ -213,7 +212,7 @@ def errors(engine, quantity, *, start=""):
     """Sorted absolute errors."""
     found = [
         abs(each.error)
-        for each in REPORT.results
+        for each in predicted("inference")
         if (each.engine, each.quantity) == (engine, quantity) and each.id.startswith(start) and each.id not in OLD
     ]
     return sorted(found)
@@ -269,8 +268,9 @@ def test_the_identity_of_the_logs():
 
 def test_every_case_is_expressed():
     """No visible serving case is left out."""
-    assert [each.id for each in REPORT.results if each.predicted is None] == []
-    assert json.loads(json.dumps(REPORT.to_dict()))["summary"]["not_expressible"] == 0
+    found = predicted("inference")
+    assert [each.id for each in found if each.predicted is None] == []
+    assert json.loads(json.dumps(Report(tuple(found)).to_dict()))["summary"]["not_expressible"] == 0
 
 
 def test_lengths_beyond_the_model_are_named():

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import truth
+from conftest import predicted, truth
 
-from docs.reports import results
 from memcore import Config, estimate
 from memcore.questions.accuracy import Report, accuracy, of_stage
 
@@ -14,34 +13,40 @@ pytestmark = pytest.mark.machine  # a thousand cases take minutes inside Pyodide
 
 ROOT = Path(__file__).parent.parent
 SIMULATED, HARDWARE = truth("simulated"), truth("hardware")
-RESULTS = results("simulated")
-DONE = [result for result in RESULTS if result.error is not None]
 MISLABELLED = {"sim-fsdp2-prec-llama-3.1-8b-s4096b1-fp32-full-dp-shard8-loss-ce-fp32"}
 """Labelled `loss` because of the softmax that peaks, but it is the softmax of attention, in the backward pass."""
 UNLABELLED = "loss-parallel-True"
 """The gradient of a loss over a divided vocabulary is made by code of DTensor, which the simulation takes for no module."""
 
 
-@pytest.mark.parametrize("result", DONE, ids=lambda result: result.id)
-def test_simulated_bytes(result):
-    """Every simulated quantity that can be expressed is right to a ten-thousandth."""
-    assert abs(result.error) < 1e-4
+@pytest.fixture(scope="module")
+def simulated():
+    """Results of the simulated cases by their id."""
+    return {each.id: each for each in predicted("simulated")}
 
 
-@pytest.mark.parametrize("result", [r for r in DONE if r.measured_phase], ids=lambda result: result.id)
-def test_the_peak_is_in_the_right_phase(result):
+@pytest.mark.parametrize("name", [case["id"] for case in SIMULATED])
+def test_simulated_bytes(name, simulated):
+    """Every simulated quantity is expressed, and right to a ten-thousandth."""
+    assert abs(simulated[name].error) < 1e-4
+
+
+@pytest.mark.parametrize("name", [case["id"] for case in SIMULATED if case["measured"].get("phase")])
+def test_the_peak_is_in_the_right_phase(name, simulated):
     """The peak is named as the simulation names it."""
+    result = simulated[name]
     expected = "backward" if result.id in MISLABELLED else result.measured_phase
     if UNLABELLED in result.id and result.predicted_phase == "loss":
         expected = {"backward": "loss"}.get(expected, expected)
     assert result.predicted_phase == expected
 
 
-def test_the_simulated_cases_are_not_skipped():
+def test_the_simulated_cases_are_not_skipped(simulated):
     """All simulated cases are expressed."""
-    assert len(DONE) == len(SIMULATED)
-    for result in RESULTS:
-        assert (result.error is None) == bool(result.reason)
+    assert simulated.keys() == {case["id"] for case in SIMULATED}
+    assert len(simulated) == len(SIMULATED)
+    for result in simulated.values():
+        assert not result.reason
 
 
 RESERVED = [
@@ -52,7 +57,7 @@ RESERVED = [
         case["measured"]["components"]["reserved_by_an_allocator_model"],
     )
     for case in SIMULATED
-    if case["measured"].get("components") and case["id"] in {result.id for result in DONE if result.moment == "peak"}
+    if case["measured"].get("components") and case["measured"].get("moment", "peak") == "peak"
 ]
 
 
@@ -70,7 +75,7 @@ def test_reserved_memory(case, config, rank, expected):
 
 def test_hardware_cases_are_reported():
     """Published measurements are compared or refused with a reason; how far off they are stands in docs/accuracy.md."""
-    report = Report(results("hardware"))
+    report = Report(tuple(predicted("hardware")))
     done = [result for result in report.results if result.error is not None]
     assert len(done) >= 6
     assert len(done) + sum(count for _, count in report.reasons()) == len(HARDWARE)
@@ -78,7 +83,7 @@ def test_hardware_cases_are_reported():
 
 def test_the_report_has_the_agreed_form():
     """`memcore accuracy --json`: cases with id, predicted, measured, error, status and reason, and a summary."""
-    case = next(case for case in SIMULATED if case["id"] == DONE[0].id)
+    case = next(case for case in SIMULATED if case["measured"]["moment"] == "peak")
     cases = [case, {"id": "odd", "config": {"model": "gpt2", "training": {}}, "measured": {"quantity": "joy"}}, 7]
     report = json.loads(json.dumps(accuracy(cases).to_dict()))
     first, odd, number = report["cases"]
@@ -97,15 +102,14 @@ LOOPS = ("l1-full-b2s2048", "l1-autocast-ckpt-b4s2048", "m8-foreach-b1s256", "m8
 def test_loops_on_an_h100():
     """Allocated memory of measured training loops, to a thousandth."""
     wanted = {f"h100-{prefix}{name}" for name in LOOPS for prefix in ("", "x-")}
-    found = accuracy([case for case in truth("h100") if case["id"] in wanted]).results
+    found = predicted("h100", lambda case: case["id"] in wanted)
     assert len(found) == len(LOOPS)
     assert [each.id for each in found if abs(each.error) > 1e-3] == []
 
 
 def test_fresh_runs():
     """Runs of 2025 and 2026, written down before they were predicted: bytes of those whose jobs are stated."""
-    known = [each for each in truth("fresh") if each["confidence"] != "low" and "bytes" in each["measured"]]
-    found = accuracy(known).results
+    found = predicted("fresh", lambda case: case["confidence"] != "low" and "bytes" in case["measured"])
     assert not [each.id for each in found if each.error is None]
     errors = sorted(abs(each.error) for each in found)
     assert len(errors) == 6

@@ -108,10 +108,43 @@ def tool(tmp_path_factory):
     return run
 
 
+def of_two_ranks():
+    """Layouts of two ranks in fp32, which a CPU runs as a GPU does."""
+    jobs = {f"two-{name}": spread(name) for name in ("fsdp", "ddp", "tensors")}
+    for name, each in jobs.items():
+        each["training"]["precision"] = "fp32"
+        each["parallelism"] = {"tensor_parallel_size" if name == "two-tensors" else "data_parallel_size": 2}
+    return jobs
+
+
+TWO = of_two_ranks()
+LENGTHS = {"batch_size": 2, "prompt_length": 64, "output_length": 4, "weight_dtype": "bf16"}
+GENERATED = {"model": TINY, "inference": LENGTHS, "engine": {"type": "transformers"}}
+UNKNOWN = job(optimizer="adamw-8bit", precision="fp8-mixed")
+
+
 @pytest.fixture(scope="session")
-def on_cpu(tool):
+def measured(tool):
+    """What one process measures on real tensors, since importing PyTorch takes longer: cases, and what it refuses."""
+    jobs = {**JOBS, **TWO, "generated": GENERATED, "unknown": UNKNOWN}
+    return tool("validation.measure", named(jobs), "--device", "cpu")
+
+
+@pytest.fixture(scope="session")
+def on_cpu(measured):
     """Tiny jobs on real tensors."""
-    return tool("validation.measure", named(JOBS), "--device", "cpu")[0]
+    return of(JOBS, measured[0])
+
+
+@pytest.fixture(scope="session")
+def imitated(tool):
+    """The same jobs, and those of two ranks, on fake tensors without CUDA."""
+    return tool("validation.simulate", named({**JOBS, **TWO}), "--device", "cpu")[0]
+
+
+def of(jobs, cases):
+    """Cases of some of the jobs."""
+    return [each for each in cases if each["id"].partition("@")[0] in jobs]
 
 
 def named(jobs):
@@ -131,26 +164,20 @@ def bytes_of(cases):
     return {each["id"]: each["measured"] for each in cases}
 
 
-def test_real_and_fake_tensors_hold_the_same(tool, on_cpu):
+def test_real_and_fake_tensors_hold_the_same(imitated, on_cpu):
     """Every moment of every tiny job is the same on the CPU, on real tensors and on fake ones."""
-    simulated, _ = tool("validation.simulate", named(JOBS), "--device", "cpu")
-    assert bytes_of(simulated) == bytes_of(on_cpu)
+    assert bytes_of(of(JOBS, imitated)) == bytes_of(on_cpu)
     assert len(bytes_of(on_cpu)) == 1 + 7 * (len(JOBS) - 1)
 
 
-def test_several_ranks_hold_what_one_of_a_fake_group_holds(tool):
+def test_several_ranks_hold_what_one_of_a_fake_group_holds(tool, imitated, measured):
     """FSDP, DDP and tensor parallelism: two processes under torchrun, and a simulation of one of them, to the byte."""
-    jobs = {name: spread(name) for name in ("fsdp", "ddp", "tensors")}
-    for name, each in jobs.items():
-        each["training"]["precision"] = "fp32"
-        each["parallelism"] = {"tensor_parallel_size" if name == "tensors" else "data_parallel_size": 2}
-    measured, _ = tool("validation.measure", named(jobs), "--device", "cpu", ranks=2)
-    simulated, _ = tool("validation.simulate", named(jobs), "--device", "cpu")
-    assert bytes_of(measured) == bytes_of(simulated)
-    assert len(measured) == 7 * len(jobs)
-    none, errors = tool("validation.measure", named(jobs), "--device", "cpu")
-    assert none == []
-    assert "2 ranks are needed, 1 run; start them with torchrun" in errors
+    found, _ = tool("validation.measure", named(TWO), "--device", "cpu", ranks=2)
+    assert bytes_of(found) == bytes_of(of(TWO, imitated))
+    assert len(found) == 7 * len(TWO)
+    alone, errors = measured
+    assert of(TWO, alone) == []
+    assert errors.count("2 ranks are needed, 1 run; start them with torchrun") == len(TWO)
 
 
 def test_out_of_memory_is_an_outcome(on_cpu):
@@ -197,18 +224,15 @@ SAMPLE = {
 """Simulated cases of different kinds that take seconds."""
 
 
-def test_a_generation_is_measured(tool):
+def test_a_generation_is_measured(measured):
     """Weights, and the peak of a prompt and its continuation; memcore knows the weights to the byte."""
-    lengths = {"batch_size": 2, "prompt_length": 64, "output_length": 4, "weight_dtype": "bf16"}
-    config = {"model": TINY, "inference": lengths, "engine": {"type": "transformers"}}
-    cases, _ = tool("validation.measure", [{"id": "generated", "config": config}], "--device", "cpu")
-    peak, weights = (each["measured"] for each in cases)
+    peak, weights = (each["measured"] for each in of(["generated"], measured[0]))
     assert peak["bytes"] > weights["bytes"]
     parameters = 2 * 1111 * 256 + 3 * (256 * 256 * 2 + 256 * 128 * 2 + 3 * 256 * 640 + 2 * 256) + 256
     assert 0 < weights["bytes"] - 2 * parameters < 4096  # the rotary table, and blocks of 512 bytes
 
 
-def test_what_cannot_be_run_is_refused_by_name(tool):
+def test_what_cannot_be_run_is_refused_by_name(measured):
     """Nothing that is given is ignored."""
     with pytest.raises(Refused, match=r"training\.dropout\.hidden: found 0\.5"):
         plan(job(dropout={"hidden": 0.5}))
@@ -216,9 +240,11 @@ def test_what_cannot_be_run_is_refused_by_name(tool):
         plan(job(attention="magic"))
     with pytest.raises(Refused, match="context_parallel_size"):
         plan({**job(), "parallelism": {"context_parallel_size": 2}})
-    cases, errors = tool("validation.measure", [job(optimizer="adamw-8bit", precision="fp8-mixed")], "--device", "cpu")
-    assert cases == []
-    assert errors.startswith("refused: training.precision: found 'fp8-mixed'")
+    cases, errors = measured
+    assert of(["unknown"], cases) == []
+    refused = [line for line in errors.splitlines() if line.startswith("refused: ")]
+    assert len(refused) == len(TWO) + 1
+    assert refused[-1].startswith("refused: training.precision: found 'fp8-mixed'")
 
 
 @pytest.mark.parametrize(
