@@ -970,8 +970,10 @@ def test_which_sampler_runs(version, flashinfer, bytes_each):
 
 @pytest.mark.parametrize(("dtype", "each"), [("fp32", 4), ("bf16", 2)])
 def test_sglang_keeps_a_state_for_each_drafted_token(dtype, each):
-    """Four requests and one more have 24 layers' states for six drafted tokens and the one before: 32 heads' of 128 times
-    128 values, and the last three inputs of a convolution of 8192 channels."""
+    """Four requests and one more have 24 layers' states for six drafted tokens and the one before.
+
+    A state is 32 heads' of 128 times 128 values, and the last three inputs of a convolution of 8192 channels.
+    """
     found = serve(
         "qwen3.5-9b",
         "sglang",

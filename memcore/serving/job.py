@@ -113,6 +113,8 @@ class Server:
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
     states_in: Setting[str] | None = None
     """The setting that says their dtype, whatever the checkpoint says."""
+    extends_states: bool = True
+    """A convolution's state has room for the tokens that are proposed (vllm, mamba_utils.py, `num_spec`)."""
     pools_every_layer: bool = False
     """Its cache has room for layers that read another layer's keys and values (Gemma 3n, 4)."""
     logs_draft_apart: bool = False
@@ -165,6 +167,7 @@ class Basics:
     capacity: int | None
     state_dtype: str = "bf16"
     """Of recurrent states."""
+    extends_states: bool = True
     pools_every_layer: bool = False
     """The cache has room for layers that read another layer's keys and values."""
     draft: Model | None = None
@@ -194,7 +197,7 @@ class Basics:
             sizes=self.sizes,
             chunk=chunk if isinstance(chunk, int) else (window or 8192),
             window=window,
-            proposed=self.speculation.tokens if self.speculation else 0,
+            proposed=self.speculation.tokens if self.speculation and self.extends_states else 0,
             every_layer=self.pools_every_layer,
         )
 
@@ -460,6 +463,7 @@ def _basics(
         accelerator=accelerator,
         capacity=capacity,
         state_dtype=_said_of_states(read, server) or _state_dtype(text_config(raw), served.state_dtype or dtype),
+        extends_states=server.extends_states,
         pools_every_layer=server.pools_every_layer,
         draft=None if draft is None else _drafting(draft),
         speculation=_speculation(read, model, raw, stored, server),

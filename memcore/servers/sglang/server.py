@@ -674,6 +674,7 @@ SERVER = Server(
     reads_cache_format=_reads_cache_format,
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
     states_in=SglangSettings.mamba_ssm_dtype,
+    extends_states=False,  # sglang, srt/mem_cache/memory_pool.py: states after each token are kept apart
     pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
     speed=_SPEED,
     changes=(
