@@ -179,7 +179,7 @@ def test_servers():
     assert "unsafe" not in verdicts
 
 
-BOOTS = truth("boots")
+STARTED = truth("servers_started")
 """71 readings and 14 outcomes of starts of SGLang and llama.cpp, written down before they were predicted; eleven more turned
 out to be known already. First predictions: of 70 readings the median was 0.3 % off, the 90th percentile 29 %, and 36 of 49
 were in their range; of 50 of llama.cpp 0.03 %, 7 % and 23 of 29, of 20 of SGLang 3 %, 50 % and 13 of 20, of nine with high
@@ -189,11 +189,11 @@ pictures, and for the states after each drafted token; Gemma 4's projection to a
 what is free before and after loading counts what else the host does."""
 
 
-def test_boots():
+def test_servers_started():
     """What DeepSeek-V2 without flash attention needs with Vulkan remains off, and a GPU that holds few experts."""
-    assert len({each["id"] for each in BOOTS}) == len(BOOTS) == 85
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in BOOTS)
-    results = accuracy(BOOTS).results
+    assert len({each["id"] for each in STARTED}) == len(STARTED) == 85
+    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in STARTED)
+    results = predicted("servers_started")
     assert all(each.predicted is not None for each in results)
     errors = sorted(abs(each.error) for each in results if each.verdict is None)
     assert median(errors) < 0.005
