@@ -674,6 +674,31 @@ def test_images_of_profiling():
     assert not [entry for entry in without.ledger.entries if entry.title == "pixels"]
 
 
+def test_a_video_that_counts_the_words_between_its_frames():
+    """Qwen3-VL's in 0.11: results of 12,288 tokens, of four layers each, are copied into 153,600 rows; none in 0.13."""
+
+    def rows(version, **engine):
+        found = serve("Qwen/Qwen3-VL-30B-A3B-Instruct", version=version, hardware=H100, **engine)
+        return [entry.bytes // (4 * 2048 * 2) for entry in found.ledger.entries if entry.title == "image tokens"]
+
+    assert rows("0.11.0") == [153600]
+    assert rows("0.11.0", videos_per_sequence=0) == [16384]
+    assert rows("0.13.0") == [16384]
+
+
+def test_projectors_over_ranks():
+    """Qwen's mergers are split, and Gemma 3's one matrix is not."""
+
+    def of(model, name):
+        found = serve(
+            model, version="0.28.0", hardware={**H100, "num_gpus": 4}, parallelism={"tensor_parallel_size": 4}
+        )
+        return sum(entry.bytes for entry in found.ledger.entries if name in entry.module)
+
+    assert of("Qwen/Qwen3-VL-8B-Instruct", "visual.merger.linear_fc1.weight") == 4608 * 4608 * 2 // 4
+    assert of("google/gemma-3-27b-it", "mm_input_projection_weight") == 1152 * 5376 * 2
+
+
 def test_before_the_first_release_everything_counts():
     """Until 0.8 the budget held the CUDA context too."""
     found = serve("llama-2-7b-hf", version="0.2", hardware={"accelerator": "a100-sxm-80gb"})

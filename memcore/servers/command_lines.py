@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from json import dumps
 from typing import Any
 
 from memcore.config.kinds import Flag
@@ -220,6 +221,7 @@ def _run(normalized: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...
 
 
 _LIMITS, _TEXT_ALONE, _IMAGES = "--limit-mm-per-prompt", "--language-model-only", "*images"
+_VIDEOS = f"{_LIMITS}.video"
 
 
 def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
@@ -234,9 +236,30 @@ def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
     images, videos = (
         each.get("count") if isinstance(each, Mapping) else each for each in (limits.get("image"), limits.get("video"))
     )
-    if isinstance(images, int) and (images > 0 or videos == 0):
-        return {**normalized, _IMAGES: images}
-    return {**normalized, **{f"{_LIMITS}.{name}": value for name, value in limits.items()}}
+    if images == 0 == videos:
+        return {**normalized, _IMAGES: 0}
+    unread = {name: value for name, value in limits.items() if name not in ("image", "video")}
+    if isinstance(images, int) and images > 0:
+        normalized[_IMAGES] = images
+    elif images is not None:
+        unread["image"] = images
+    if isinstance(videos, int):
+        normalized[_VIDEOS] = videos
+    elif videos is not None:
+        unread["video"] = videos
+    return {**normalized, **{f"{_LIMITS}.{name}": value for name, value in unread.items()}}
+
+
+def _limited(keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Videos beside images in one flag: vLLM takes the last of two.
+
+    >>> _limited({"--limit-mm-per-prompt": '{"image": 2}', "--limit-mm-per-prompt.video": 0})
+    {'--limit-mm-per-prompt': '{"image": 2, "video": 0}'}
+    """
+    if _LIMITS not in keys or _VIDEOS not in keys:
+        return keys
+    both = {**_allowed(keys[_LIMITS]), "video": keys[_VIDEOS]}
+    return {**{name: value for name, value in keys.items() if name != _VIDEOS}, _LIMITS: dumps(both)}
 
 
 def _allowed(given: object) -> dict[str, Any]:
@@ -400,8 +423,15 @@ _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 
 
-_NO_FLAGS = frozenset({VllmSettings.kv_connector, VllmSettings.compile_cache, VllmSettings.flashinfer_sampler})
-"""Settings that vLLM has in a file or in its environment (envs.py)."""
+_NO_FLAGS = frozenset(
+    {
+        VllmSettings.kv_connector,
+        VllmSettings.compile_cache,
+        VllmSettings.flashinfer_sampler,
+        VllmSettings.videos_per_sequence,
+    }
+)
+"""Settings that vLLM has in a file, in its environment (envs.py) or within another flag."""
 
 VLLM = Tool(
     name="vllm",
@@ -437,6 +467,7 @@ VLLM = Tool(
         Key(path=Inference.max_lora_rank, name="--max-lora-rank"),
         Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
         Key(path=Inference.images_per_sequence, name=_IMAGES),
+        Key(path=VllmSettings.videos_per_sequence, name=_VIDEOS),
         Key(path=VllmSettings.kv_connector, name=_CONNECTOR, values=_CONNECTORS),
         Key(path=VllmSettings.compile_cache, name="*env.VLLM_DISABLE_COMPILE_CACHE", values={True: 0, False: 1}),
         Key(path=VllmSettings.flashinfer_sampler, name="*env.VLLM_USE_FLASHINFER_SAMPLER",
@@ -454,6 +485,7 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     normalized=_vllm,
+    placed=_limited,
     settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP, _TASK,
              _CONVERT, "--rope-scaling"),
     unsaid={Parallelism.tensor_parallel_size: 1},

@@ -40,11 +40,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     supported.check(family, version)
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
-    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
-    ):
-        found = former(found)
-    found = on_stack(read, basics, found, release(version))
+    found = on_stack(read, basics, _engine(found, basics, loras), release(version))
     tokens, sequences = _batches(read, basics, found)
     block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
@@ -74,6 +70,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
         images=images,
+        videos=read.given(VllmSettings.videos_per_sequence) != 0,
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
@@ -88,6 +85,15 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
     )
+
+
+def _engine(found: Facts, basics: Basics, loras: int) -> Facts:
+    """The former engine's facts, where a release falls back to it."""
+    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
+        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
+    ):
+        return former(found)
+    return found
 
 
 def loads(read: Defaults, model: Model) -> Model:

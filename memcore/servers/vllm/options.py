@@ -23,6 +23,7 @@ class Options:
     eager: bool
     hybrid: bool
     images: bool
+    videos: bool
     item: int
     """Tokens of the largest image or video, which a step must hold; 0 where it need not."""
     compiled: bool | None

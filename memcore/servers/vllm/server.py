@@ -369,8 +369,9 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """The widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
-    seen = shown(basics.model, basics.raw, basics.max_model_len) if _encodes(chosen, stage) else None
-    images = kept_images(basics.model, basics.dtype, chosen.tokens, seen)
+    copied, encodes = chosen.facts.copies_images, _encodes(chosen, stage)
+    seen = shown(basics.model, basics.raw, basics.max_model_len, stamped=copied and chosen.videos) if encodes else None
+    images = kept_images(basics.model, basics.dtype, chosen.tokens, seen, copied=copied)
     if _encodes(chosen, stage):
         images += counted_towers.kept(basics.raw, basics.sizes["h"], basics.dtype, chosen.tokens)
     last = pooling(step) if chosen.pooling else sampling(step)

@@ -70,6 +70,14 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="true from 0.21; before 0.11.1 if FlashInfer is installed",
         advanced=True,
     )
+    videos_per_sequence = setting(
+        Integer(minimum=0, unit="videos"),
+        "Videos",
+        "Videos per prompt. In 0.11 and 0.12 profiling shows Qwen3-VL one, unless 0 allows images alone.",
+        flag="prompt-videos",
+        default="what the server profiles with",
+        advanced=True,
+    )
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
@@ -231,6 +239,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志写明用的是哪一种。",
         "FlashInfer 采样",
         "0.21 起为 true；0.11.1 之前取决于是否安装了 FlashInfer",
+    ),
+    VllmSettings.videos_per_sequence: (
+        "每个提示中的视频数。0.11 与 0.12 的 profiling 给 Qwen3-VL 一段视频；0 则只给图像。",
+        "视频",
+        "服务器做 profiling 时的视频数",
     ),
     VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
     VllmSettings.disable_hybrid_kv_cache_manager: (

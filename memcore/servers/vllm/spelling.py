@@ -35,6 +35,7 @@ _VLLM_NAMES: Mapping[str, str] = {
     Inference.speculative_method: "--speculative-config",
     Inference.num_speculative_tokens: "--speculative-config",
     Inference.images_per_sequence: "--limit-mm-per-prompt",
+    VllmSettings.videos_per_sequence: "--limit-mm-per-prompt",
     VllmSettings.compile_cache: "VLLM_DISABLE_COMPILE_CACHE",
     VllmSettings.flashinfer_sampler: "VLLM_USE_FLASHINFER_SAMPLER",
     ServerSettings.allow_longer: "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
