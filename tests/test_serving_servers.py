@@ -3,6 +3,7 @@
 import pytest
 
 from memcore import Config, estimate
+from memcore.config.texts import from_texts
 from memcore.errors import ConfigError
 from memcore.servers.vllm.versions import facts, second_runner
 from memcore.serving.server_weights import cached_layers
@@ -1017,3 +1018,20 @@ def test_sglang_keeps_embedded_pictures(version, less):
     found = serve("qwen3-vl-8b", "sglang", mem_fraction_static=0.8, version=version)
     free = 0.8 * (found.job.capacity - found.ledger.sum("outside the allocator"))
     assert found.rank.available == pytest.approx(free - found.ledger.sum("weights") - less, abs=1024)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("ollama", {"engine.type": "llama.cpp", "engine.fork": "ollama"}),
+        ("Ollama", {"engine.type": "llama.cpp", "engine.fork": "ollama"}),
+        ("mlx", {"engine.type": "llama.cpp"}),
+    ],
+)
+def test_programs_that_are_answered_as_an_engine(word, said):
+    """What the word stands for is taken, and is an assumption; what is given beside it is kept."""
+    config = from_texts({"model": "Qwen/Qwen3-8B", "engine.type": word})
+    assert {path: config.get(path) for path in said} == said
+    told = {each.path: each.value for each in estimate(config).assumptions if each.notable}
+    assert said.items() <= told.items()
+    assert config.replaced("engine.fork", "mainline").get("engine.fork") == "mainline"

@@ -16,7 +16,7 @@ from memcore.config.bounded import check
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
-from memcore.config.kinds import ModelName
+from memcore.config.kinds import ModelName, OtherWord
 from memcore.config.load import from_plain, problem_of, to_plain
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting, settings_of
@@ -97,8 +97,10 @@ class Config:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:
-        """Build a config from checked values; None counts as absent."""
-        return cls({path: value for path, value in values.items() if value is not None})
+        """Build a config from checked values, and from what words among them bring; None counts as absent."""
+        given = {path: value for path, value in values.items() if value is not None}
+        words = [value for value in given.values() if isinstance(value, OtherWord)]
+        return cls({**{path: value for word in words for path, value in word.brings.items()}, **given})
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary without the absent settings."""
