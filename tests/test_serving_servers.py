@@ -802,8 +802,25 @@ def test_every_server_answers_without_a_gpu():
         assert found.ledger.sum("weights") > 0
 
 
+def test_data_parallel_attention():
+    """TensorRT-LLM's ranks then hold all but experts whole, and each has a cache of its own for its own requests."""
+    h200 = {"accelerator": "h200-sxm-141gb", "num_gpus": 8}
+    kept = {"parallelism": {"tensor_parallel_size": 8}, "hardware": h200, "engine": "tensorrt-llm"}
+    split, whole = (serve("deepseek-ai/DeepSeek-V3", enable_attention_dp=each, **kept) for each in (False, True))
+    tables = [[e.bytes for e in each.ledger.entries if e.title == "matrix"] for each in (split, whole)]
+    assert max(tables[1]) == 8 * max(tables[0]) > 0
+    assert whole.job.basics.sizes["EP"] == 8
+    assert (split.pool.replicas, whole.pool.replicas) == (1, 8)
+    assert whole.pool.bytes_each == split.pool.bytes_each  # a latent vector is not split
+    assert whole.pool.users(4096) == 8 * (whole.pool.capacity // whole.pool.needed(4096))
+    assert whole.pool.capacity < split.pool.capacity
+    dense = serve("llama-3.1-8b", enable_attention_dp=True, **{**kept, "hardware": {**H100, "num_gpus": 8}})
+    alone = serve("llama-3.1-8b", engine="tensorrt-llm")
+    assert dense.ledger.sum("weights") == alone.ledger.sum("weights")
+
+
 def test_data_parallel_attention_is_refused():
-    """It divides a tensor-parallel group, which is not modelled."""
+    """SGLang's divides a tensor-parallel group into several, which is not modelled."""
     job = {
         "model": "llama-3.1-8b",
         "engine": {"type": "sglang", "enable_dp_attention": True},

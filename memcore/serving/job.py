@@ -94,6 +94,8 @@ class Server:
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
+    lays_out: Callable[[Defaults, Layout], Layout] | None = None
+    """What it makes of a group of ranks where a setting divides it otherwise than by matrices."""
     wide_experts: bool = False
     """Data-parallel ranks share experts: attention is data-parallel, and each rank has its own cache."""
     splits: bool = False
@@ -301,6 +303,7 @@ def resolve(config: Config) -> ServingJob:
         served = replace(served, model=server.loads(read, served.model))
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
+    layout = layout if server.lays_out is None else server.lays_out(read, layout)
     basics, recipes = _basics(read, config, served, layout, server)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)
