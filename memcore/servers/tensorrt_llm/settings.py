@@ -44,7 +44,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     TensorRtSettings.free_gpu_memory_fraction: ("TensorRT-LLM 把加载后空闲显存的多大比例用作 KV 缓存池。", "缓存比例"),
     TensorRtSettings.max_num_tokens: ("每步的最大 token 数。",),
     TensorRtSettings.enable_attention_dp: (
-        "张量并行组中的每个 rank 各自处理请求，并持有除专家以外的全部权重；专家由各 rank 分担。",
+        "张量并行组中的每个 rank 各自处理请求，并持有除专家以外的全部权重；专家切分到各 rank。",
         "数据并行注意力",
     ),
     TensorRtSettings.cuda_graphs: ("捕获为 CUDA Graph 的解码批大小的个数。", "CUDA Graph 数", "34：1 至 32、64 与 128"),
