@@ -1052,3 +1052,14 @@ def test_programs_that_are_answered_as_an_engine(word, said):
     told = {each.path: each.value for each in estimate(config).assumptions if each.notable}
     assert said.items() <= told.items()
     assert config.replaced("engine.fork", "mainline").get("engine.fork") == "mainline"
+
+
+def test_what_drafting_layers_have_before_they_share_it():
+    """SGLang sized its pools with the drafting layer's own embedding and head until 0.5.19."""
+    asked = {"speculative_method": "mtp", "num_speculative_tokens": 3, "max_num_seqs": 4}
+    before, since = (
+        serve("Qwen/Qwen3.6-27B", "sglang", asked, version=each, mem_fraction_static=0.9, max_mamba_cache_size=20)
+        for each in ("0.5.18", "0.5.19")
+    )
+    tables = 2 * 248320 * 5120 * 2
+    assert since.rank.available - before.rank.available == tables

@@ -409,7 +409,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
         available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
-        available -= kept_for_pictures(job.basics, chosen.number)
+        available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
         if state:
             found = _divided(job, chosen, available, state, drafts=pools is None)
@@ -424,7 +424,6 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         higher += _MORE
     if desktop(job.accelerator):
         higher += _DESKTOP
-    higher += _left_behind(job, chosen.number)
     return _Rank(
         stage=stage,
         weights=tuple(weights),
@@ -457,12 +456,17 @@ _COLLECTS = (0, 5, 19)
 
 
 def _left_behind(job: ServingJob, number: tuple[int, ...]) -> int:
-    """Bytes of the embedding and head that drafting layers had before they got the target's, and may still have."""
+    """Bytes of the embedding and head that drafting layers have until they get the target's.
+
+    Since drafts are counted these are there when the pools are sized: `init_lm_head` follows in `alloc_memory_pool`
+    (0.5.17 and 0.5.18, srt/speculative/eagle_worker_v2.py; srt/models/qwen3_5_mtp.py). EAGLE-3 keeps its own head.
+    """
     found = job.basics.speculation
-    if found is None or found.method not in _UNQUANTIZED or number >= _COLLECTS:
+    if found is None or found.method not in _UNQUANTIZED or not _DRAFTING[-1][0] <= number < _COLLECTS:
         return 0
     sizes = job.basics.sizes
-    return 2 * sizes["V"] * sizes["h"] * 2 // job.basics.layout.tensor
+    alone = found.method == "eagle3" or job.model.network.embedding_and_head.tied
+    return (1 if alone else 2) * sizes["V"] * sizes["h"] * 2 // job.basics.layout.tensor
 
 
 _HOSTED = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
