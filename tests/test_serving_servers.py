@@ -1063,3 +1063,15 @@ def test_what_drafting_layers_have_before_they_share_it():
     )
     tables = 2 * 248320 * 5120 * 2
     assert since.rank.available - before.rank.available == tables
+
+
+def test_slots_of_a_request_next_to_recurrent_states():
+    """With drafts, states of tokens that are checked need a part for each request, and an extra buffer makes these fewer."""
+    asked = {"speculative_method": "mtp", "num_speculative_tokens": 5, "max_num_seqs": 48}
+    kept = {"version": "0.5.20", "mem_fraction_static": 0.92}
+    found = {
+        each: serve("Qwen/Qwen3.6-27B", "sglang", asked, mamba_radix_cache_strategy=each, **kept).ledger
+        for each in ("auto", "extra_buffer", "no_buffer")
+    }
+    pools = {name: ledger.sum("recurrent states") for name, ledger in found.items()}
+    assert pools["auto"] == pools["extra_buffer"] != pools["no_buffer"]

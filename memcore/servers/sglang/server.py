@@ -24,7 +24,7 @@ from memcore.servers.sglang import supported
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
-from memcore.servers.sglang.states import Division, divide
+from memcore.servers.sglang.states import Division, divide, slots_each
 from memcore.servers.sglang.towers import captures_prompts, fraction_left, kept_for_pictures
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -125,8 +125,8 @@ class Options:
     """AITER's attention takes its part of the static fraction."""
     requests: int | None = None
     """Requests at once, where somebody says how many."""
-    keeps: bool = True
-    """Finished prompts are kept."""
+    slots_each: int = 1
+    """Slots of recurrent states that a request takes: one where no finished prompts are kept."""
     sequences: int = SEQUENCES
     """Requests at once, as compressors' states have room for them."""
     number: tuple[int, ...] = ()
@@ -184,11 +184,18 @@ def options(read: Defaults, basics: Basics) -> Options:
         slots=_sends(read, basics) == "flashinfer",
         aiter=kept,
         requests=requests,
-        keeps=not read.given(SglangSettings.disable_radix_cache),
+        slots_each=_slots_each(read, basics, number),
         sequences=requests or SEQUENCES,
         number=number,
         inside=(read.given(SglangSettings.moe_runner_backend) or "").startswith("flashinfer"),
     )
+
+
+def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:
+    if read.given(SglangSettings.disable_radix_cache):
+        return 1
+    strategy = read.take(SglangSettings.mamba_radix_cache_strategy, "auto")
+    return slots_each(strategy, basics.model.network.family, number)
 
 
 def _states(read: Defaults, requests: int | None) -> int | None:
@@ -447,7 +454,7 @@ def _divided(job: ServingJob, chosen: Options, room: int, state: int, *, drafts:
         given=chosen.states,
         requests=chosen.requests,
         drafted=tokens + 1 if tokens else 0,
-        keeps=chosen.keeps,
+        each=chosen.slots_each,
     )
 
 
