@@ -471,3 +471,20 @@ def test_a_build_that_nobody_names():
     assert (one.bytes, one.high - one.bytes) == (other.bytes, 511 * 151_936 * 4)
     assert other.high == other.bytes
     assert "June 2026" in one.because
+
+
+def test_a_quantized_cache_of_a_build_that_nobody_names():
+    """Builds before June 2026 had no room for an unpacked cache: 808 MiB with 262,144 tokens, not 1,336."""
+    job = {"model": "Qwen/Qwen3.5-9B", "inference": {"max_model_len": 262_144, "quantization": "q4_k_m"}}
+    cache = {"type": "llama.cpp", "flash_attn": True, "cache_type_k": "q8_0", "cache_type_v": "q8_0"}
+    entries = [
+        next(
+            each
+            for each in estimate({**job, "engine": {**cache, **more}}).ledger.entries
+            if each.category == "activations"
+        )
+        for more in ({}, {"version": 12_000})
+    ]
+    assert entries[0].bytes == entries[1].bytes
+    assert entries[0].low < 1.02 * 808.02 * MiB < entries[1].low
+    assert "unpacked cache" in entries[0].because

@@ -296,6 +296,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
+    "builds before June 2026 keep logits of a whole micro-batch, but no room for an unpacked cache "
+    "(--engine-version)": "2026 年 6 月之前的构建保留整个微批次的 logits，但不为解包后的缓存留空间（--engine-version）",
     "builds before June 2026 keep logits of a whole micro-batch (--engine-version)": (
         "2026 年 6 月之前的构建保留整个微批次的 logits（--engine-version）"
     ),

@@ -327,7 +327,8 @@ def budget(job: ServingJob) -> Budget:
     for number, device in enumerate(devices):
         own = [_doubted(each) if chosen.foreign else each for each in _entries(buffers, device)]
         if chosen.undated and device == devices[-1] and chosen.flags.gpu_layers > job.model.num_layers:
-            own = [_undated(job, chosen.flags, each) for each in own]
+            former = _before_unpacking(job.model, chosen, device)
+            own = [_undated(job, chosen.flags, each, former) for each in own]
         context = context_and_nccl(job.accelerator, 1)
         if chosen.flags.backend == "vulkan":
             context = [_slight(each) for each in context]
@@ -438,9 +439,11 @@ def _expanded(plan: Plan) -> Iterator[Buffer]:
                 )
 
 
+_PLAIN = frozenset({"F32", "F16", "BF16"})
+"""Types of caches that flash attention reads as they are."""
 _FOREIGN = Fraction(7, 4)
-"""How many times llama.cpp's graph Ollama's own takes at most: 1.1 to 1.7 in five starts; what else lives there is not
-known."""
+"""How many times llama.cpp's graph Ollama's own takes at most. Fitted to five starts, 1.1 to 1.7; what else lives there
+is not known."""
 
 
 def _doubted(entry: Entry) -> Entry:
@@ -457,7 +460,19 @@ def _slight(entry: Entry) -> Entry:
     return observed(entry.title, entry.category, bounds, entry.source, entry.text, entry.because)
 
 
-def _undated(job: ServingJob, flags: Flags, entry: Entry) -> Entry:
+def _before_unpacking(model: Model, chosen: Options, device: str) -> int | None:
+    """Return the compute buffer of builds before June 2026 where room for an unpacked cache was not in it.
+
+    Source: ggml-org/llama.cpp#23907.
+    """
+    if {chosen.flags.keys, chosen.flags.values} <= _PLAIN:
+        return None
+    flags = replace(chosen.flags, release="spring")
+    found = _computed(model, chosen.file_type, chosen.overrides, flags, chosen.target)
+    return sum(each.bytes for each in found if each.device == device)
+
+
+def _undated(job: ServingJob, flags: Flags, entry: Entry, former: int | None) -> Entry:
     """A compute buffer of any build: before June 2026 llama-server had logits of a whole micro-batch in it.
 
     Source: ggml-org/llama.cpp#23861.
@@ -465,10 +480,15 @@ def _undated(job: ServingJob, flags: Flags, entry: Entry) -> Entry:
     rows = min(flags.micro_batch, flags.batch, flags.context) - (flags.outputs or 0)
     if entry.category != _CATEGORIES["compute"] or rows <= 0:
         return entry
-    bounds = Range(entry.bytes, entry.bytes, entry.bytes + rows * job.basics.sizes["V"] * 4)
-    return observed(entry.title, entry.category, bounds, entry.source, entry.text, _LOGITS)
+    least = entry.bytes if former is None else min(former, entry.bytes)
+    bounds = Range(least, entry.bytes, entry.bytes + rows * job.basics.sizes["V"] * 4)
+    because = _LOGITS if former is None else _UNPACKED
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, because)
 
 
+_UNPACKED = (
+    "builds before June 2026 keep logits of a whole micro-batch, but no room for an unpacked cache (--engine-version)"
+)
 _LOGITS = "builds before June 2026 keep logits of a whole micro-batch (--engine-version)"
 _GRAPH = "Ollama's own engine builds the graph, and this is llama.cpp's"
 

@@ -382,13 +382,13 @@ def _free(job: ServingJob) -> int:
 
 
 _UNEXPLAINED, _MORE = "deepseek_v4", int(9.5 * GiB)
-"""125.65 GiB are loaded of DeepSeek-V4-Pro on each of eight H200 (SemiAnalysisAI/InferenceX, issue 2128), 9 more than
-its checkpoint has; which tensors these are is not known."""
+"""Fitted to one log: 125.65 GiB are loaded of DeepSeek-V4-Pro on each of eight H200 (SemiAnalysisAI/InferenceX, issue
+2128), 9 more than its checkpoint has; which tensors these are is not known."""
 
 
 _DESKTOP = int(0.8 * GiB)
-"""What Windows has of a GeForce before anything is loaded; SGLang takes a share of the rest. 22.39 and 22.76 GB of 24
-were free in two logs."""
+"""What a desktop has of a GeForce before anything is loaded; SGLang takes a share of the rest. Fitted to two logs:
+22.39 and 22.76 GB of 24 were free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -477,7 +477,11 @@ def _left_behind(job: ServingJob, number: tuple[int, ...]) -> int:
 
 
 _HOSTED = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
-"""6 to 10 GiB in three starts, and what vLLM's have at most, which count the host's memory in the same way."""
+"""Fitted: 6 to 10 GiB in three starts, and at most what vLLM's have shown, which count the host's memory alike.
+
+What is free is the host's available memory (get_available_gpu_memory), which other processes move. A later start that
+was predicted blind was in the range, with 2.3 GiB more for its cache than expected.
+"""
 
 
 def _hosted(job: ServingJob) -> list[Entry]:
@@ -595,7 +599,7 @@ def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Ent
 
 
 _MEANWHILE = 0, int(1.2 * GiB), int(2.6 * GiB)
-"""What the host's processes take meanwhile where the GPU shares their memory: 0.98 to 2.57 GiB in four starts."""
+"""What the host's processes take meanwhile where the GPU shares their memory. Fitted to four starts: 0.98 to 2.57."""
 
 
 def _latent(job: ServingJob) -> bool:
@@ -616,8 +620,8 @@ def _decoded(largest: int) -> int:
 
 
 _KERNELS, _SHARED = 140 * MiB, int(2.5 * GiB)
-"""Kernels that loading needs: 126 MiB at most more than the checkpoint in 19 of 21 logs; and what the host's processes
-take or give back meanwhile where they share the GPU's memory: -2.4 to 0.3 GiB in three logs."""
+"""Kernels that loading needs, fitted to 21 logs (19 have at most 126 MiB more than the checkpoint), and what the host's
+processes take or give back meanwhile where they share the GPU's memory, fitted to three (-2.4 to 0.3 GiB)."""
 
 
 def _free_before_and_after(job: ServingJob) -> tuple[int, int]:

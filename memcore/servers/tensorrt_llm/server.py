@@ -35,7 +35,8 @@ _RUNNER = "TensorRT-LLM, _torch/pyexecutor/cuda_graph_runner.py"
 _GRAPHS = 34
 """Graphs where nothing is said of them: batches of 1 to 32, 64 and 128 (llmapi/llm_args.py, `CudaGraphConfig`)."""
 _OF_HOST = 50 * GiB
-"""What the host's programs and cached files may hold where a GPU shares its memory: 49.8 GiB in a log of a GB10."""
+"""What the host's programs and cached files may hold where a GPU shares its memory. Fitted to one log of a GB10: 49.8
+GiB are outside PyTorch, the cache of files among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +123,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    # Of three starts of dense models two had the memory that activations are derived to take in the cache, one had 0.3
-    # GiB less than is derived; one of experts over eight GPUs had 3.9 GiB less.
+    # Fitted: of three starts of dense models two had the memory that activations are derived to take in the cache, one
+    # had 0.3 GiB less than is derived; one of experts over eight GPUs had 3.9 GiB less, which no source explains.
     routed = expert_workspace(step, stage)
     most = (4 if routed else 2) * GiB + _sent(job, step, stage)
     bounds = Range(-sum(each.bytes for each in peak), GiB // 2, most)
