@@ -23,7 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import CLASSES, CONDITIONS, LABELLED, STARTS, WRITTEN, start_of
+from deriver.starts import BY_WORD, CLASSES, CONDITIONS, LABELLED, STARTS, WRITTEN, start_of
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model
 from memcore.networks.families import ALIASES, FAMILIES
@@ -73,7 +73,19 @@ def _labelled(name: str, row: dict[str, Any]) -> dict[str, Any]:
     head = LABELLED.get(name, ())
     names = {each for each, *_ in head}
     kept = [each for each in row["tensors"] if each[0] not in names]
-    return {**row, "tensors": [*kept, *map(list, head)]} if head else row
+    fixed = {key: value for key, value in row["fixed"].items() if key not in {when for _, when, *_ in head}}
+    return {**row, "tensors": [*kept, *map(list, head)], "fixed": fixed} if head else row
+
+
+def _by_word(row: dict[str, Any], values: building.Flat) -> dict[str, Any]:
+    """The same with as many of some modules as a list has words."""
+    known, start, key = BY_WORD.get(row["type"], ("", "", ""))
+    if not known:
+        return row
+    tensors = [[name.replace(known, f"{start}.*."), *rest] for name, *rest in row["tensors"]]
+    lists = {name.partition(known)[0] + start: f"len({key})" for name, *_ in row["tensors"] if known in name}
+    absent = {**row["absent"], key: values[key]}
+    return {**row, "tensors": tensors, "lists": {**row["lists"], **lists}, "absent": absent}
 
 
 def _proved_row(samples: Samples) -> dict[str, Any]:
@@ -279,6 +291,7 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
     """A row with what an absent key means that memcore also shows; a class's start is not what its files leave out."""
     given = STARTS.get(row["type"], {})
     values = building.fields(building.make_config(row["type"], given))
+    row = _by_word(row, values)
     shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
     kept = {key: value for key, value in row.items() if key not in ("seconds", "proofs")}
     kinds = CONFIG_MAPPING[row["type"]].sub_configs
@@ -293,9 +306,16 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
         for known in (CONDITIONS.get(row["type"], {}),)
         for name, when, *axes in row["tensors"]
     ]
+    kept["words"] = {**_kinds_of_layers(values, {*row["absent"]}), **kept["words"]}
     absent = {**shown, **row["absent"]}
     absent |= {key: values.get(key) for key in CLASSES.get(name, {}) if key in absent}
     return {**kept, "auto": auto, "absent": absent}
+
+
+def _kinds_of_layers(values: building.Flat, used: set[str]) -> dict[str, list[str]]:
+    """Words of lists that no formula reads and that say what layers' feed-forward is: another is another network."""
+    lists = {key: value for key, value in values.items() if key.rpartition(".")[2] == "mlp_layer_types"}
+    return {key: sorted({*value}) for key, value in lists.items() if isinstance(value, list) and key not in used}
 
 
 def _of_layers(row: dict[str, Any], values: building.Flat) -> building.Flat:

@@ -33,6 +33,8 @@ CACHES = Path(__file__).parent.parent / "build" / "deriver"
 TABLES = ("IMAGE_TEXT_TO_TEXT", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "MULTIMODAL_LM")
 """Auto classes of language models; the first that lists a type says which class its checkpoints mostly have."""
 CHECKPOINTS = {
+    "colpali": "ColPaliForRetrieval",
+    "colqwen2": "ColQwen2ForRetrieval",
     "glm_image": "GlmImageForConditionalGeneration",
     "musicgen": "MusicgenForConditionalGeneration",
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",

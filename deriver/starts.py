@@ -89,6 +89,10 @@ LEFT: Mapping[str, tuple[str, ...]] = {
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
 LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "EsmForMaskedLM": (
+        ("esm.embeddings.layer_norm.weight", "emb_layer_norm_before", "hidden_size"),
+        ("esm.embeddings.layer_norm.bias", "emb_layer_norm_before", "hidden_size"),
+    ),
     "SegformerForSemanticSegmentation": (
         ("decode_head.classifier.weight", "", "num_labels", "decoder_hidden_size", "1", "1"),
         ("decode_head.classifier.bias", "", "num_labels"),
@@ -106,13 +110,21 @@ LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("classifier.out_proj.bias", "not num_labels < 10", "num_labels"),
     ),
 }
-"""Heads that depend on the number of labels, which samples leave as it is: name, condition, axes.
+"""What depends on the number of labels, or on a flag that its class leaves at None, which samples leave as they are:
+name, condition, axes.
 
-Sources: transformers 5.23, modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification`: another kind of head for
-ten labels and more), modeling_segformer.py (`SegformerDecodeHead.__init__`), modeling_yolos.py
-(`YolosForObjectDetection.__init__`: one more for no object).
+Sources: transformers 5.23, modeling_esm.py (`EsmEmbeddings.__init__`), modeling_layoutlmv3.py
+(`LayoutLMv3ForTokenClassification`: another kind of head for ten labels and more), modeling_segformer.py
+(`SegformerDecodeHead.__init__`), modeling_yolos.py (`YolosForObjectDetection.__init__`: one more for no object).
 """
+BY_WORD: Mapping[str, tuple[str, str, str]] = {
+    "xmod": (".adapter_modules.en_XX.", ".adapter_modules.language_", "languages"),
+}
+"""Modules that there are one of for each word of a list: as the defaults name theirs, what stands before the number of
+others, the key of the list (transformers 5.23, modeling_xmod.py, `XmodOutput.__init__`)."""
+_EITHER = {r"lm_head\.weight": "not (tie_word_embeddings or text_config.tie_word_embeddings)"}
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(("llava_next_video", "llava_onevision", "video_llama_3"), _EITHER),
     **{
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
@@ -128,7 +140,8 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
 modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
-makes its text model without a pooler); modeling_radio.py (`video_patch_projection`).
+makes its text model without a pooler); modeling_radio.py (`video_patch_projection`); configuration_llava_onevision.py
+and its siblings (`__post_init__`: either the whole or its language model ties the head).
 """
 
 

@@ -247,6 +247,18 @@ NOTES = {
         "The micro-batch is assumed to be 1; with 8, transformers' default, the job does not fit. The source does not say "
         "whether the GPUs or the host ran out."
     ),
+    "trl-cp8-qwen3-0.6b-1m": "Checkpoints are assumed to be offloaded, as for larger models of the same guide; if they stay on "
+    "the GPU, 24.4 GiB are predicted.",
+    "trl-cp8-qwen3-30b-a3b-1m": "transformers' routed experts of 131,072 tokens are predicted as they are in one pass; how the run "
+    "divided them is not stated.",
+    "trl-grpo-qwen3.5-2b-c96": "The source says Qwen3-2B, which there is not; Qwen3.5-2B is taken.",
+    "automodel-golden-nano-9b": "One step has more than twice the memory of the others: its longest sample decides, and is not stated.",
+    "ao-8b-rowwise-workaround": "The batch and the checkpointing are not stated.",
+    "golden-nemotron3-super-sm-gb200": "Its last 14 layers run in bf16, which is not predicted apart.",
+    **dict.fromkeys(
+        ("golden-bert-tp4-pp1-h100", "golden-bert-tp4-pp1-a100"),
+        "Unexplained: 0.13 GiB more with four tensor-parallel ranks; with two, 0.01 and 0.05 GiB.",
+    ),
     "trl-nb-sft-tool-calling": (
         "Partly explained: TRL 0.28 creates logits. The other 4.8 GiB of 11.9 GiB are unexplained; the notebook's own "
         "comment says 9.1 GB."

@@ -56,7 +56,7 @@ def test_there_is_always_a_way(job, least, tiers):
     ("job", "options", "title"),
     [
         # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
-        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, Chunked loss, Full checkpointing, FSDP's CPU offload"),
+        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, chunked loss, full checkpointing, FSDP's CPU offload"),
         # As many GPUs as the best division needs, not as the undivided model would
         (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
         (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
@@ -212,8 +212,8 @@ def test_a_larger_gpu_is_of_the_same_vendor(job, vendor):
 
 
 CHOICES = {
-    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "Weights in fp8"),
-    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "Weights in fp8"),
+    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "weights in fp8"),
+    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "weights in fp8"),
     "a context that one GPU holds": (serve("qwen3-30b-a3b", 16384, gpus(1, "rtx-3090"), "llama.cpp"), "2 GPUs"),
 }
 

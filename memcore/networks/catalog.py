@@ -83,10 +83,15 @@ def _purposes(config: Mapping[str, Any]) -> Iterator[str]:
     """What a model is for, as its keys tell."""
     yield from (purpose for purpose, keys in _PURPOSES.items() if any(map(keys.fullmatch, config)))
     inner = (part for part in config.values() if isinstance(part, dict))
-    if any(_EXPERTS.fullmatch(key) and (value or 0) > 1 for part in (config, *inner) for key, value in part.items()):
+    if any(_EXPERTS.fullmatch(key) and _several(value) for part in (config, *inner) for key, value in part.items()):
         yield "moe"
     if any(map(_EMBEDS.fullmatch, config.get("architectures", ()))):
         yield "embedding"
+
+
+def _several(value: object) -> bool:
+    """Whether there is more than one expert; ERNIE 4.5 VL lists those of words and of images."""
+    return any(type(each) is int and each > 1 for each in (value if isinstance(value, list) else (value,)))
 
 
 _LICENCE = re.compile(r"licen[cs]e:(.+)")
@@ -232,7 +237,42 @@ def identified(name: str) -> Named:
     if _FOLDER.match(name):
         asked = Message("{}; name the model of this folder with --model, or give its config.json", message)
         raise ConfigError([Problem("model", asked)])
+    base = _inside(name)
+    if base is not None:
+        said = "{}; give its config.json, or with --model {} if it has those shapes, as its name says"
+        asked = Message(said, message, base)
+        raise ConfigError([Problem("model", asked)])
     raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
+
+
+_WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)
+_SHORTEST = 2
+_STORED = re.compile(r"aqlm|hqq|exl\d|quip|eetq|eagle|medusa|lora|[23]-?bit", re.IGNORECASE)
+"""Words of names whose tensors are not those of the model in it."""
+
+
+def _inside(name: str) -> str | None:
+    """The model of the catalog whose name with its size is a part of another maker's: what it may be trained from.
+
+    >>> _inside("teknium/OpenHermes-2.5-Mistral-7B"), _inside("somebody/something-7b")
+    ('mistralai/Mistral-7B-v0.3', None)
+    """
+    maker, _, last = name.rpartition("/")
+    words = [] if _STORED.search(last) else [word for word in re.split(r"[-_]", last) if word][:_WORDS]
+    for length in range(len(words) if maker else 0, _SHORTEST - 1, -1):
+        for start in range(len(words) - length + 1):
+            part = words[start : start + length]
+            if not any(map(_WITH_SIZE.fullmatch, part)):
+                continue
+            found = "-".join(part)
+            base = _found(found) or getattr(_shortened(found), "base", None)
+            if base is not None:
+                return base
+    return None
+
+
+_WORDS = 12
+"""Words of a name that are looked at."""
 
 
 _FOLDER = re.compile(r"[~./]|(?:[^/]{1,200}/){2}")

@@ -190,6 +190,8 @@ class Keys(Mapping[str, Any]):
         for name in sorted({name.rpartition(".")[0] for name in self.row["absent"]} - {""}):
             if not isinstance(self.stated(name), Mapping):
                 self.refuse(name, "missing; add the part of the configuration that has this name")
+        for name in self.row["words"].keys() - self.row["absent"].keys():
+            self._checked(name, self.stated(name))
         for name, only in self.row["fixed"].items():
             found = self.stated(name)
             # A flag that its class leaves at None is the same as one that is off.
@@ -234,8 +236,9 @@ def _blamed(row: Mapping[str, Any]) -> str:
     return ", ".join(sorted(row["absent"]))
 
 
-PUBLISHED = {"exaone4_5_text": "exaone4"}
-"""Types in published files, and what transformers takes them for (LGAI-EXAONE/EXAONE-4.5-33B)."""
+PUBLISHED = {"exaone4_5_text": "exaone4", "granite_speech_qformer": "blip_2_qformer"}
+"""Types in published files, and what transformers takes them for (LGAI-EXAONE/EXAONE-4.5-33B,
+ibm-granite/granite-speech-3.2-8b)."""
 
 
 def _class(config: Mapping[str, Any], usual: str, path: str) -> str:

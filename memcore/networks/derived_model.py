@@ -41,13 +41,12 @@ PYRAMIDS = frozenset((
 FRAMES = frozenset(("csm",))
 """Types that predict frames of several codes: a decoder of its own runs over the codes of some frames."""
 EAGER = frozenset((
-    *("big_bird", "bigbird_pegasus", "blip", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
-    *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa"),
-    *("granitemoe_swa", "hy_v4", "ibert", "inkling2", "inkling2_text", "led", "longformer", "longt5", "luke"),
-    *("megatron-bert", "mpnet", "mra", "mvp", "nllb-moe", "nystromformer", "openai-gpt", "pegasus_x"),
-    *("perceiver", "prophetnet", "reformer", "rembert", "roformer", "speech_to_text"),
-    *("speecht5", "squeezebert", "switch_transformers", "t5gemma", "tapas", "trocr", "xglm", "xlm", "xlnet"),
-    *("yoso"),
+    *("big_bird", "bigbird_pegasus", "blip", "canine", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
+    *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa", "granitemoe_swa", "hy_v4"),
+    *("ibert", "inkling2", "inkling2_text", "led", "lilt", "longformer", "longt5", "luke", "lxmert", "megatron-bert"),
+    *("mpnet", "mra", "mvp", "nllb-moe", "nystromformer", "openai-gpt", "pegasus_x", "perceiver", "prophetnet"),
+    *("reformer", "rembert", "roformer", "speech_to_text", "speecht5", "squeezebert", "switch_transformers"),
+    *("t5gemma", "tapas", "trocr", "vilt", "visual_bert", "xglm", "xlm", "xlnet", "yoso"),
 ))  # fmt: skip
 """Types whose classes run eager attention alone (transformers 5.23, `_supports_sdpa`)."""
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "max_target_positions")
@@ -74,11 +73,19 @@ ASSUMED = (UNPROVED, TOWERS)
 """What is said of networks with parts that no row describes."""
 
 
+NAMED_BEFORE: Mapping[str, str] = {"ViltForVisualQuestionAnswering": "ViltForQuestionAnswering"}
+"""Classes that published files name and transformers has under another name (dandelin/vilt-b32-finetuned-vqa)."""
+
+
+def _now(name: object) -> object:
+    return NAMED_BEFORE.get(name, name) if isinstance(name, str) else name
+
+
 def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
     """The class of transformers that a configuration names, else the one that checkpoints of its type mostly have."""
     table = derived()
     named = config.get("architectures")
-    for name in named if isinstance(named, list) else ():
+    for name in map(_now, named) if isinstance(named, list) else ():
         for each in (name, f"{name}@{model_type}") if isinstance(name, str) else ():
             row = row_of(each)
             if row is not None and row["type"] == model_type:
@@ -279,7 +286,7 @@ def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = config.get("architectures")
     if not found and name.endswith("ForMaskedLM"):  # whose checkpoints as often have no head
         return (Message("found no architectures; counted as {}", name),)
-    if not isinstance(found, list) or not found or name.partition("@")[0] in found:
+    if not isinstance(found, list) or not found or name.partition("@")[0] in map(_now, found):
         return ()
     return (Message("found architectures {}, counted as {}", shown(found[0]), name.partition("@")[0]),)
 

@@ -79,7 +79,9 @@ MS_SWIFT = Tool(
         Meaning(sets={Training.quantization: "int8"}, keys={"quant_method": "bnb", "quant_bits": 8}),
         Meaning(sets={Training.attention: "flash"}, keys={"attn_impl": "flash_attn"}),
         Meaning(sets={Training.attention: "flash"}, keys={"attn_impl": "flash_attention_2"}),
-        Meaning(sets={Training.attention: "flash"}, keys={"attn_impl": "flash_attention_3"}),
+        Meaning(
+            sets={Training.attention: "flash", Training.flash_version: 3}, keys={"attn_impl": "flash_attention_3"}
+        ),
         Meaning(sets={Training.attention: "sdpa"}, keys={"attn_impl": "sdpa"}),
         Meaning(sets={Training.attention: "math"}, keys={"attn_impl": "eager"}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),

@@ -27,13 +27,14 @@ LOOPS: Mapping[str, tuple[Tool, ...]] = {
     "axolotl": (AXOLOTL,),
     "llama-factory": (LLAMA_FACTORY,),
     "ms-swift": (MS_SWIFT, TOOLS["megatron-swift"]),
+    "megatron-bridge": (TOOLS["megatron-bridge"],),
 }
 """Tools whose files say how a training loop runs, by its name (`engine.framework`)."""
 
 
 def runs(tool: Tool, config: Config) -> bool:
     """Return whether a tool runs the engine of a config."""
-    fits = (config[EngineSettings.type] or "none") in tool.engines
+    fits = (config[EngineSettings.type] or "none") in tool.engines and (tool.knows is None or tool.knows(config))
     return fits and not tool.read_only and _is_loop(tool, config)
 
 

@@ -49,6 +49,9 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         "--set", action="append", default=[], type=_variable, metavar="NAME=VALUE",
         help="a variable that the script reads; repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of the files to ignore; repeatable"
+    )
     whole = ALL in given
     groups = {"model": parser}
     for path, setting in SETTINGS.items():
@@ -129,6 +132,10 @@ def config_of(options: argparse.Namespace) -> Config:
     flags = {path: given[path] or "" for path in SETTINGS if given[path] is not None}
     if not options.config and "model" not in flags:
         raise ConfigError.at("model", lacking(given.get(EXAMPLE, "--model")))
+    if options.config and options.ignore is not None:
+        from memcore.tools.accounts import ignore  # noqa: PLC0415 - tools' files are a package of their own
+
+        ignore(options.ignore)
     options.sources = _sources(options.config)
     base = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options.config)
     if described(flags.get("model", "")).endswith(".json"):
@@ -139,7 +146,7 @@ def config_of(options: argparse.Namespace) -> Config:
 def config_at(name: str) -> Config:
     """The config of one file, a link or a model's name alone, without flags."""
     plain = dict.fromkeys(SETTINGS)
-    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": []}))
+    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": [], "ignore": None}))
 
 
 def jobs_with(options: argparse.Namespace) -> dict[str, Config]:

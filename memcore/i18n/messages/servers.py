@@ -137,6 +137,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
     "{flag}: the name {file} does not say which format it is": "{flag}：文件名 {file} 没有写明格式",
+    "{flag:s}: no model in the catalog is called {name}": "{flag:s}：目录中没有名为 {name} 的模型",
     "give it with {setting}": "请用 {setting} 给出",
     "since June 2026 llama-server uses a draft model only if --spec-type is draft-simple": (
         "2026 年 6 月起，只有 --spec-type 写明 draft-simple，llama-server 才用模型起草"

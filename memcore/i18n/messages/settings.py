@@ -17,6 +17,10 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
         "即 lora 加上 --frozen-weights nf4（training.quantization）"
     ),
     "memcore calls {flags}": "在 memcore 中写作 {flags}",
+    "is an engine: use --engine {name}": "是引擎：请使用 --engine {name:s}",
+    "{framework} runs it": "{framework:s} 运行该引擎",
+    "{framework}'s default": "{framework:s} 的默认值",
+    "{framework}'s own layers": "{framework:s} 自己的层实现",
     "it may be {names}": "可能是 {names:s}",
     "for another GPU, set GPU memory (--gpu-memory)": "其他 GPU 请设置 GPU 显存（--gpu-memory）",
     "the usual meaning of this name": "该名称通常的含义",
@@ -50,6 +54,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
     "give a config.json instead": "请改为提供 config.json",
+    "give its config.json, or with --model {name:s} if it has those shapes, as its name says": (
+        "请提供其 config.json；若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者"
+    ),
     "is required": "必填",
     "unknown key": "未知的键",
     "given twice": "重复给出",
@@ -173,6 +180,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "set {variable} in the environment": "请设置环境变量 {variable}",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
+    "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
     "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
     "No closing quotation": "引号未闭合",

@@ -25,6 +25,7 @@ from memcore.networks.families.counted import (
     within,
 )
 from memcore.networks.families.ernie import ernie_vl
+from memcore.networks.families.own_names import hyperclova, ovis
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.weights import Weight
 from memcore.units import shown
@@ -438,7 +439,7 @@ def _clip(config: Config) -> Config:
         return {**vision, **own, "model_type": "clip_vision_model"}
     found = dict(config)
     for name in ("text_config", "vision_config"):
-        given, more = config.get(name), config.get(f"{name}_dict")
+        given, more = config.get(name), found.pop(f"{name}_dict", None)
         if isinstance(more, Mapping):
             found[name] = {**(given if isinstance(given, Mapping) else {}), **more}
     return found
@@ -553,6 +554,8 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minimax_m3_vl": _minimax_m3_vl,
     "ernie4_5_moe_vl": lambda config: _flat("ernie4_5_vl_moe")(ernie_vl(config)),
     "hunyuan_vl": _flat("hunyuan_vl"),
+    "ovis": ovis,
+    "vlm": hyperclova,
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,

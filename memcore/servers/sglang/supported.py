@@ -10,21 +10,23 @@ from __future__ import annotations
 from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
-    *("PanguEmbedded", "bailing_hybrid", "bamba", "bart", "big_bird", "bigbird_pegasus", "biogpt", "blenderbot"),
-    *("blenderbot-small", "blip", "bloom", "blt", "canary", "clap", "codegen", "cohere_asr", "convbert", "convnext"),
-    *("convnextv2", "cpmant", "csm", "deberta", "deberta-v2", "deepseek_vl", "deepseek_vl_hybrid", "dia", "donut-swin"),
-    *("efficientnet", "encoder-decoder", "evolla", "falcon", "flaubert", "florence2", "fnet", "fsmt", "funnel", "git"),
-    *("glm_image", "gpt_neo", "gpt_neox_japanese", "hubert", "ibert", "internlm", "jamba", "janus", "layoutlm", "led"),
-    *("longformer", "longt5", "luke", "m2m_100", "marian", "mbart", "megatron-bert", "mobilenet_v2", "moonshine"),
-    *("mpnet", "mpt", "mra", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "nystromformer", "olmo_hybrid"),
-    *("openai-gpt", "pegasus", "pegasus_x", "perceiver", "pix2struct", "plbart", "pop2piano", "pp_formulanet"),
+    *("bailing_hybrid", "bamba", "bart", "big_bird", "bigbird_pegasus", "biogpt", "blenderbot", "blenderbot-small"),
+    *("blip", "bloom", "blt", "canary", "canine", "clap", "codegen", "cohere_asr", "colpali", "convbert", "convnext"),
+    *("convnextv2", "cpmant", "csm", "data2vec-audio", "deberta", "deberta-v2", "deepseek_vl", "deepseek_vl_hybrid"),
+    *("dia", "donut-swin", "efficientnet", "encoder-decoder", "evolla", "falcon", "flaubert", "florence2", "fnet"),
+    *("fsmt", "funnel", "git", "glm_image", "gpt_neo", "gpt_neox_japanese", "hubert", "ibert", "internlm", "jamba"),
+    *("janus", "lasr_ctc", "layoutlm", "led", "lilt", "longformer", "longt5", "luke", "lxmert", "m2m_100", "marian"),
+    *("mbart", "megatron-bert", "mobilenet_v2", "moonshine", "mpnet", "mpt", "mra", "mt5", "musicgen"),
+    *("musicgen_melody", "mvp", "nllb-moe", "nystromformer", "olmo_hybrid", "openai-gpt", "PanguEmbedded"),
+    *("parakeet_ctc", "pegasus", "pegasus_x", "perceiver", "pix2struct", "plbart", "pop2piano", "pp_formulanet"),
     *("prophetnet", "reformer", "rembert", "resnet", "roformer", "rwkv", "seamless_m4t", "seamless_m4t_v2"),
-    *("segformer", "speech-encoder-decoder", "speech_to_text", "speecht5", "squeezebert", "swin", "swinv2"),
-    *("switch_transformers", "t5", "tapas", "trocr", "udop", "umt5", "vision-encoder-decoder", "voxtral_realtime_text"),
-    *("wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "xlstm", "yoso", "zamba", "zamba2"),
+    *("segformer", "sew", "sew-d", "speech-encoder-decoder", "speech_to_text", "speecht5", "squeezebert", "swin"),
+    *("swinv2", "switch_transformers", "t5", "tapas", "trocr", "udop", "umt5", "unispeech", "unispeech-sat", "vilt"),
+    *("vision-encoder-decoder", "visual_bert", "voxtral_realtime_text", "wav2vec2", "wav2vec2-bert"),
+    *("wav2vec2-conformer", "wavlm", "xglm", "xlm", "xlnet", "xlstm", "yoso", "zamba", "zamba2"),
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes in transformers have no attention to replace, or generate
-frames of several codes (CSM) or of an image."""
+frames of several codes (CSM) or of an image, or read sounds alone and are trained by CTC."""
 
 
 def check(family: str) -> None:

@@ -14,16 +14,20 @@ from memcore.config.engine import EngineSettings, release
 from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
-    *("big_bird", "blip", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext", "convnextv2", "cpmant"),
-    *("csm", "deberta", "deberta-v2", "donut-swin", "efficientnet", "flaubert", "funnel", "glm_image", "gpt_neo"),
-    *("gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert", "jina-bert", "layoutlmv3", "longformer", "luke"),
-    *("megatron-bert", "mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nystromformer", "openai-gpt"),
-    *("perceiver", "reformer", "rembert", "resnet", "roformer", "rwkv", "segformer", "squeezebert", "swin", "swinv2"),
-    *("tapas", "trocr", "vila1_5", "voxtral_realtime_text", "wav2vec2", "wavlm", "xglm", "xlm", "xlnet", "yoso"),
+    *("big_bird", "blip", "canine", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext"),
+    *("convnextv2", "cpmant", "csm", "data2vec-audio", "deberta", "deberta-v2", "donut-swin", "efficientnet"),
+    *("flaubert", "funnel", "glm_image", "gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert"),
+    *("jina-bert", "lasr_ctc", "layoutlmv3", "lilt", "longformer", "luke", "lxmert", "megatron-bert"),
+    *("mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nystromformer", "openai-gpt", "parakeet_ctc"),
+    *("perceiver", "reformer", "rembert", "resnet", "roformer", "rwkv", "segformer", "sew", "sew-d", "squeezebert"),
+    *("swin", "swinv2", "tapas", "trocr", "unispeech", "unispeech-sat", "vila1_5", "vilt", "visual_bert"),
+    *("voxtral_realtime_text", "wav2vec2", "wav2vec2-bert", "wav2vec2-conformer", "wavlm", "xglm", "xlm", "xlnet"),
+    *("yoso"),
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes have no attention to choose: transformers' own, or code
 that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_cogvlm.py`, `modeling_bert.py` of Jina); and
-CSM, which generates frames of several codes, and GLM-Image's encoder, which is in vLLM-Omni's registry alone."""
+CSM, which generates frames of several codes, and GLM-Image's encoder, which is in vLLM-Omni's registry alone; and what
+reads sounds alone and is trained by CTC."""
 TWO_STACKS = frozenset((
     *("bigbird_pegasus", "blenderbot", "blenderbot-small", "canary", "dia", "encoder-decoder", "fsmt", "led", "longt5"),
     *("m2m_100", "marian", "moonshine", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "pegasus"),

@@ -37,7 +37,7 @@ from memcore.symbols import Shape, product
 from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import KERNELS, framework_of
+from memcore.trainers.pytorch.frameworks import KERNELS, casts_adapters, framework_of
 from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype, usual_preset
 from memcore.trainers.pytorch.methods import scored
 
@@ -158,6 +158,8 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
 
     Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
     """
+    if casts_adapters(read):
+        return "bf16"
     return _stored(read, engine) if framework_of(read).adapts_itself else "fp32"
 
 

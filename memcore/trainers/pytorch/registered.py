@@ -31,6 +31,8 @@ _CONVERTERS: Mapping[str, str] = {"Float8LinearConverter": "float8"}
 _TOKENS, _LENGTH = "training.num_tokens_per_microbatch_per_dp_rank", "training.max_context_length"
 _SEQUENCE, _BATCH, _MODE = "training.seq_len", "training.local_batch_size", "activation_checkpoint.mode"
 _SENDS = "parallelism.expert_parallel_comm_backend"
+_COUNT, _STAGES = "parallelism.num_pp_microbatches", "parallelism.pipeline_parallel_degree"
+_EACH = "parallelism.pipeline_parallel_microbatch_size"
 _KEPT = ("training", "parallelism", "compile", "checkpoint", "validation")
 _CHUNKS = 8
 
@@ -74,8 +76,12 @@ def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
     length = left.get(_SEQUENCE) if length is None else length
     if length is not None:
         left[_SEQUENCE] = length
+    count = left.pop(_COUNT, 1)
     if isinstance(length, int) and length > 0 and (_LENGTH in keys or tokens is not None):
-        left[_BATCH] = max(1, (tokens if isinstance(tokens, int) else length) // length)
+        each = max(1, (tokens if isinstance(tokens, int) else length) // length)
+        left[_BATCH] = each
+        if left.get(_STAGES, 1) != 1 and isinstance(count, int):
+            left |= {_BATCH: each * count, _EACH: each}
     return left
 
 

@@ -1,0 +1,83 @@
+"""Composites of a checkpoint's own code that transformers has by now: the same networks, other names of keys.
+
+Sources: `configuration_ovis.py`, `modeling_ovis.py` (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in
+AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23,
+models/ovis2 and models/hyperclovax_vision_v2; vllm 0.33, models/ovis.py and models/hyperclovax_vision_v2.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.errors import ConfigError
+from memcore.units import shown
+
+Config = Mapping[str, object]
+_INDICATORS = 5
+"""Words of the visual vocabulary that no patch is given: they say where an image starts, ends and is cut."""
+
+
+def ovis(config: Config) -> Config:
+    """Ovis 2 as its own code saves it: the tower is within a tokenizer that gives each patch a visual word."""
+    text, seen = _part(config, "llm_config"), _part(config, "visual_tokenizer_config")
+    tower = _part(seen, "backbone_config", "visual_tokenizer_config.")
+    if tower.get("model_type") != "aimv2":
+        raise ConfigError.at(
+            "model.visual_tokenizer_config.backbone_config.model_type",
+            "found {}, but only {} is supported for this family",
+            shown(tower.get("model_type")),
+            shown("aimv2"),
+        )
+    vision = {
+        **tower,
+        "model_type": "ovis2_vision",
+        "vocab_size": seen.get("vocab_size", 16_384),
+        "hidden_stride": seen.get("hidden_stride", 1),
+        "mlp_bias": tower.get("use_bias", False),
+        "num_visual_indicator_tokens": _INDICATORS,
+    }
+    return {
+        "model_type": "ovis2",
+        "transformers_version": config.get("transformers_version"),
+        "hidden_size": text.get("hidden_size"),
+        "vocab_size": text.get("vocab_size"),
+        "text_config": text,
+        "vision_config": vision,
+        "tie_word_embeddings": text.get("tie_word_embeddings", False),
+    }
+
+
+_UNREAD = ("audio_config", "discrete_audio_config", "discrete_vision_config")
+
+
+def hyperclova(config: Config) -> Config:
+    """HyperCLOVA X Think: Qwen2.5-VL's tower, a matrix, and a text model that says whether the head is tied."""
+    if not str((config.get("architectures") or [""])[0]).startswith("HCXVision"):  # type: ignore[index]
+        return config
+    for key in _UNREAD:
+        if config.get(key) is not None:
+            raise ConfigError.at(f"model.{key}", "found {}, but only {} is supported for this family", "{…}", "null")
+    only = {"mm_projector_type": "linear", "video_audio_compressor_type": None}
+    for key, value in only.items():
+        if config.get(key) != value:
+            raise ConfigError.at(
+                f"model.{key}",
+                "found {}, but only {} is supported for this family",
+                shown(config.get(key)),
+                shown(value),
+            )
+    text = _part(config, "text_config")
+    return {
+        "model_type": "hyperclovax_vision_v2",
+        "transformers_version": config.get("transformers_version"),
+        "text_config": text,
+        "vision_config": {**_part(config, "vision_config"), "model_type": "qwen2_5_vl_vision"},
+        "tie_word_embeddings": text.get("tie_word_embeddings", False),
+    }
+
+
+def _part(config: Config, key: str, path: str = "") -> Config:
+    found = config.get(key)
+    if not isinstance(found, Mapping):
+        raise ConfigError.at(f"model.{path}{key}", "missing; add the part of the configuration that has this name")
+    return found
