@@ -59,10 +59,19 @@ MEANT: Mapping[str, str] = {
     "liger": "--implementation liger",
     **{name: f"--framework {name}" for name in ("accelerate", "peft", "trl")},
     **dict.fromkeys(("llamacpp", "llama-cpp", "gguf"), "--engine llama.cpp"),
-    "ollama": "--engine llama.cpp --fork ollama",
     **dict.fromkeys(("trtllm", "trt-llm"), "--engine tensorrt-llm"),
 }
 """Flags for what people name as an engine and is another word for one, or a layer on top."""
+_MLX = (
+    "MLX is not known; llama.cpp serves GGUF files of as many bits, and allocates the whole cache at once, "
+    "where MLX's grows with the tokens"
+)
+STANDING_FOR: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "ollama": ("llama.cpp", "Ollama runs llama.cpp, and engines of its own", {"engine.fork": "ollama"}),
+    "mlx": ("llama.cpp", _MLX, {}),
+    "mlx-lm": ("llama.cpp", _MLX, {}),
+}
+"""Programs that are answered as an engine: which, why, and further settings by path."""
 
 
 class Loop(NamedTuple):

@@ -82,7 +82,7 @@ MISTAKES = {
     "estimate job.json --tensor-parallel-size 2": "(did you mean '--tp'?)",
     "estimate job.json --lora_r 16": "(did you mean '--adapter-rank'?)",
     "estimate job.json --adapter qlora": "found 'qlora', which is lora with --frozen-weights nf4",
-    "estimate job.json --engine ollama": "found 'ollama', which memcore calls --engine llama.cpp --fork ollama",
+    "estimate job.json --engine fsdp1": "found 'fsdp1', which memcore calls --engine fsdp --engine-version 1",
     "hardware nosuch": "QUERY: nothing matches 'nosuch'; `memcore hardware` lists all",
     "models nosuch": "QUERY: nothing matches 'nosuch'; `memcore models` lists all",
     "estimate job.json --accelerator rtx-9080": "; for another GPU, set GPU memory (--gpu-memory)",

@@ -3,6 +3,7 @@
 import pytest
 
 from memcore import Config, estimate
+from memcore.config.texts import from_texts
 from memcore.errors import ConfigError
 from memcore.servers.vllm.graphs import captured
 from memcore.servers.vllm.options import Options
@@ -803,8 +804,25 @@ def test_every_server_answers_without_a_gpu():
         assert found.ledger.sum("weights") > 0
 
 
+def test_data_parallel_attention():
+    """TensorRT-LLM's ranks then hold all but experts whole, and each has a cache of its own for its own requests."""
+    h200 = {"accelerator": "h200-sxm-141gb", "num_gpus": 8}
+    kept = {"parallelism": {"tensor_parallel_size": 8}, "hardware": h200, "engine": "tensorrt-llm"}
+    split, whole = (serve("deepseek-ai/DeepSeek-V3", enable_attention_dp=each, **kept) for each in (False, True))
+    tables = [[e.bytes for e in each.ledger.entries if e.title == "matrix"] for each in (split, whole)]
+    assert max(tables[1]) == 8 * max(tables[0]) > 0
+    assert whole.job.basics.sizes["EP"] == 8
+    assert (split.pool.replicas, whole.pool.replicas) == (1, 8)
+    assert whole.pool.bytes_each == split.pool.bytes_each  # a latent vector is not split
+    assert whole.pool.users(4096) == 8 * (whole.pool.capacity // whole.pool.needed(4096))
+    assert whole.pool.capacity < split.pool.capacity
+    dense = serve("llama-3.1-8b", enable_attention_dp=True, **{**kept, "hardware": {**H100, "num_gpus": 8}})
+    alone = serve("llama-3.1-8b", engine="tensorrt-llm")
+    assert dense.ledger.sum("weights") == alone.ledger.sum("weights")
+
+
 def test_data_parallel_attention_is_refused():
-    """It divides a tensor-parallel group, which is not modelled."""
+    """SGLang's divides a tensor-parallel group into several, which is not modelled."""
     job = {
         "model": "llama-3.1-8b",
         "engine": {"type": "sglang", "enable_dp_attention": True},
@@ -1081,3 +1099,69 @@ def test_which_runner_is_told(told, estimates):
     """Before 0.29 the first one alone estimates graphs; dense networks run in the second one since 0.25."""
     found = serve("qwen3-4b", version="0.26.0", **({} if told is None else {"use_v2_model_runner": told}))
     assert (found.rank.graphs_estimated is not None) == estimates
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("fp32", 4), ("bf16", 2)])
+def test_sglang_keeps_a_state_for_each_drafted_token(dtype, each):
+    """Four requests and one more have 24 layers' states for six drafted tokens and the one before.
+
+    A state is 32 heads' of 128 times 128 values, and the last three inputs of a convolution of 8192 channels.
+    """
+    found = serve(
+        "qwen3.5-9b",
+        "sglang",
+        {"max_model_len": 32_768, "max_num_seqs": 4, "speculative_method": "mtp", "num_speculative_tokens": 6},
+        version="0.5.22",
+        mem_fraction_static=0.85,
+        mamba_ssm_dtype=dtype,
+    )
+    kept = {entry.title: entry.bytes for entry in found.ledger.entries}
+    assert kept["states of drafts"] == 5 * 7 * 24 * (32 * 128 * 128 * each + 3 * 8192 * 2)
+
+
+@pytest.mark.parametrize(("version", "less"), [("0.5.17", 0), ("0.5.18", 100 * MiB)])
+def test_sglang_keeps_embedded_pictures(version, less):
+    """Since 0.5.18 their cache is taken off the room for tokens (SGLANG_VLM_CACHE_SIZE_MB)."""
+    found = serve("qwen3-vl-8b", "sglang", mem_fraction_static=0.8, version=version)
+    free = 0.8 * (found.job.capacity - found.ledger.sum("outside the allocator"))
+    assert found.rank.available == pytest.approx(free - found.ledger.sum("weights") - less, abs=1024)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("ollama", {"engine.type": "llama.cpp", "engine.fork": "ollama"}),
+        ("Ollama", {"engine.type": "llama.cpp", "engine.fork": "ollama"}),
+        ("mlx", {"engine.type": "llama.cpp"}),
+    ],
+)
+def test_programs_that_are_answered_as_an_engine(word, said):
+    """What the word stands for is taken, and is an assumption; what is given beside it is kept."""
+    config = from_texts({"model": "Qwen/Qwen3-8B", "engine.type": word})
+    assert {path: config.get(path) for path in said} == said
+    told = {each.path: each.value for each in estimate(config).assumptions if each.notable}
+    assert said.items() <= told.items()
+    assert config.replaced("engine.fork", "mainline").get("engine.fork") == "mainline"
+
+
+def test_what_drafting_layers_have_before_they_share_it():
+    """SGLang sized its pools with the drafting layer's own embedding and head until 0.5.19."""
+    asked = {"speculative_method": "mtp", "num_speculative_tokens": 3, "max_num_seqs": 4}
+    before, since = (
+        serve("Qwen/Qwen3.6-27B", "sglang", asked, version=each, mem_fraction_static=0.9, max_mamba_cache_size=20)
+        for each in ("0.5.18", "0.5.19")
+    )
+    tables = 2 * 248320 * 5120 * 2
+    assert since.rank.available - before.rank.available == tables
+
+
+def test_slots_of_a_request_next_to_recurrent_states():
+    """With drafts, states of tokens that are checked need a part for each request, and an extra buffer makes these fewer."""
+    asked = {"speculative_method": "mtp", "num_speculative_tokens": 5, "max_num_seqs": 48}
+    kept = {"version": "0.5.20", "mem_fraction_static": 0.92}
+    found = {
+        each: serve("Qwen/Qwen3.6-27B", "sglang", asked, mamba_radix_cache_strategy=each, **kept).ledger
+        for each in ("auto", "extra_buffer", "no_buffer")
+    }
+    pools = {name: ledger.sum("recurrent states") for name, ledger in found.items()}
+    assert pools["auto"] == pools["extra_buffer"] != pools["no_buffer"]

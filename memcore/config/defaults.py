@@ -8,7 +8,7 @@ from math import gcd
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import Implied, ShortName
+from memcore.config.kinds import Implied, OtherWord, ShortName
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
@@ -113,8 +113,13 @@ class Defaults:
 
 
 def _short_names(config: Config) -> Iterator[Assumption]:
-    """Yield what was taken for names that several rows of a catalog have, and for what other settings bring."""
+    """Yield what was taken for names that several rows of a catalog have, for other words, and what settings bring."""
     for path, value in config.values.items():
+        if isinstance(value, OtherWord):
+            yield Assumption(path, str(value), value.reason, notable=True)
+            for other, brought in value.brings.items():
+                if config.get(other) == brought:
+                    yield Assumption(other, brought, value.reason, notable=True)
         if isinstance(value, ShortName):
             reason = Message("the usual meaning of this name; others: {}", joined(", ", value.others))
             yield Assumption(path, str(value), reason, notable=True)

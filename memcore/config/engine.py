@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from memcore.config.kinds import Called, Choice, Flag, Integer, Number, Text, Version
+from memcore.config.kinds import Called, Choice, Flag, Integer, Number, Text, Version, other_word
 from memcore.config.schema import Section, setting
 from memcore.messages import Message
-from memcore.registry import ENGINES, LOOPS, MEANT, TRAINERS, loop_called
+from memcore.registry import ENGINES, LOOPS, MEANT, STANDING_FOR, TRAINERS, loop_called
 
 
 class EngineSettings(Section, path="engine", shorthand="type"):
@@ -18,6 +18,7 @@ class EngineSettings(Section, path="engine", shorthand="type"):
             tuple(ENGINES),
             {name: home.meaning for name, home in ENGINES.items()},
             impossible={name: Message("memcore calls {}", flags) for name, flags in MEANT.items()},
+            also={name: other_word(*row) for name, row in STANDING_FOR.items()},
         ),
         "Engine",
         "Training engine or server. DDP replicates everything; FSDP shards parameters, gradients and optimizer states.",

@@ -191,6 +191,27 @@ class Flag:
         return {"type": "boolean"}
 
 
+class OtherWord(str):
+    """An option that was given by another word, which says more than that."""
+
+    __slots__ = ("brings", "reason")
+    brings: Mapping[str, str]
+    """Further settings that the word stands for, by path."""
+    reason: str
+    """Why the option is taken for the word."""
+
+
+def other_word(option: str, reason: str, brings: Mapping[str, str]) -> OtherWord:
+    """Return an option with what another word for it says.
+
+    >>> other_word("llama.cpp", "Ollama runs it", {"engine.fork": "ollama"}).brings
+    {'engine.fork': 'ollama'}
+    """
+    found = OtherWord(option)
+    found.brings, found.reason = brings, reason
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Choice(Plain):
     """One of several words."""
@@ -203,7 +224,7 @@ class Choice(Plain):
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Words that are known, and why they stand for nothing."""
     also: Mapping[str, str] = field(default_factory=dict)
-    """Other words for an option."""
+    """Other words for an option, which may say more (`OtherWord`)."""
 
     def check(self, value: object) -> str:
         if isinstance(value, str):

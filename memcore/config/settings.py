@@ -16,7 +16,7 @@ from memcore.config.bounded import check
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
-from memcore.config.kinds import Implied, ModelName
+from memcore.config.kinds import Implied, ModelName, OtherWord
 from memcore.config.load import from_plain, problem_of, to_plain
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting, settings_of
@@ -111,8 +111,10 @@ class Config:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:
-        """Build a config from checked values; None counts as absent."""
+        """Build a config from checked values, and from what words among them bring; None counts as absent."""
         found = {path: value for path, value in values.items() if value is not None}
+        for word in [value for value in found.values() if isinstance(value, OtherWord)]:
+            found = {**word.brings, **found}
         return cls(found if found.get(EngineSettings.framework) is None else _with_engine(found))
 
     def to_dict(self) -> dict[str, Any]:

@@ -70,6 +70,7 @@ _ALGORITHMS: Mapping[str, str] = {
     "dflash": "DFLASH",
 }  # fmt: skip
 """SGLang's words (srt/speculative/spec_info.py)."""
+_STRATEGY = "--mamba-radix-cache-strategy"
 _MODELS = ("--model", "--model-path", "--model_path", "-m")
 
 
@@ -553,7 +554,9 @@ SGLANG = Tool(
         Key(path=Inference.num_speculative_tokens, name="*drafted"),
         Key(path=Inference.draft_model, name="--speculative-draft-model-path", also=("--speculative-draft-model",)),
         *_reach(positions.SGLANG),
-        *_own(SglangSettings, ""),
+        Key(path=SglangSettings.mamba_ssm_dtype, name="--mamba-ssm-dtype", values=TORCH_DTYPES),
+        Key(path=SglangSettings.mamba_radix_cache_strategy, name=_STRATEGY, also=("--mamba-scheduler-strategy",)),
+        *(each for each in _own(SglangSettings, "") if each.name not in ("--mamba-ssm-dtype", _STRATEGY)),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",

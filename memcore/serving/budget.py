@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 
 from memcore.memory.ledger import Ledger, Range
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.records import dataclass
 from memcore.serving.stages import Stage
 
@@ -120,3 +120,7 @@ class Budget:
     inside: frozenset[str] = frozenset()
     """Titles of categories that the line holds."""
     notes: tuple[str, ...] = ()
+    refused: Message | None = None
+    """Why the server does not start, however much memory there is."""
+    doubted: bool = False
+    """Whether it starts is decided by what the config does not say; a note names it."""

@@ -93,7 +93,9 @@ class ServingEstimate(Answer):
 
     @cached_property
     def refused(self) -> Message | None:
-        """Return why the server does not start with so long a sequence, where its own maximum is less."""
+        """Return why the server does not start, as with a longer sequence than its own maximum."""
+        if self.budget.refused is not None:
+            return self.budget.refused
         own, config, asked = self.job.server.too_long, self.job.config, self._asked
         if own is None or asked is None or config[ServerSettings.allow_longer]:
             return None
@@ -237,4 +239,4 @@ class ServingEstimate(Answer):
         if self.refused is not None and self.capacity is not None:
             return True
         sure = pool is None or pool.capacity is None or not pool.capacity_low < self.needed <= pool.capacity_high
-        return super().certain and sure
+        return super().certain and sure and not (self.fits and self.budget.doubted)

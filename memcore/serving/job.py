@@ -14,6 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
@@ -93,6 +94,8 @@ class Server:
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
+    lays_out: Callable[[Defaults, Layout], Layout] | None = None
+    """What it makes of a group of ranks where a setting divides it otherwise than by matrices."""
     wide_experts: bool = False
     """Data-parallel ranks share experts: attention is data-parallel, and each rank has its own cache."""
     splits: bool = False
@@ -106,8 +109,14 @@ class Server:
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
     """How much less and how much more weights are in known start-up logs, where the checkpoint is described: what
     loading rounds up, repacks and keeps in addition."""
+    seems: Callable[[ServingJob], tuple[int, int]] | None = None
+    """How many bytes less and more its log can say besides, as it reads them off what the GPU has free."""
     state_dtype: str | None = None
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
+    states_in: Setting[str] | None = None
+    """The setting that says their dtype, whatever the checkpoint says."""
+    extends_states: bool = True
+    """A convolution's state has room for the tokens that are proposed (vllm, mamba_utils.py, `num_spec`)."""
     pools_every_layer: bool = False
     """Its cache has room for layers that read another layer's keys and values (Gemma 3n, 4)."""
     logs_draft_apart: bool = False
@@ -160,6 +169,7 @@ class Basics:
     capacity: int | None
     state_dtype: str = "bf16"
     """Of recurrent states."""
+    extends_states: bool = True
     pools_every_layer: bool = False
     """The cache has room for layers that read another layer's keys and values."""
     draft: Model | None = None
@@ -189,7 +199,7 @@ class Basics:
             sizes=self.sizes,
             chunk=chunk if isinstance(chunk, int) else (window or 8192),
             window=window,
-            proposed=self.speculation.tokens if self.speculation else 0,
+            proposed=self.speculation.tokens if self.speculation and self.extends_states else 0,
             every_layer=self.pools_every_layer,
         )
 
@@ -204,6 +214,10 @@ def _state_dtype(text: Raw, dtype: str) -> str:
         if isinstance(found, str):
             return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(found, dtype)
     return dtype
+
+
+def _said_of_states(read: Defaults, server: Server) -> str | None:
+    return None if server.states_in is None else read.given(server.states_in)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +303,7 @@ def resolve(config: Config) -> ServingJob:
         served = replace(served, model=server.loads(read, served.model))
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
+    layout = layout if server.lays_out is None else server.lays_out(read, layout)
     basics, recipes = _basics(read, config, served, layout, server)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)
@@ -452,7 +467,8 @@ def _basics(
         mean_length=min(mean, longest),
         accelerator=accelerator,
         capacity=capacity,
-        state_dtype=_state_dtype(text_config(raw), served.state_dtype or dtype),
+        state_dtype=_said_of_states(read, server) or _state_dtype(text_config(raw), served.state_dtype or dtype),
+        extends_states=server.extends_states,
         pools_every_layer=server.pools_every_layer,
         draft=None if draft is None else _drafting(draft),
         speculation=_speculation(read, model, raw, stored, server),

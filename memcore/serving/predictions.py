@@ -40,7 +40,11 @@ def _of_first(*categories: str) -> Callable[[ServingEstimate], Range]:
 def _weights(found: ServingEstimate) -> Range:
     categories = [each for each in _LOADED if each != "draft model" or not found.job.server.logs_draft_apart]
     own = _together(found.ranks[0].ledger, *categories)
-    less, more = (max(int(own.expected * each), _SMALL) for each in found.job.server.described)
+    server = found.job.server
+    besides = (0, 0) if server.seems is None else server.seems(found.job)
+    less, more = (
+        max(int(own.expected * share), _SMALL, each) for share, each in zip(server.described, besides, strict=True)
+    )
     return Range(own.low - less, own.expected, own.high + more)
 
 

@@ -191,12 +191,27 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{key} is not used: with flash attention TGI takes what the warmup leaves": (
         "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
     ),
-    "with Vulkan, builds before about b{build} do not start where a compute buffer ({size}) exceeds what the driver "
-    "allocates at once: 4 GiB, AMD's own driver 2 GiB": (
-        "使用 Vulkan 时，约 b{build} 之前的版本在 compute buffer（{size}）超过驱动单次可分配的大小时无法启动："
-        "一般为 4 GiB，AMD 自有驱动为 2 GiB"
+    'llama.cpp ends with "ggml_vulkan: Requested buffer size exceeds device memory allocation limit": {what} takes '
+    "{size}, and Vulkan drivers allocate 4 GiB at once": (
+        'llama.cpp 以 "ggml_vulkan: Requested buffer size exceeds device memory allocation limit" 退出：{what}需要 '
+        "{size}，而 Vulkan 驱动单次最多分配 4 GiB"
     ),
-    "a smaller ubatch or flash attention needs less": "减小 ubatch 或启用 flash attention 可减少占用",
+    "it starts with a smaller ubatch, with flash attention, or in a build from b{build} on": (
+        "减小 ubatch、启用 flash attention 或使用 b{build} 及更新的版本即可启动"
+    ),
+    "{what} takes {size}: AMD's own Vulkan driver allocates 2 GiB at once, and llama.cpp does not start with it": (
+        "{what}需要 {size}：AMD 自有的 Vulkan 驱动单次最多分配 2 GiB，此时 llama.cpp 无法启动"
+    ),
+    "Mesa's allocates 4 GiB, and a build from b{build} on takes either": (
+        "Mesa 的驱动可分配 4 GiB；b{build} 及更新的版本用哪种都能启动"
+    ),
+    "{what} takes {size}, more than Vulkan drivers allocate at once (4 GiB): the host computes it, slowly, and the GPU "
+    "holds less than this": (
+        "{what}需要 {size}，超过 Vulkan 驱动单次可分配的 4 GiB：由主机计算，速度较慢，GPU 的实际占用低于此值"
+    ),
+    "a compute buffer": "一块 compute buffer",
+    "an intermediate result": "一个中间结果",
+    "a tensor": "一个张量",
     "{count} CUDA graphs, in the part of the GPU that TGI leaves free": (
         "{count} 个 CUDA Graph，放在 TGI 空出的那部分显存中"
     ),
@@ -288,6 +303,11 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "要缩小范围，请设置 engine.compile_cache：首次启动为 false，之后的启动为 true"
     ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
+    "builds before June 2026 keep logits of a whole micro-batch, but no room for an unpacked cache "
+    "(--engine-version)": "2026 年 6 月之前的构建保留整个微批次的 logits，但不为解包后的缓存留空间（--engine-version）",
+    "builds before June 2026 keep logits of a whole micro-batch (--engine-version)": (
+        "2026 年 6 月之前的构建保留整个微批次的 logits（--engine-version）"
+    ),
     "Ollama's own engine builds the graph, and this is llama.cpp's": (
         "计算图由 Ollama 自有引擎构建，此处为 llama.cpp 的计算图"
     ),
@@ -363,6 +383,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "kv_b_proj in the model's dtype": "模型 dtype 的 kv_b_proj",
     "window pool": "滑动窗口 KV 池",
     "state pool": "状态池",
+    "a state for each token that is checked, of each request": "每个请求中每个待验证 token 一份状态",
     "compressors' states": "压缩器的状态",
     "compressors' states of requests": "各请求的压缩器状态",
     "kernel workspaces": "kernel 工作区",

@@ -32,6 +32,10 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "it may be {names}": "可能是 {names:s}",
     "for another GPU, set GPU memory (--gpu-memory)": "其他 GPU 请设置 GPU 显存（--gpu-memory）",
     "the usual meaning of this name": "该名称通常的含义",
+    "Ollama runs llama.cpp, and engines of its own": "Ollama 运行 llama.cpp 以及自己的引擎",
+    "MLX is not known": "不支持 MLX",
+    "llama.cpp serves GGUF files of as many bits, and allocates the whole cache at once, where MLX's grows with the "
+    "tokens": "llama.cpp 使用位数相同的 GGUF 文件，并一次分配整个缓存，而 MLX 的缓存随 token 增长",
     "others: {names}": "其他可能：{names:s}",
     "accelerators": "加速器",
     "weight formats": "权重格式",

@@ -39,6 +39,8 @@ class Buffer:
     bytes: int
     formula: str
     source: str
+    largest: int = 0
+    """Bytes of the largest tensor in a compute buffer."""
 
 
 def llamacpp_buffers(model: Model, tensors: Sequence[FileTensor], flags: Flags) -> tuple[Buffer, ...]:
@@ -130,9 +132,10 @@ class Plan(Layout):
     def compute_entries(self) -> Iterator[Buffer]:
         """The buffers of intermediate results."""
         formula = "peak of the reserved graph, as ggml-alloc places it"
-        for device, size in compute_buffers(self).items():
-            if size:
-                yield Buffer(device, "compute", "intermediate results", size, formula, "llama_context::sched_reserve")
+        for device, found in compute_buffers(self).items():
+            if found.bytes:
+                source = "llama_context::sched_reserve"
+                yield Buffer(device, "compute", "intermediate results", found.bytes, formula, source, found.largest)
 
     def output_entry(self) -> Buffer:
         """Logits for the caller, on the host."""

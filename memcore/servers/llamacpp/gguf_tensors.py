@@ -305,11 +305,12 @@ def _fixed(name: str, shape: tuple[int, ...]) -> str | None:
 def _others(model: Model) -> Tensors:
     """Parameters outside the layers that only some families have; towers have files of their own (mmproj)."""
     others = [weight for weight in model.network.embedding_and_head.others if weight.kind != "tower"]
-    stems = [weight.name.split(".", 1)[-1].split(".")[0] for weight in others]
+    inside = [weight.name.removeprefix("model.").removeprefix("language_model.") for weight in others]
+    stems = [name.split(".")[0] for name in inside]
     for place, (weight, stem) in enumerate(zip(others, stems, strict=True)):
         if stem in stems[:place]:
             continue
-        name = ENDS.get(stem, weight.name.split(".", 1)[-1])
+        name = ENDS.get(stem, inside[place])
         shape = tuple(model.size(axis) for axis in weight.axes)
         if name == "per_layer_token_embd.weight":
             # padded to the rows of the embedding (Gemma 3n)

@@ -126,22 +126,32 @@ class Release:
     room for those of all tokens was reserved."""
     drafts_together: bool = True
     """One context drafts for all slots; before, each slot had a context of its own with its cache and its buffers."""
+    tables_with_output: bool = False
+    """Embeddings of each layer (Gemma 3n, 4) lie with the output, where its device reads rows of their type; since
+    then, with the token embedding on the host."""
 
 
 _OLD = Release(
     fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False,
-    outputs_by_slots=False, drafts_together=False,
+    outputs_by_slots=False, drafts_together=False, tables_with_output=True,
 )  # fmt: skip
 _IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
 _SPRING = Release(unpacks_in_place=False, half_mask=False, outputs_by_slots=False, drafts_together=False)
-RELEASES: Mapping[str, Release] = {"2026": Release(), "spring": _SPRING, "2025": _OLD, "ik": _IK}
-"""llama.cpp by what it reserves: since June 2026, before that in 2026, in 2025; and ik_llama.cpp of 2025.
+_WINTER = replace(_SPRING, tables_with_output=True)
+RELEASES: Mapping[str, Release] = {
+    "2026": Release(), "spring": _SPRING, "winter": _WINTER, "2025": _OLD, "ik": _IK,
+}  # fmt: skip
+"""llama.cpp by what it reserves: since June 2026, since April, before that in 2026, in 2025; and ik_llama.cpp of 2025.
 
 Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
-for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026.
+for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026; #21612
+(embeddings of each layer), of 8 April 2026.
 """
-_BUILDS = ((7600, "2025"), (9300, "spring"))
-"""The first build of 2026 and, at the earliest, of those changes: 9272 of 22 May had none of them (#23527)."""
+_BUILDS = ((7600, "2025"), (8710, "winter"), (9300, "spring"))
+"""The first build of 2026, about that of 8 April and, at the earliest, that of the later changes: 9272 of 22 May had
+none of them (#23527)."""
+_ROWS = frozenset({"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"})
+"""Types whose rows CUDA's and Vulkan's kernels read (`ggml_backend_cuda_device_supports_op`, GET_ROWS)."""
 
 
 def row_of(build: int | None) -> str:
@@ -235,14 +245,21 @@ class Layout:
         named = {tensor.name: tensor for tensor in self.tensors}
         repeating = dict.fromkeys(self.layer_device(layer) for layer in range(len(self.layers)))
         for tensor in self.tensors:
-            for device in repeating if tensor.name.startswith("rope_") else [self.tensor_device(tensor.name)]:
-                yield tensor, device
+            if tensor.name.startswith("rope_"):
+                yield from ((tensor, device) for device in repeating)
+            elif tensor.name == "per_layer_token_embd.weight" and self._reads_with_output(tensor):
+                yield tensor, self.layer_device(len(self.layers))
+            else:
+                yield tensor, self.tensor_device(tensor.name)
         if "output.weight" not in named:
             embedding = named["token_embd.weight"]
             head = FileTensor("output.weight", embedding.shape, embedding.type)
             device = self.tensor_device(head.name)
             if device != HOST:
                 yield head, device
+
+    def _reads_with_output(self, tensor: FileTensor) -> bool:
+        return self.release.tables_with_output and tensor.type in _ROWS
 
     def layer_cells(self, layer: Layer) -> int:
         """Cells of a layer's cache, of one stream."""

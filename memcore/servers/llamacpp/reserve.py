@@ -8,6 +8,7 @@ from math import prod
 from memcore.networks.network import Layer
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.servers.llamacpp.caches import attentions, cache_rows, cache_type, slides, state_rows
+from memcore.servers.llamacpp.ggml.allocator import Reserved
 from memcore.servers.llamacpp.ggml.fusion import kept
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.ggml.tensor import Tensor
@@ -18,8 +19,8 @@ from memcore.servers.llamacpp.plan import HOST, Layout
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 
 
-def compute_buffers(plan: Layout) -> Mapping[str, int]:
-    """Bytes of each device's compute buffer."""
+def compute_buffers(plan: Layout) -> Mapping[str, Reserved]:
+    """Each device's compute buffer."""
     flags, release = plan.flags, plan.release
     tokens = -(-plan.micro_batch // flags.sequences) * flags.sequences
     outputs = min(plan.micro_batch, flags.outputs or min(flags.batch, plan.context))

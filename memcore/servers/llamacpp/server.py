@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
@@ -29,6 +30,7 @@ from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
 from memcore.servers.llamacpp.mtp import HeadWeights, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
+from memcore.servers.llamacpp.vulkan import at_once
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
 from memcore.serving.entries import ledger, observed, spread
@@ -37,7 +39,7 @@ from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
-from memcore.units import GiB, format_bytes
+from memcore.units import GiB
 
 _CATEGORIES = {
     "model": "weights",
@@ -72,6 +74,8 @@ class Options:
     draft: Draft | None = None
     foreign: bool = False
     """Ollama's own engine builds the graph."""
+    undated: bool = False
+    """It is llama.cpp itself, and nobody says of which build."""
     target: Model | None = None
     """Whose file has this model as its layers that predict further tokens."""
 
@@ -148,7 +152,15 @@ def options(read: Defaults, basics: Basics) -> Options:
         flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
     overrides = _overrides(name, fork)
-    return Options(flags=flags, file_type=name, overrides=overrides, expanded=expanded, draft=draft, foreign=own)
+    return Options(
+        flags=flags,
+        file_type=name,
+        overrides=overrides,
+        expanded=expanded,
+        draft=draft,
+        foreign=own,
+        undated=not fork and version is None,
+    )
 
 
 def _check_size(read: Defaults, basics: Basics) -> None:
@@ -314,7 +326,13 @@ def budget(job: ServingJob) -> Budget:
     ranks = []
     for number, device in enumerate(devices):
         own = [_doubted(each) if chosen.foreign else each for each in _entries(buffers, device)]
-        entries = [*own, *_drafting(chosen, device), *context_and_nccl(job.accelerator, 1)]
+        if chosen.undated and device == devices[-1] and chosen.flags.gpu_layers > job.model.num_layers:
+            former = _before_unpacking(job.model, chosen, device)
+            own = [_undated(job, chosen.flags, each, former) for each in own]
+        context = context_and_nccl(job.accelerator, 1)
+        if chosen.flags.backend == "vulkan":
+            context = [_slight(each) for each in context]
+        entries = [*own, *_drafting(chosen, device), *context]
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
@@ -330,29 +348,18 @@ def budget(job: ServingJob) -> Budget:
     host = ledger([*_entries(buffers, HOST), *_drafting(chosen, HOST)])
     if job.accelerator is not None and job.accelerator.stack != "cuda" and chosen.flags.backend == "cuda":
         notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
-    notes.extend(_unsplit(chosen, buffers, devices, job.config[EngineSettings.version]))
+    found = at_once(_plan(job.model, chosen), buffers, _build(job.config[EngineSettings.version]), job.accelerator)
+    notes.extend(each for each in (found.doubt, found.note) if each is not None)
     if host.total:
         notes.append("the host holds the embedding and everything not offloaded to GPUs")
-    return Budget(ranks=tuple(ranks), pool=None, host=host, notes=tuple(notes))
-
-
-_SPLITS, _AT_ONCE = 6560, 4 * GiB
-"""About the build (of 24 September 2025) since which a graph's buffer is split by what a driver allocates at once
-(ggml-org/llama.cpp#15815), and what most of Vulkan's drivers do: AMD's own only half of it (#11598, #12728)."""
-
-
-def _unsplit(chosen: Options, buffers: Sequence[Buffer], devices: Sequence[str], version: object) -> Iterator[str]:
-    """What older builds refuse with Vulkan."""
-    if chosen.flags.backend != "vulkan" or not isinstance(version, int) or version >= _SPLITS:
-        return
-    largest = max((sum(each.bytes for each in buffers if (each.device, each.kind) == (device, "compute"))
-                   for device in devices), default=0)  # fmt: skip
-    if largest > _AT_ONCE // 2:
-        yield Message(
-            "with Vulkan, builds before about b{} do not start where a compute buffer ({}) exceeds what the driver "
-            "allocates at once: 4 GiB, AMD's own driver 2 GiB; a smaller ubatch or flash attention needs less",
-            _SPLITS, format_bytes(largest),
-        )  # fmt: skip
+    return Budget(
+        ranks=tuple(ranks),
+        pool=None,
+        host=host,
+        notes=tuple(notes),
+        refused=found.refused,
+        doubted=found.doubt is not None,
+    )
 
 
 def least(job: ServingJob) -> int:
@@ -432,9 +439,11 @@ def _expanded(plan: Plan) -> Iterator[Buffer]:
                 )
 
 
+_PLAIN = frozenset({"F32", "F16", "BF16"})
+"""Types of caches that flash attention reads as they are."""
 _FOREIGN = Fraction(7, 4)
-"""How many times llama.cpp's graph Ollama's own takes at most: 1.1 to 1.7 in five starts; what else lives there is not
-known."""
+"""How many times llama.cpp's graph Ollama's own takes at most. Fitted to five starts, 1.1 to 1.7; what else lives there
+is not known."""
 
 
 def _doubted(entry: Entry) -> Entry:
@@ -445,6 +454,42 @@ def _doubted(entry: Entry) -> Entry:
     return observed(entry.title, entry.category, bounds, entry.source, entry.text, _GRAPH)
 
 
+def _slight(entry: Entry) -> Entry:
+    """A context of CUDA's size at most: with Vulkan, two models filled an Arc B390 to 0.996 and 1.002 of its budget."""
+    bounds = Range(0, entry.bytes, entry.high)
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, entry.because)
+
+
+def _before_unpacking(model: Model, chosen: Options, device: str) -> int | None:
+    """Return the compute buffer of builds before June 2026 where room for an unpacked cache was not in it.
+
+    Source: ggml-org/llama.cpp#23907.
+    """
+    if {chosen.flags.keys, chosen.flags.values} <= _PLAIN:
+        return None
+    flags = replace(chosen.flags, release="spring")
+    found = _computed(model, chosen.file_type, chosen.overrides, flags, chosen.target)
+    return sum(each.bytes for each in found if each.device == device)
+
+
+def _undated(job: ServingJob, flags: Flags, entry: Entry, former: int | None) -> Entry:
+    """A compute buffer of any build: before June 2026 llama-server had logits of a whole micro-batch in it.
+
+    Source: ggml-org/llama.cpp#23861.
+    """
+    rows = min(flags.micro_batch, flags.batch, flags.context) - (flags.outputs or 0)
+    if entry.category != _CATEGORIES["compute"] or rows <= 0:
+        return entry
+    least = entry.bytes if former is None else min(former, entry.bytes)
+    bounds = Range(least, entry.bytes, entry.bytes + rows * job.basics.sizes["V"] * 4)
+    because = _LOGITS if former is None else _UNPACKED
+    return observed(entry.title, entry.category, bounds, entry.source, entry.text, because)
+
+
+_UNPACKED = (
+    "builds before June 2026 keep logits of a whole micro-batch, but no room for an unpacked cache (--engine-version)"
+)
+_LOGITS = "builds before June 2026 keep logits of a whole micro-batch (--engine-version)"
 _GRAPH = "Ollama's own engine builds the graph, and this is llama.cpp's"
 
 
@@ -539,6 +584,25 @@ _FEWEST = tuple(
     )
     for name, loss in _LOSSES.items()
 )
+
+
+def _tables(job: ServingJob) -> tuple[int, int]:
+    """How much less and more a head that is the embedding can take in published files, whatever llama-quantize does.
+
+    It is kept in types from the file's own to Q8_0 (mradermacher's and unsloth's of Gemma 4).
+    """
+    chosen, model = job.chosen(Options), job.model
+    base = BLOCK_TYPES.get(FILE_TYPES.get(chosen.file_type, ""))
+    if chosen.overrides or base is None or not base.quantized or not model.network.embedding_and_head.tied:
+        return 0, 0
+    plan = _plan(model, chosen)
+    table = next(tensor for tensor in plan.tensors if tensor.name == "token_embd.weight")
+    if plan.tensor_device("output.weight") == HOST:
+        return 0, 0
+    own, wide = (int(prod(table.shape) * each.bits / 8) for each in (base, BLOCK_TYPES["Q8_0"]))
+    return max(table.bytes - own, 0), max(wide - table.bytes, 0)
+
+
 SERVER = Server(
     name="llama.cpp",
     stacks=frozenset({"cuda", "rocm", "xpu", "cann", "metal"}),  # llama.cpp, docs/build.md: its backends
@@ -553,6 +617,7 @@ SERVER = Server(
     drafted=drafted,
     # Files of one type differ: some repositories keep single tensors wider than llama-quantize (unsloth's UD files).
     described=(Fraction(1, 100), Fraction(8, 100)),
+    seems=_tables,
     formats=tuple(name.lower() for name in _GGUF if name in FILE_TYPES),
     shows="llama_memory_breakdown_print",  # "self" of each device; b6580 has it, older builds print "buffer size"
     on_gpu=Knob(

@@ -24,6 +24,8 @@ from memcore.servers.sglang import supported
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
+from memcore.servers.sglang.states import Division, divide, slots_each
+from memcore.servers.sglang.towers import captures_prompts, fraction_left, kept_for_pictures
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
@@ -89,6 +91,8 @@ _SMALLER = (
 """Releases before which GPUs of 24 and 32 GB had shorter chunks and fewer graphs than now."""
 _PROMPTS = (0, 5, 10)
 """The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
+_AS_MANY = (0, 5, 22)
+"""The first release that leaves room for graphs of no more sequences than may run; it captures no more in any."""
 _DRAFTING = (((0, 5, 10), 2), ((0, 5, 14), 4))
 """Releases before which these GiB are not static where drafts are made; later ones count what drafting needs."""
 _DRAFT_MODELS = 6
@@ -119,6 +123,10 @@ class Options:
     """FlashInfer sends them."""
     aiter: bool = False
     """AITER's attention takes its part of the static fraction."""
+    requests: int | None = None
+    """Requests at once, where somebody says how many."""
+    slots_each: int = 1
+    """Slots of recurrent states that a request takes: one where no finished prompts are kept."""
     sequences: int = SEQUENCES
     """Requests at once, as compressors' states have room for them."""
     number: tuple[int, ...] = ()
@@ -139,7 +147,11 @@ def options(read: Defaults, basics: Basics) -> Options:
     tier = _tier(memory, number)
     chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
     wide = basics.layout.tensor >= 4
-    graphs = read.take(SglangSettings.cuda_graph_max_bs, tier.graphs_wide if wide else tier.graphs)
+    requests = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    usual = tier.graphs_wide if wide else tier.graphs
+    if requests is not None and number >= _AS_MANY:
+        usual = min(usual, requests)
+    graphs = read.take(SglangSettings.cuda_graph_max_bs, usual)
     if read.take(SglangSettings.enable_dp_attention, False):
         read.refuse(
             SglangSettings.enable_dp_attention, "found {}, which is not supported yet; allowed: {}", "true", "false"
@@ -149,19 +161,18 @@ def options(read: Defaults, basics: Basics) -> Options:
         derived = (
             round(1 - _reserved(basics, chunk, graphs, number) / memory, 3) if derives else _former(basics, number)
         )
-        if basics.model.network.towers and derives:
-            derived = round(derived * _vision(basics), 3)
+        if derives:
+            derived = round(derived * fraction_left(basics), 3)
         fraction = read.take(
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
     kept = fraction is not None and _gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
-    requests = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
     return Options(
         fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=chunk,
-        graphs=graphs,
+        graphs=graphs if requests is None else min(graphs, requests),
         page=PAGE if compresses else page,
         most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
@@ -172,10 +183,19 @@ def options(read: Defaults, basics: Basics) -> Options:
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
         aiter=kept,
+        requests=requests,
+        slots_each=_slots_each(read, basics, number),
         sequences=requests or SEQUENCES,
         number=number,
         inside=(read.given(SglangSettings.moe_runner_backend) or "").startswith("flashinfer"),
     )
+
+
+def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:
+    if read.given(SglangSettings.disable_radix_cache):
+        return 1
+    strategy = read.take(SglangSettings.mamba_radix_cache_strategy, "auto")
+    return slots_each(strategy, basics.model.network.family, number)
 
 
 def _states(read: Defaults, requests: int | None) -> int | None:
@@ -223,21 +243,16 @@ def _tier(memory: int, number: tuple[int, ...]) -> Tier:
     return next((row for before, row in _SMALLER if number < before and row.below == found.below), found)
 
 
-_WITH_TOWERS = (0, 5, 17)
-"""A start of Qwen3.6-27B in it captures prompts, too."""
-
-
 def _captures_prompts(basics: Basics, number: tuple[int, ...]) -> bool:
     """Whether graphs of prompts are captured.
 
-    Not with a tower, on other GPUs than NVIDIA's, or in a pipeline (srt/server_args.py, _handle_piecewise_cuda_graph);
-    until drafts are counted, not with these either.
+    Not with most towers, on other GPUs than NVIDIA's, or in a pipeline (srt/server_args.py,
+    _handle_piecewise_cuda_graph); until drafts are counted, not with these either.
     """
     if number < _PROMPTS or (basics.speculation is not None and number < _DRAFTING[-1][0]):
         return False
-    towers = bool(basics.model.parameters_by_kind.get("tower")) and number < _WITH_TOWERS
     nvidia = basics.accelerator is None or basics.accelerator.major is not None
-    return nvidia and not towers and basics.layout.pipeline == 1
+    return nvidia and captures_prompts(basics, number) and basics.layout.pipeline == 1
 
 
 _DISPATCHED = 128
@@ -325,14 +340,6 @@ def _prefill_graphs(largest: int) -> int:
     return sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
 
 
-def _vision(basics: Basics) -> float:
-    """Return what a vision tower takes off the fraction (adjust_mem_fraction_for_vlm)."""
-    sizes = basics.sizes
-    layers = sum(basics.model.tower_repeats[-1])
-    ratio = layers * sizes.get("ht", 1024) ** 2 / (24 * 1024**2)
-    return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (ratio - 1.0)))
-
-
 def budget(job: ServingJob) -> Budget:
     """Return what each rank holds."""
     chosen = job.chosen(Options)
@@ -375,13 +382,13 @@ def _free(job: ServingJob) -> int:
 
 
 _UNEXPLAINED, _MORE = "deepseek_v4", int(9.5 * GiB)
-"""125.65 GiB are loaded of DeepSeek-V4-Pro on each of eight H200 (SemiAnalysisAI/InferenceX, issue 2128), 9 more than
-its checkpoint has; which tensors these are is not known."""
+"""Fitted to one log: 125.65 GiB are loaded of DeepSeek-V4-Pro on each of eight H200 (SemiAnalysisAI/InferenceX, issue
+2128), 9 more than its checkpoint has; which tensors these are is not known."""
 
 
 _DESKTOP = int(0.8 * GiB)
-"""What Windows has of a GeForce before anything is loaded; SGLang takes a share of the rest. 22.39 and 22.76 GB of 24
-were free in two logs."""
+"""What a desktop has of a GeForce before anything is loaded; SGLang takes a share of the rest. Fitted to two logs:
+22.39 and 22.76 GB of 24 were free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,6 +401,8 @@ class _Rank:
     """Of the pool for layers that attend to everything."""
     states: int
     """Slots of the pool of recurrent states."""
+    checked: int
+    """Bytes of states after each token that is checked."""
     compressed: Compressed | None
     uncertain: tuple[int, int] = (0, 0)
     """How much less and how much more is available."""
@@ -403,16 +412,15 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights = rank_weights(job, stage, tables="fp32")
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     available = tokens = None
-    slots = 0
+    slots = checked = 0
     pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
         available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
+        available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
         if state:
-            rest = int(available / (1 + chosen.state_ratio))
-            slots = max((available - rest) // state - 1, 0)
-        if state and chosen.states is not None:
-            rest, slots = available - (chosen.states + 1) * state, chosen.states
+            found = _divided(job, chosen, available, state, drafts=pools is None)
+            rest, slots, checked = found.rest, found.slots, found.checked
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         if pools is not None:
             rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
@@ -430,13 +438,50 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available=available,
         tokens=tokens,
         states=slots,
+        checked=checked,
         compressed=pools,
         uncertain=(higher, lower),
     )
 
 
+def _divided(job: ServingJob, chosen: Options, room: int, state: int, *, drafts: bool) -> Division:
+    """Room for tokens and for states, of which drafts need some for each token that they propose and the one before."""
+    tokens = job.basics.speculation.tokens if job.basics.speculation and drafts else 0
+    return divide(
+        room,
+        state,
+        ratio=chosen.state_ratio,
+        given=chosen.states,
+        requests=chosen.requests,
+        drafted=tokens + 1 if tokens else 0,
+        each=chosen.slots_each,
+    )
+
+
+_COLLECTS = (0, 5, 19)
+"""The first release that frees what loading has left behind before it sees what is free (pull request 36583)."""
+
+
+def _left_behind(job: ServingJob, number: tuple[int, ...]) -> int:
+    """Bytes of the embedding and head that drafting layers have until they get the target's.
+
+    Since drafts are counted these are there when the pools are sized: `init_lm_head` follows in `alloc_memory_pool`
+    (0.5.17 and 0.5.18, srt/speculative/eagle_worker_v2.py; srt/models/qwen3_5_mtp.py). EAGLE-3 keeps its own head.
+    """
+    found = job.basics.speculation
+    if found is None or found.method not in _UNQUANTIZED or not _DRAFTING[-1][0] <= number < _COLLECTS:
+        return 0
+    sizes = job.basics.sizes
+    alone = found.method == "eagle3" or job.model.network.embedding_and_head.tied
+    return (1 if alone else 2) * sizes["V"] * sizes["h"] * 2 // job.basics.layout.tensor
+
+
 _HOSTED = Range(int(-0.1 * GiB), int(7 * GiB), int(20.1 * GiB))
-"""6 to 10 GiB in three starts, and what vLLM's have at most, which count the host's memory in the same way."""
+"""Fitted: 6 to 10 GiB in three starts, and at most what vLLM's have shown, which count the host's memory alike.
+
+What is free is the host's available memory (get_available_gpu_memory), which other processes move. A later start that
+was predicted blind was in the range, with 2.3 GiB more for its cache than expected.
+"""
 
 
 def _hosted(job: ServingJob) -> list[Entry]:
@@ -484,6 +529,11 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     if rank.states:
         sizes = {"slots": rank.states + 1, "state": _state(rank.parts)}
         entries.append(tensor("state pool", "recurrent states", ("slots", "state"), 1, sizes, _POOLS))
+    if rank.checked:
+        text = "a state for each token that is checked, of each request"
+        entries.append(
+            Entry(title="states of drafts", category="recurrent states", each=rank.checked, text=text, source=_POOLS)
+        )
     if tokens and rank.compressed is not None:
         entries += rank.compressed.entries(tokens, chosen.window_ratio)
     count = job.basics.layout.tensor * job.basics.layout.data
@@ -537,12 +587,19 @@ def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Ent
     pooled += chosen.graphs * job.basics.sizes["V"] * 6 // job.basics.layout.tensor if stage.samples else 0
     pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
     bounds = kept(job, driver, found, pooled, earlier=release(job.config[EngineSettings.version] or NEWEST) < _LATER)
+    if integrated(job.accelerator):
+        low, middle, high = _MEANWHILE
+        bounds = Range(bounds.low + low, bounds.expected + middle, bounds.high + high)
     if not chosen.prefill_graphs:
         # Twice what it left room for before 0.5.4.
         bounds = replace(bounds, high=max(bounds.high, 2 * (100 + 5 * chosen.graphs) * MiB))
     text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(pooled))
     because = "drivers differ, and kernels are loaded during the capture"
     return observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, because)
+
+
+_MEANWHILE = 0, int(1.2 * GiB), int(2.6 * GiB)
+"""What the host's processes take meanwhile where the GPU shares their memory. Fitted to four starts: 0.98 to 2.57."""
 
 
 def _latent(job: ServingJob) -> bool:
@@ -560,6 +617,19 @@ def _decoded(largest: int) -> int:
     steps = ((16, 257, 8), (272, 512, 16), (512, largest + 1, 32))
     few = sum(size <= largest for size in (1, 2, 4, 8, 12))
     return few + sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
+
+
+_KERNELS, _SHARED = 140 * MiB, int(2.5 * GiB)
+"""Kernels that loading needs, fitted to 21 logs (19 have at most 126 MiB more than the checkpoint), and what the host's
+processes take or give back meanwhile where they share the GPU's memory, fitted to three (-2.4 to 0.3 GiB)."""
+
+
+def _free_before_and_after(job: ServingJob) -> tuple[int, int]:
+    """How much less and how much more weights can seem, which SGLang reads by what is free before and after."""
+    if integrated(job.accelerator):
+        return _SHARED, _SHARED
+    more = _MORE if job.basics.model.network.family == _UNEXPLAINED else _KERNELS
+    return (_DESKTOP, max(_DESKTOP, more)) if desktop(job.accelerator) else (0, more)
 
 
 def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | None) -> Pool | None:
@@ -615,8 +685,11 @@ SERVER = Server(
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
+    seems=_free_before_and_after,
     reads_cache_format=_reads_cache_format,
     state_dtype="fp32",  # sglang, srt/configs/mamba_utils.py, mamba2_state_dtype
+    states_in=SglangSettings.mamba_ssm_dtype,
+    extends_states=False,  # sglang, srt/mem_cache/memory_pool.py: states after each token are kept apart
     pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
     speed=_SPEED,
     changes=(

@@ -82,6 +82,29 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="by the memory",
         advanced=True,
     )
+    mamba_ssm_dtype = setting(
+        Choice(("fp32", "bf16", "fp16")),
+        "State dtype",
+        "Dtype of recurrent states; those of convolutions are in the model's.",
+        flag="mamba-ssm-dtype",
+        default="the checkpoint's, otherwise fp32",
+        advanced=True,
+    )
+    mamba_radix_cache_strategy = setting(
+        Choice(
+            ("auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"),
+            {
+                "no_buffer": "three slots for each request",
+                "extra_buffer": "five: prefill and decoding overlap",
+                "extra_buffer_lazy": "four",
+            },
+        ),
+        "Slots of a request",
+        "How finished prompts are kept next to recurrent states: slots that a request takes of their pool.",
+        flag="mamba-radix-cache-strategy",
+        default="auto: extra_buffer where the model can",
+        advanced=True,
+    )
     disable_radix_cache = setting(
         Flag(),
         "No prefix cache",
@@ -172,6 +195,19 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.mamba_full_memory_ratio: ("循环状态池与 token 池的大小之比。", "状态池"),
     SglangSettings.max_mamba_cache_size: ("循环状态池的槽位数；其余显存归 token 池。", "状态槽位", "按显存"),
+    SglangSettings.mamba_radix_cache_strategy: (
+        "如何在循环状态旁保留已完成的提示：一个请求占用状态池的多少槽位。",
+        "请求的槽位",
+        "auto：模型支持时为 extra_buffer",
+        "每个请求三个槽位",
+        "五个：prefill 与解码重叠",
+        "四个",
+    ),
+    SglangSettings.mamba_ssm_dtype: (
+        "循环状态的 dtype；卷积状态用模型的 dtype。",
+        "状态 dtype",
+        "checkpoint 的，否则为 fp32",
+    ),
     SglangSettings.disable_radix_cache: ("不保留已完成的提示词：循环状态每个请求一个槽位即可。", "不用前缀缓存"),
     SglangSettings.enable_dp_attention: (
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",

@@ -54,6 +54,7 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (Inference.speculative_method, (), _METHOD),
     (Inference.num_speculative_tokens, (), f"{_SPECULATION}.max_draft_len"),
     (TensorRtSettings.cuda_graphs, (), _CAPTURED),
+    (TensorRtSettings.enable_attention_dp, ("--enable_attention_dp",), "enable_attention_dp"),
 )
 """Settings with their flags, and the keys of the YAML."""
 

@@ -6,6 +6,8 @@ is built or warmed up, for `max_num_tokens`; pipeline stages do not make them sm
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.config.defaults import Defaults
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
@@ -13,6 +15,7 @@ from memcore.records import dataclass
 from memcore.servers.tensorrt_llm import supported
 from memcore.servers.tensorrt_llm.settings import TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
+from memcore.serving.all_to_all import one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.captures import FORMER, count, kept, summed_by_nccl
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
@@ -24,7 +27,7 @@ from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Layout, Stage, alike
 from memcore.units import GiB
 
 _SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
@@ -32,7 +35,8 @@ _RUNNER = "TensorRT-LLM, _torch/pyexecutor/cuda_graph_runner.py"
 _GRAPHS = 34
 """Graphs where nothing is said of them: batches of 1 to 32, 64 and 128 (llmapi/llm_args.py, `CudaGraphConfig`)."""
 _OF_HOST = 50 * GiB
-"""What the host's programs and cached files may hold where a GPU shares its memory: 49.8 GiB in a log of a GB10."""
+"""What the host's programs and cached files may hold where a GPU shares its memory. Fitted to one log of a GB10: 49.8
+GiB are outside PyTorch, the cache of files among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,31 @@ def options(read: Defaults, basics: Basics) -> Options:
         block_size=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 32,
         graphs=_GRAPHS if (given := read.given(TensorRtSettings.cuda_graphs)) is None else given,
     )
+
+
+def _laid_out(read: Defaults, layout: Layout) -> Layout:
+    """With data-parallel attention ranks hold everything whole, dense layers and head too, but for their experts.
+
+    Whole experts or a slice of each take the same bytes. Source: TensorRT-LLM, _torch/models/modeling_deepseekv3.py
+    (`_compute_mlp_tp_size`: "If using attention DP, the MLP also uses DP instead of TP") and modeling_utils.py.
+    """
+    if not read.take(TensorRtSettings.enable_attention_dp, False):
+        return layout
+    return replace(layout, tensor=1, data=layout.tensor, expert_parallel=True)
+
+
+def _sent(job: ServingJob, step: Step, stage: Stage) -> int:
+    """Return what ranks with requests of their own may need more: tokens of all ranks, or slots for them.
+
+    Where GPUs are linked, tokens are sent to the experts' ranks; elsewhere all ranks gather all of them. Source:
+    TensorRT-LLM 1.3, _torch/modules/fused_moe/communication.
+    """
+    ranks, sizes = job.basics.layout.data, step.sizes
+    if ranks == 1 or "E" not in sizes:
+        return 0
+    gathered = expert_workspace(replace(step, sizes={**sizes, "T": ranks * sizes["T"]}), stage)
+    more = sum(each.bytes for each in gathered) - sum(each.bytes for each in expert_workspace(step, stage))
+    return max(more, one_sided_bytes(sizes["T"], sizes["h"], sizes["e"], ranks, sent=2 * sizes["h"]))
 
 
 def budget(job: ServingJob) -> Budget:
@@ -94,10 +123,11 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    # Of three starts of dense models two had the memory that activations are derived to take in the cache, one had 0.3
-    # GiB less than is derived; one of experts over eight GPUs had 3.9 GiB less.
+    # Fitted: of three starts of dense models two had the memory that activations are derived to take in the cache, one
+    # had 0.3 GiB less than is derived; one of experts over eight GPUs had 3.9 GiB less, which no source explains.
     routed = expert_workspace(step, stage)
-    bounds = Range(-sum(each.bytes for each in peak), GiB // 2, (4 if routed else 2) * GiB)
+    most = (4 if routed else 2) * GiB + _sent(job, step, stage)
+    bounds = Range(-sum(each.bytes for each in peak), GiB // 2, most)
     kernels = observed(
         "kernel workspaces",
         "workspaces",
@@ -153,7 +183,7 @@ def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:
         entries.append(tensor("pool of blocks", "KV cache", ("blocks", "block bytes"), 1, sizes, _SOURCE))
     return RankBudget(
         name="",
-        count=job.basics.layout.tensor,
+        count=job.basics.layout.tensor * job.basics.layout.data,
         ledger=ledger(entries),
         available=rank.available,
         uncertain=rank.uncertain,
@@ -175,6 +205,7 @@ def _pool(job: ServingJob, found: list[_Rank], blocks: int | None) -> Pool | Non
         unit="blocks",
         tokens=tokens,
         bytes_each=paging.block,
+        replicas=job.basics.layout.data,
         capacity_low=int((blocks or 0) * max(1 - less, 0)),
         capacity_high=int((blocks or 0) * (1 + more)),
     )
@@ -188,6 +219,7 @@ SERVER = Server(
     budget=budget,
     oldest=(8, 0),  # docs/source/reference/support-matrix.md: Ampere and later
     parallel=frozenset({"tensor", "pipeline"}),
+    lays_out=_laid_out,
     proposes=frozenset(METHODS) - {"dflash"},
     unpacks=False,  # docs, reference/support-matrix: fp8 from Ada on, fp4 on Blackwell
     changes=(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Integer, Number
+from memcore.config.kinds import Flag, Integer, Number
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
@@ -32,12 +32,21 @@ class TensorRtSettings(Section, path="engine", engines=_TRT):
         Integer(0), "CUDA graphs", "Batch sizes of decoding that are captured as CUDA graphs.", flag="cuda-graphs",
         default="34: 1 to 32, 64 and 128", advanced=True,
     )  # fmt: skip
+    enable_attention_dp = setting(
+        Flag(), "Data-parallel attention",
+        "Each rank of the tensor-parallel group serves requests of its own and holds all but its part of the experts.",
+        flag="enable-attention-dp", advanced=True,
+    )  # fmt: skip
 
 
 SECTIONS = (TensorRtSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     TensorRtSettings.free_gpu_memory_fraction: ("TensorRT-LLM 把加载后空闲显存的多大比例用作 KV 缓存池。", "缓存比例"),
     TensorRtSettings.max_num_tokens: ("每步的最大 token 数。",),
+    TensorRtSettings.enable_attention_dp: (
+        "张量并行组中的每个 rank 各自处理请求，并持有除专家以外的全部权重；专家切分到各 rank。",
+        "数据并行注意力",
+    ),
     TensorRtSettings.cuda_graphs: ("捕获为 CUDA Graph 的解码批大小的个数。", "CUDA Graph 数", "34：1 至 32、64 与 128"),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from memcore.servers.llamacpp.ggml.tensor import Tensor
 
@@ -48,12 +49,21 @@ IN_PLACE = frozenset(
 _ENDLESS = 1 << 62
 
 
+class Reserved(NamedTuple):
+    """Bytes of a device's compute buffer, and of the largest tensor in it."""
+
+    bytes: int
+    largest: int
+
+
 class Buffer:
     """The free blocks of a buffer that grows as needed (`ggml_dyn_tallocr`)."""
 
     def __init__(self, alignment: int) -> None:
         self.alignment = alignment
         self.size = 0
+        self.largest = 0
+        """Bytes of the largest block that was ever taken."""
         self.free = [[0, _ENDLESS]]
 
     def aligned(self, size: int) -> int:
@@ -63,6 +73,7 @@ class Buffer:
     def take(self, size: int) -> int:
         """The offset of a new block: in the smallest free one that is large enough, else behind everything."""
         size = self.aligned(size)
+        self.largest = max(self.largest, size)
         best = None
         for block in self.free[:-1]:
             if block[1] >= size and (best is None or block[1] <= best[1]):
@@ -117,8 +128,8 @@ class Allocator:
         self._states: defaultdict[int, _State] = defaultdict(_State)
         """By the identity of a tensor."""
 
-    def run(self, nodes: Sequence[tuple[Tensor, str]], leaves: Sequence[tuple[Tensor, str]]) -> Mapping[str, int]:
-        """Place leaves and nodes, each with its device; yields the size of each device's buffer."""
+    def run(self, nodes: Sequence[tuple[Tensor, str]], leaves: Sequence[tuple[Tensor, str]]) -> Mapping[str, Reserved]:
+        """Place leaves and nodes, each with its device; return each device's buffer."""
         for tensor, device in leaves:
             self._allocate(tensor, device)
         for node, device in nodes:
@@ -136,7 +147,7 @@ class Allocator:
             self._allocate(node, device)
             for source in node.src:
                 self._release(source)
-        return {device: buffer.size for device, buffer in self.buffers.items()}
+        return {device: Reserved(buffer.size, buffer.largest) for device, buffer in self.buffers.items()}
 
     def _allocate(self, tensor: Tensor, device: str) -> None:
         if tensor.place is not None or tensor.view is not None:

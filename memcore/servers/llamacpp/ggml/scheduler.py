@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from memcore.records import dataclass
-from memcore.servers.llamacpp.ggml.allocator import Allocator
+from memcore.servers.llamacpp.ggml.allocator import Allocator, Reserved
 from memcore.servers.llamacpp.ggml.graph import Graph
 from memcore.servers.llamacpp.ggml.tensor import Tensor
 
@@ -58,8 +58,8 @@ class Scheduler:
 
     def buffers(
         self, graph: Graph, dependencies: Callable[[list[Tensor]], Dependencies] | None = None
-    ) -> Mapping[str, int]:
-        """Bytes of each device's compute buffer; `dependencies`: what a GPU keeps until a later node."""
+    ) -> Mapping[str, Reserved]:
+        """Each device's compute buffer; `dependencies`: what a GPU keeps until a later node."""
         self._assign(graph)
         splits = self._split(graph)
         nodes = self._nodes(splits, dependencies)
