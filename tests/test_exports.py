@@ -230,7 +230,7 @@ def runs(draw, engine, name):
     model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
     if name == "torchtitan":
         values["training.implementation"] = "torchtitan"
-    model = "llama-3.1-8b" if name in ("torchtitan", "torchtitan-registry", "litgpt") else model
+    model = "llama-3.1-8b" if name in ("torchtitan", "litgpt") else model
     config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)
@@ -930,56 +930,12 @@ def test_a_server_is_not_asked_for_weights_that_it_cannot_make(model, quantizati
     assert found.reasons == wants
 
 
-def test_a_command_of_torchtitan_s_registry():
-    """Flags count tokens, take back what the function sets, and stand before the word that chooses checkpoints."""
-    config = of(
-        model="llama-3.1-70b",
-        engine={"type": "fsdp"},
-        training={
-            "implementation": "torchtitan", "loss": "chunked:8", "sequence_length": 4096, "micro_batch_size": 2,
-            "gradient_accumulation_steps": 4, "activation_checkpointing": {"policy": "selective", "mode": "op"},
-        },
-        hardware=EIGHT,
-    )  # fmt: skip
-    found = exported(config, "torchtitan-registry")
-    assert found.text.replace(" \\\n ", "") == (
-        "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_70b "
-        "--parallelism.tensor_parallel_degree 1 --training.num_tokens_per_microbatch_per_dp_rank 8192 "
-        "--training.num_tokens_per_train_step 262144 --training.max_context_length 4096 activation-checkpoint:selective\n"
-    )
-    assert found.left_out == ("hardware.accelerator",)
-    back = imported(found.text)
-    assert back.tool.name == "torchtitan"
-    assert back.config["training"] | {"activation_checkpointing": None} == {
-        "implementation": "torchtitan", "loss": "chunked:8", "sequence_length": 4096, "micro_batch_size": 2,
-        "gradient_accumulation_steps": 4, "activation_checkpointing": None,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("model", "training", "error"),
-    [
-        ("qwen2.5-7b", {"loss": "chunked:8"}, "torchtitan's config registry has no recipe for it"),
-        ("llama-3.1-405b", {"loss": "chunked:8"}, "torchtitan's config registry has no recipe for it"),
-        ("llama-3.1-8b", {}, "a file of torchtitan's config registry needs 'chunked:8'"),
-    ],
-)
-def test_what_torchtitan_s_registry_has_not(model, training, error):
-    """A function that flags cannot make the job of is not named."""
-    config = of(
-        model=model, engine={"type": "fsdp"}, training={"implementation": "torchtitan", **training}, hardware=EIGHT
-    )
-    with pytest.raises(ConfigError, match=re.escape(error)):
-        exported(config, "torchtitan-registry")
-
-
 @pytest.mark.parametrize(
     ("tool", "begins"),
     [
         ("megatron", "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py"),
         ("torchtune", "# run: tune run"),
         ("torchtitan", "# run: torchrun"),
-        ("torchtitan-registry", "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train"),
         ("vllm", "vllm serve Qwen/Qwen3-32B"),
     ],
 )

@@ -161,8 +161,6 @@ class Tool:
     """Keys for which 1 and `yes` are true, and 0 and `no` are false."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
-    newer: str = ""
-    """The tool of later releases of the same program, which says what this one cannot."""
     read_only: bool = False
     """Its files are read, and no config is written as one."""
     closed: bool = False

@@ -80,12 +80,10 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
 
 
 def tools_of(config: Config, brought: Tool | None = None) -> Iterator[Tool]:
-    """Yield the tool that runs a config, its later releases, and other training loops where nobody has named one."""
+    """Yield the tool that runs a config, and other training loops where nobody has named one."""
     first = tool_of(config, brought)
     yield first
-    if first.newer:
-        yield TOOLS[first.newer]
     if brought is None and config[EngineSettings.framework] is None:
         loops = {each.name: each for loop in LOOPS.values() for each in loop}
-        others = {name: each for name, each in {**loops, **TOOLS}.items() if name not in (first.name, first.newer)}
+        others = {name: each for name, each in {**loops, **TOOLS}.items() if name != first.name}
         yield from (each for each in others.values() if each is not PEFT and runs(each, config))

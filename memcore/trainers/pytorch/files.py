@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from memcore.config.engine import EngineSettings
@@ -17,12 +16,11 @@ from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NO
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.tools.own_keys import DISPATCHER
-from memcore.trainers.pytorch import registered_command
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import CHUNKS, LOSS, REFUSED, TELLS, configs, of_launch
+from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.titan_module import launch, module_of
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
@@ -225,7 +223,7 @@ TORCHTITAN = Tool(
     called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
-    launch_of=lambda config: launch(config, FLAVORS),
+    launch_of=launch,
     code=module_of,
     models=FLAVORS,
     copies="parallelism.data_parallel_replicate_degree",
@@ -324,35 +322,11 @@ TORCHTITAN = Tool(
              "training.enable_loss_parallel",
              "float8.enable_float8_linear", "training.fp8_linear", "optimizer.fused"),
     vocabulary=("torchtitan",),
-    newer="torchtitan-registry",
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
 
 
-def _of_command(found: Mapping[str, Any]) -> Normalized:
-    """Return what a command in the config registry says."""
-    return flavored(registered_command.keys(found))
-
-
-REGISTERED = replace(
-    TORCHTITAN,
-    name=TORCHTITAN.newer,
-    title="torchtitan's config registry",
-    syntax="argv",
-    newer="",
-    tells=(),
-    needs={Training.implementation: "torchtitan", Training.loss: f"chunked:{CHUNKS}"},
-    knows=registered_command.knows,
-    program="torchrun -m torchtitan.train",
-    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train",
-    models=registered_command.FUNCTIONS,
-    placed=registered_command.placed,
-    written=None,
-    normalized=_of_command,
-    source="torchtitan, config/configs.py",
-)
-"""torchtitan since February 2026, where a command names a function and its files are no longer read."""
-TOOLS = (TORCHTITAN, REGISTERED, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)

@@ -11,8 +11,8 @@ from memcore.config.training import Training
 from memcore.trace.changes import Change, Changes
 from memcore.trace.job import Job
 from memcore.trainers.pytorch.flavors import FLAVORS
-from memcore.trainers.pytorch.registered_command import knows
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.titan_module import name_of
 
 _AC = Training.activation_checkpointing
 _CLEARED: Settings = dict.fromkeys((_AC.mode, _AC.every, _AC.method, _AC.num_layers, _AC.modules))
@@ -64,8 +64,8 @@ _EXPERTS = Knob(
 
 
 def _where_chunks_are(job: Job) -> Settings | None:
-    """Nothing more, where a config of torchtitan has a loss in chunks."""
-    return {} if knows(job.config) else None
+    """Nothing more, where torchtitan reads a function; files have no loss in chunks, functions since May 2026."""
+    return None if name_of(job.config) is None else {}
 
 
 _CHUNKED = Knob(

@@ -15,6 +15,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.formats.code import Code, as_call
 from memcore.networks.catalog import full_name
+from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.torchtitan_commits import COUNTS_SEQUENCES, READS_FILES, is_among
 
 _CHECKPOINTS: Mapping[str, str] = {"full": "FullAC", "selective": "SelectiveAC", "memory_budget": "MemoryBudgetAC"}
@@ -144,11 +145,16 @@ def _spec(keys: Mapping[str, Any], *, float8: bool) -> dict[str, Any]:
     return spec | ({"converters": Code(f"[{converter}]")} if float8 else {})
 
 
-def launch(config: Config, flavors: Mapping[str, Mapping[str, Any]]) -> str:
+def name_of(config: Config) -> str | None:
+    """The name of a job's function; None where its version reads a file, or does not have the model."""
+    known = FLAVORS.get(full_name(config.model), {}) if isinstance(config.model, str) else {}
+    return None if reads_files(config) else function_of(known)
+
+
+def launch(config: Config) -> str:
     """How a job is started: by its function, or by its file."""
-    known = flavors.get(full_name(config.model), {}) if isinstance(config.model, str) else {}
-    name = function_of(known)
+    name = name_of(config)
     start = "torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train"
-    if name is None or reads_files(config):
+    if name is None:
         return f"{start} --job.config_file {{file}}"
     return f"{start} --module torchtitan_job --config {name}"
