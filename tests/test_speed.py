@@ -71,9 +71,9 @@ dense ones were 15, those with LoRA 11, those with experts 20 % off, and 15 were
 further token in all of Megatron Bridge's runs, whose layer and logits are on the last stage: described since.
 Seventy-three of 2025 and 2026 were
 written down after those (prime-rl's baselines, ms-swift's scripts, torchtitan's notes). As they came, dense ones were 27,
-those with LoRA 26, those with experts 19, those with both 44 and the one in FP8 72 % off, and 57 were inside the range:
+those with LoRA 26, those with experts 19, those with both 44 and the one in FP8 72 % off, and 55 were inside the range:
 FlashAttention-3 counted as 2, FlashAttention-2 on a B200, which runs Ampere's instructions, as twice as fast as it is, and
-an H20, whose products limit all kernels, as an H100. Now 65 are inside. Not explained: prime-rl's experts on B200s take 2
+an H20, whose products limit all kernels, as an H100. Now 64 are inside. Not explained: prime-rl's experts on B200s take 2
 to 5 times as long as expected with 16k tokens; 16 A800s with ms-swift twice; short steps of reinforcement learning wait
 for a head that asks after every 2,048 words whether a target is among them. ms-swift packs documents, whose lengths are
 not known: attention between them is counted. nanoGPT's is of a release of 2022 without compilation. Of NeMo AutoModel's two gpt-oss runs, expressible since its attention
