@@ -198,7 +198,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     """What a step of a plan costs."""
     tensor, context, stages = plan.tensor, plan.context, plan.stages
     sequences = plan.gpus // (tensor * stages) // context * plan.micro_batch * plan.micro_batches
-    each = sequences / plan.gpus
+    each, part = sequences / plan.gpus, (work.parameters - work.routed) / (tensor * stages)
     again = each * (work.products * plan.products_again + work.attention * plan.attention_again)
     passes_of = 2 if work.frozen else 3
     flops = each * (passes_of * work.products + 3 * work.attention) + again
@@ -210,12 +210,11 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     tensor_bytes = passes * (2 + plan.products_again) * collectives * local * work.hidden * size * shared
     turned = work.keys / tensor / stages * local * size * (context - 1)
     context_bytes = plan.micro_batches * (3 + plan.attention_again) * turned
-    part = (work.parameters - work.routed) / (tensor * stages)
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
     part, learned = part + own, work.learned
-    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces * (not plan.all_reduces) * learned
-    gathered *= learned if plan.updates else 1.0
+    gathered = sent * size * plan.gathers * (learned if plan.updates else 1.0)
+    reduced = sent * learned * plan.sums * plan.reduces * (not plan.all_reduces)
     travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
     sent_away, dispatching = _dispatched(work, plan, roofline)
     travels *= 2 * (2 + plan.products_again)

@@ -84,7 +84,8 @@ class Storage:
         if not isinstance(self, _HandedOn):
             self.__class__ = _HandedOn
             self._handed = stays = Storage.__new__(Storage)
-            stays._tape, stays.block, stays.others, self.others = tape, self.block, self.others, None
+            stays._tape, stays.block = tape, self.block  # noqa: SLF001 - one of its own
+            stays.others, self.others = self.others, None
         return self._handed
 
 
