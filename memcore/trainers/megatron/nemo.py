@@ -17,6 +17,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.builders import FUNCTION, handed_over
@@ -35,6 +36,7 @@ from memcore.trainers.megatron.nemo_command import (
     recipes,
     written,
 )
+from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import unevenly
 
 TELLS = "nemo.collections"
@@ -373,10 +375,10 @@ NEMO = Tool(
     otherwise=otherwise,
     adapters=tuple(ADAPTED),
     unsaid=dict.fromkeys((
-        *BRIDGE.unsaid, Training.packed_sequences, "parallelism.sequence_parallel",
-        "parallelism.expert_tensor_parallel_size", "engine.distributed_optimizer",
-        "engine.cross_entropy_loss_fusion", "engine.tp_comm_overlap", "engine.overlap_grad_reduce",
-        "engine.overlap_param_gather",
+        *BRIDGE.unsaid, Training.packed_sequences, Parallelism.sequence_parallel,
+        Parallelism.expert_tensor_parallel_size, MegatronSettings.distributed_optimizer,
+        MegatronSettings.cross_entropy_loss_fusion, MegatronSettings.tp_comm_overlap,
+        MegatronSettings.overlap_grad_reduce, MegatronSettings.overlap_param_gather,
     )),
     prefixes=_PROGRAMS,
     normalized=_normalized,

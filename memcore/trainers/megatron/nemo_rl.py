@@ -329,7 +329,7 @@ def _for_megatron(config: Config) -> dict[str, Any]:
         "recompute_granularity": policy if policy in ("full", "selective") else None,
         "recompute_modules": given(Training.activation_checkpointing.modules) if policy == "selective" else None,
         "fp8_cfg.enabled": fp8,
-        "fp8_cfg.fp8": (given("engine.fp8_format") or "hybrid") if fp8 else None,
+        "fp8_cfg.fp8": (given(MegatronSettings.fp8_format) or "hybrid") if fp8 else None,
         "fp8_cfg.fp8_recipe": (given(EngineSettings.fp8_recipe) or "delayed") if fp8 else None,
         "optimizer.optimizer": {"sgd": "sgd"}.get(given(Training.optimizer.name) or "", "adam"),
         "distributed_data_parallel_config.grad_reduce_in_fp32": given(MegatronSettings.grad_reduce_in_bf16) is not True,

@@ -22,7 +22,8 @@ _STRATEGIES: Mapping[str, int] = {"fsdp": 1, "fsdp2": 2}
 _DTYPES: Mapping[str, str] = {
     "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "bf16": "bf16", "fp16": "fp16", "fp32": "fp32",
 }  # fmt: skip
-_MIXED, _OVERRIDES, _TARGETS = "engine.mixed_precision.", "model.override_config.", "model.target_modules"
+_ENGINE = "engine."
+_MIXED, _OVERRIDES, _TARGETS = f"{_ENGINE}mixed_precision.", "model.override_config.", "model.target_modules"
 _EACH, _BATCH, _LENGTH, _TOKENS = (
     "data.micro_batch_size_per_gpu", "data.train_batch_size", "data.max_length", "data.max_token_len_per_gpu",
 )  # fmt: skip
@@ -70,7 +71,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         if normalized.get(name) == usual:
             del normalized[name]
     if normalized[verl.VERSION] == 2:
-        normalized.pop("engine.use_orig_params", None)  # FSDP1's alone
+        normalized.pop(f"{_ENGINE}use_orig_params", None)  # FSDP1's alone
     rank = found.get("model.lora_rank", 0)
     adapted = isinstance(rank, int) and rank > 0
     normalized |= {verl.ADAPTER: "lora", verl.RANK: rank} if adapted else {}
@@ -157,10 +158,10 @@ VERL_SFT = Tool(
         Key(path=Training.optimizer.implementation, name=_MODULE, values=verl.MODULES),
         Key(path=Parallelism.ulysses_parallel_size, name=_ULYSSES),
         Key(path=Parallelism.data_parallel_shard_size, name="engine.fsdp_size"),
-        Key(path=TorchSettings.reshard_after_forward, name="engine.reshard_after_forward"),
+        Key(path=TorchSettings.reshard_after_forward, name=f"{_ENGINE}reshard_after_forward"),
         Key(path=TorchSettings.cpu_offload, name="engine.offload_policy"),
         Key(path=TorchSettings.no_sync, name="engine.use_no_sync_for_gradient_accumulation"),
-        Key(path=TorchSettings.use_orig_params, name="engine.use_orig_params"),
+        Key(path=TorchSettings.use_orig_params, name=f"{_ENGINE}use_orig_params"),
     ),
     meanings=(
         Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),
