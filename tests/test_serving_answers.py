@@ -196,7 +196,11 @@ def test_contradictions(config, message):
 
 def test_that_gpus_do_not_suit_wrong_ranks_is_not_said_too():
     """The one problem has a value that works on these GPUs."""
-    job = {"model": "llama-3.1-8b", "engine": {"type": "vllm"}, "hardware": {"num_gpus": 8}}
+    job = {
+        "model": "llama-3.1-8b",
+        "engine": {"type": "vllm"},
+        "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    }
     with pytest.raises(ConfigError) as caught:
         estimate({**job, "parallelism": {"tensor_parallel_size": 3}})
     assert [each.path for each in caught.value.problems] == ["parallelism.tensor_parallel_size"]
