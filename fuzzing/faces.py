@@ -54,8 +54,9 @@ from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, exported, imported
-from memcore.tools.convert import Exported, Imported
+from memcore.tools.convert import Imported
 from memcore.tools.derived import data_ranks, gpus_of
+from memcore.tools.exporting import Exported
 from memcore.tools.sources import read_source
 
 OWN_MISTAKE = "this is a mistake in memcore"
@@ -138,7 +139,7 @@ def of_exports(given: Any) -> None:
             continue
         with never_refused(f"convert --to {name}"):
             written = exported(config, name, taken)
-        _parsed(tool.syntax, written.text)
+        _parsed(written.syntax, written.text)
         with never_refused("import of its own export"):
             back = imported(written.text, gpus_of(config))
         if not written.left_out:

@@ -96,5 +96,6 @@ RIGHT: Mapping[str, Callable[[Any, Random], Any]] = {
     "Version": lambda kind, rng: rng.choice(VERSIONS),
     "ModelName": lambda kind, rng: "gpt2",
     "Text": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),
+    "Called": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),
 }
 """How to make what a setting takes, by the name of its kind."""

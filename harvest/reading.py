@@ -48,7 +48,7 @@ class Classes:
                 key, typed = each.target.id, ast.unparse(each.annotation)
                 if key.startswith("_") or key == "model_config" or "ClassVar" in typed:
                     continue
-                for one in (key, _alias(each.value) or key):
+                for one in (key, _alias(each.value) or key, *_flags_of(each.value)):
                     found[f"{above}{one}"] = Field(_short(typed), self.default(each.value, name))
                 for inner in re.findall(r"\w+", typed) if nested and depth < 3 else ():
                     if inner in self.classes and inner != name and not _is_enum(self.classes[inner]):
@@ -108,6 +108,19 @@ def _alias(node: ast.expr | None) -> str | None:
         if each.arg == "alias" and isinstance(each.value, ast.Constant):
             return str(each.value.value)
     return None
+
+
+def _flags_of(node: ast.expr | None) -> Iterator[str]:
+    """The flags that a field's metadata names (Megatron-LM, training/argument_utils.py, `argparse_meta`)."""
+    metadata = [each.value for each in node.keywords if each.arg == "metadata"] if isinstance(node, ast.Call) else []
+    for each in ast.walk(metadata[0]) if metadata else ():
+        if isinstance(each, ast.Dict):
+            listed = [
+                value for key, value in zip(each.keys, each.values, strict=True)
+                if isinstance(key, ast.Constant) and key.value == "arg_names"
+            ]  # fmt: skip
+            for names in listed:
+                yield from (str(one.value) for one in ast.walk(names) if isinstance(one, ast.Constant))
 
 
 def _is_enum(node: ast.ClassDef) -> bool:

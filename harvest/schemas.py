@@ -72,7 +72,8 @@ class Schema:
                 if name in known.classes:
                     found |= known.fields(name, self.nested, f"{above}.")
         if self.flags:
-            of_fields = {f"--{name.replace('_', '-')}": field for name, field in found.items()}
+            of_fields = {name if name[:1] == "-" else f"--{name.replace('_', '-')}": field
+                         for name, field in found.items()}  # fmt: skip
             found = {**of_fields, **{name: of_fields.get(name, field) for name, field in arguments(texts, known)}}
         if self.bare:
             found = {name.lstrip("-").replace("-", "_") if name[:1] == "-" else name: field

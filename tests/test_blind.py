@@ -236,6 +236,26 @@ def test_boots():
     assert not {"unsafe", "too careful"} & {*verdicts}
 
 
+LATER_BOOTS = truth("boots_second")
+"""29 readings and 9 outcomes of starts of vLLM 0.17 to 0.31, written down before they were predicted. First predictions:
+the median was 2.5 % off, the 90th percentile 8.5 %, 24 were in their range, and half of that was 6.3 % of the prediction;
+of 13 with high confidence 4.0 %, 8.5 %, 8 and 9.7 %. Seven outcomes were right, two close. What was found: before 0.24
+AMD's devices say what they show, not what is allocated, to be taken by weights; recipes of Qwen's fp8 and Red Hat's int4
+are known. A start of Qwen3.8-27B in int4 on an A100 has 1.1 GiB more cache than predicted, without a known reason."""
+
+
+def test_later_boots():
+    """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB."""
+    assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
+    results = accuracy(LATER_BOOTS).results
+    assert all(each.predicted is not None for each in results)
+    off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
+    assert median(off) < 0.03
+    assert off[int(0.9 * len(off))] < 0.09
+    assert sum(each.inside is False for each in results) == 2
+    assert {each.verdict for each in results if each.verdict is not None} == {"right"}
+
+
 WINTER, SECOND = truth("winter"), truth("winter_second")
 """102 readings and outcomes of 2025 and 2026. First predictions, before any description was corrected: of 71, 12 refused,
 the median of the 19 stated well was 10 %, the 90th percentile 53 %, 11 were in their range; 18 of 29 outcomes were right,

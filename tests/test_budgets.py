@@ -13,7 +13,8 @@ from test_compiled import kept as held
 from memcore import Config, advise, estimate
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.questions.costs import recomputed
-from memcore.tools.convert import exported, imported
+from memcore.tools.convert import imported
+from memcore.tools.exporting import exported
 from memcore.trainers.pytorch.budgets import block_results
 from memcore.trainers.pytorch.partitioner import CHEAP, COSTLY, UNLISTED, Result, kept
 from memcore.trainers.pytorch.resolve import resolve

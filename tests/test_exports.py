@@ -147,8 +147,11 @@ def test_their_own_parsers_read_it(name, engine):
     @settings(max_examples=10)
     @given(jobs(engine))
     def check(config):
-        text = exported(of_loop(name, config), name).text
-        if tool.syntax == "argv":
+        written = exported(of_loop(name, config), name)
+        text = written.text
+        if written.syntax == "python":
+            compile(text, written.file, "exec")
+        elif tool.syntax == "argv":
             started = re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text)
             assert started.startswith(tool.program.split()[0]) or any(each in started for each in tool.prefixes)
             arguments_of(tool, text)
@@ -227,7 +230,7 @@ def runs(draw, engine, name):
     model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
     if name == "torchtitan":
         values["training.implementation"] = "torchtitan"
-    model = "llama-3.1-8b" if name in ("torchtitan", "litgpt") else model
+    model = "llama-3.1-8b" if name in ("torchtitan", "torchtitan-registry", "litgpt") else model
     config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)
@@ -401,13 +404,6 @@ LINES = {
     "accelerate's version of FSDP": (
         of(training={"sequence_length": 1024}, engine={"type": "fsdp"}, hardware=EIGHT), "accelerate",
         ("num_processes: 8", "  fsdp_version: 2", 'mixed_precision: "bf16"')),
-    "torchtitan's flavor, copies of shards and float8": (
-        of(training={"sequence_length": 1024, "implementation": "torchtitan", "precision": "fp8-mixed"},
-           engine={"type": "fsdp", "enable_fsdp_float8_all_gather": True},
-           parallelism={"data_parallel_shard_size": 4}, hardware=EIGHT), None,
-        ('flavor = "8B"', "data_parallel_shard_degree = 4", "data_parallel_replicate_degree = 2",
-         "[quantize.linear.float8]", "enable_fsdp_float8_all_gather = true", 'mode = "none"',
-         'converters = ["quantize.linear.float8"]')),
     "DeepSpeed's batch and clipping": (
         of(training={"sequence_length": 1024, "micro_batch_size": 2}, engine={"type": "deepspeed"}, hardware=EIGHT),
         None, ('  "train_batch_size": 16', '  "gradient_accumulation_steps": 1', '  "gradient_clipping": 1.0')),
@@ -527,6 +523,50 @@ def test_what_is_said(case):
     assert set(lines) <= {each.rstrip(" \\,") for each in found.text.splitlines()}
     without = {"model", "training.sequence_length"} if found.tool.name in ("accelerate", "deepspeed") else set()
     assert set(found.left_out) <= {"hardware.accelerator", *without}
+
+
+TITAN = {"sequence_length": 1024, "micro_batch_size": 2, "implementation": "torchtitan"}
+SHARDED = {"type": "fsdp"}
+SCRIPTS = {
+    "torchtitan's function of a flavor, copies of shards and float8": (
+        of(training={**TITAN, "precision": "fp8-mixed"}, engine=SHARDED, parallelism={"data_parallel_shard_size": 4},
+           hardware=EIGHT), "torchtitan",
+        ("-m torchtitan.train --module torchtitan_job --config llama3_8b", "def llama3_8b() -> Trainer.Config:",
+         "flavor='8B',", "num_tokens_per_microbatch_per_dp_rank=2048", "max_context_length=1024",
+         "data_parallel_shard_degree=4", "data_parallel_replicate_degree=2", "Float8LinearConverter.Config(",
+         "activation_checkpoint=None,")),
+    "torchtitan's function while micro-batches were of sequences": (
+        of(training=TITAN, engine={**SHARDED, "framework": "torchtitan", "framework_version": "395833a"},
+           hardware=EIGHT), "torchtitan",
+        ("local_batch_size=2", "seq_len=1024", "def llama3_8b() -> Trainer.Config:")),
+    "torchtitan's file of an earlier release": (
+        of(training={**TITAN, "precision": "fp8-mixed"}, parallelism={"data_parallel_shard_size": 4}, hardware=EIGHT,
+           engine={**SHARDED, "enable_fsdp_float8_all_gather": True, "framework": "torchtitan",
+                   "framework_version": "v0.2.2"}), "torchtitan",
+        ("--job.config_file torchtitan.toml", 'flavor = "8B"', "data_parallel_shard_degree = 4",
+         "data_parallel_replicate_degree = 2", "[quantize.linear.float8]", "enable_fsdp_float8_all_gather = true",
+         'converters = ["quantize.linear.float8"]')),
+    "Unsloth's script of LoRA in 4 bits": (
+        of(training={**LORA, "quantization": "nf4-double", "activation_checkpointing": {"policy": "full"},
+                     "offload": {"activations": "cpu"}},
+           engine={"framework": "unsloth"}, hardware={"num_gpus": 1}), "unsloth",
+        ("from unsloth import FastLanguageModel", "load_in_4bit=True,", "FastLanguageModel.get_peft_model(",
+         "use_gradient_checkpointing='unsloth',", "args=SFTConfig(", "trainer.train()")),
+    "Unsloth's script of a full fine-tune by another method": (
+        of(training={"sequence_length": 1024, "precision": "bf16", "method": {"name": "dpo"}},
+           engine={"framework": "unsloth"}, hardware={"num_gpus": 1}), "unsloth",
+        ("full_finetuning=True,", "load_in_4bit=False,", "trainer = DPOTrainer(", "args=DPOConfig(")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SCRIPTS)
+def test_what_a_release_reads(case):
+    """A module where torchtitan reads one (its 9810191), a file before; a script where there is nothing else."""
+    config, to, lines = SCRIPTS[case]
+    found = exported(config, to, answered(config)[1])
+    assert [line for line in lines if line not in found.text] == []
+    assert found.file.endswith("_job.py" if found.syntax == "python" else ".toml")
+    assert imported(found.text).tool.name == to
 
 
 def test_no_recomputation_is_no_flag_of_megatron():
@@ -888,3 +928,70 @@ def test_a_server_is_not_asked_for_weights_that_it_cannot_make(model, quantizati
     found = exported(Config.from_dict(job), "vllm")
     assert f"--quantization {word}" in found.text
     assert found.reasons == wants
+
+
+def test_a_command_of_torchtitan_s_registry():
+    """Flags count tokens, take back what the function sets, and stand before the word that chooses checkpoints."""
+    config = of(
+        model="llama-3.1-70b",
+        engine={"type": "fsdp"},
+        training={
+            "implementation": "torchtitan", "loss": "chunked:8", "sequence_length": 4096, "micro_batch_size": 2,
+            "gradient_accumulation_steps": 4, "activation_checkpointing": {"policy": "selective", "mode": "op"},
+        },
+        hardware=EIGHT,
+    )  # fmt: skip
+    found = exported(config, "torchtitan-registry")
+    assert found.text.replace(" \\\n ", "") == (
+        "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_70b "
+        "--parallelism.tensor_parallel_degree 1 --training.num_tokens_per_microbatch_per_dp_rank 8192 "
+        "--training.num_tokens_per_train_step 262144 --training.max_context_length 4096 activation-checkpoint:selective\n"
+    )
+    assert found.left_out == ("hardware.accelerator",)
+    back = imported(found.text)
+    assert back.tool.name == "torchtitan"
+    assert back.config["training"] | {"activation_checkpointing": None} == {
+        "implementation": "torchtitan", "loss": "chunked:8", "sequence_length": 4096, "micro_batch_size": 2,
+        "gradient_accumulation_steps": 4, "activation_checkpointing": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "error"),
+    [
+        ("qwen2.5-7b", {"loss": "chunked:8"}, "torchtitan's config registry has no recipe for it"),
+        ("llama-3.1-405b", {"loss": "chunked:8"}, "torchtitan's config registry has no recipe for it"),
+        ("llama-3.1-8b", {}, "a file of torchtitan's config registry needs 'chunked:8'"),
+    ],
+)
+def test_what_torchtitan_s_registry_has_not(model, training, error):
+    """A function that flags cannot make the job of is not named."""
+    config = of(
+        model=model, engine={"type": "fsdp"}, training={"implementation": "torchtitan", **training}, hardware=EIGHT
+    )
+    with pytest.raises(ConfigError, match=re.escape(error)):
+        exported(config, "torchtitan-registry")
+
+
+@pytest.mark.parametrize(
+    ("tool", "begins"),
+    [
+        ("megatron", "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py"),
+        ("torchtune", "# run: tune run"),
+        ("torchtitan", "# run: torchrun"),
+        ("torchtitan-registry", "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train"),
+        ("vllm", "vllm serve Qwen/Qwen3-32B"),
+    ],
+)
+def test_who_names_a_tool_names_its_engine(tool, begins, capsys):
+    """A job that leaves open what runs it is run by the tool that it is converted to."""
+    assert main(["convert", "--model", "qwen3-32b", "--gpus", "8", "--to", tool]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(begins)
+    assert "training.implementation" not in said.err
+
+
+def test_an_engine_that_is_named_stays(capsys):
+    """Only what a job leaves open follows from the tool."""
+    assert main(["convert", "--model", "qwen3-32b", "--gpus", "8", "--engine", "ddp", "--to", "megatron"]) == 2
+    assert "found 'ddp'; Megatron-LM needs engine.type megatron" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from memcore.estimation import estimate, estimate_training
 from memcore.formats.readers import flat, read_command, read_file
 from memcore.networks.catalog import find_model
 from memcore.tools import imported
-from memcore.tools.convert import exported
+from memcore.tools.exporting import exported
 from memcore.tools.targets import targets
 
 P, POLICY, REENTRANT = "training.precision", "training.activation_checkpointing.policy", (

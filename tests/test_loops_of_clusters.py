@@ -236,6 +236,43 @@ def test_automodel_reduces_as_its_release_does(version, experts, dtype):
     assert recipe.loss.keeps_outputs  # recipes/llm/train_ft.py, `out`
 
 
+@pytest.mark.parametrize(
+    ("framework", "engine", "said", "syncs"),
+    [
+        ("nemo-automodel", "fsdp", None, False),
+        ("nemo-automodel", "fsdp", False, True),
+        ("nemo-rl", "fsdp", None, True),  # its own loop calls no get_sync_ctx
+        ("transformers", "fsdp", None, True),
+    ],
+)
+def test_who_keeps_gradients_unsharded_until_the_last_micro_batch(framework, engine, said, syncs):
+    """NeMo Automodel, components/distributed/utils.py (`get_sync_ctx`); NeMo RL, nemo_rl/models/automodel/train.py."""
+    job = {
+        "model": "qwen3-0.6b",
+        "training": {"precision": "bf16", "gradient_accumulation_steps": 4},
+        "engine": {"type": engine, "framework": framework, "no_sync": said},
+        "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    }
+    assert estimate(job).job.recipe.sharding.syncs_every_micro_batch == syncs
+
+
+@pytest.mark.parametrize(
+    ("lines", "said", "noted"),
+    [
+        ("strategy: fsdp2\n  defer_fsdp_grad_sync: false", False, False),
+        ("strategy: fsdp2\n  defer_fsdp_grad_sync: true", True, False),
+        ("strategy: fsdp2", None, False),
+        ("strategy: ddp\n  defer_fsdp_grad_sync: false", None, False),
+        ("strategy: fsdp2\n  pp_size: 2\n  defer_fsdp_grad_sync: false", False, True),
+    ],
+)
+def test_automodel_says_when_gradients_are_reduced(lines, said, noted):
+    """components/distributed/config.py, `FSDP2Config.defer_fsdp_grad_sync`."""
+    found, config = read(RECIPE.replace("strategy: fsdp2", lines))
+    assert config.get("engine.no_sync") is said
+    assert any("counted unsharded" in str(note) for note in found.notes) == noted
+
+
 def test_learners_of_open_instruct():
     """Its learners alone count; a reference is kept whatever its weight; logits are divided by a temperature."""
     found, config = read(OPEN_INSTRUCT, None)
@@ -275,6 +312,12 @@ def test_refused_by_key(text):
     with pytest.raises(UnsupportedError) as raised:
         imported(text, 8)
     assert str(raised.value).startswith(REFUSED[text])
+
+
+def test_verls_strategy_tells_the_engine():
+    found, config = read(VERL.replace("ppo_mini_batch_size=64", "strategy=megatron"))
+    assert (found.tool.name, config["engine.type"]) == ("verl-megatron", "megatron")
+    assert "actor_rollout_ref.actor.strategy" not in found.unknown + found.accounts.left_out
 
 
 def test_micro_batches_by_tokens_are_one_sequence():

@@ -861,6 +861,35 @@ def test_fused_operations_are_transformer_engine_s():
         estimate(job)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "layers"),
+    [
+        ({}, 2),
+        ({"num_layers_at_start_in_bf16": 0}, 1),
+        ({"num_layers_at_start_in_bf16": 3, "num_layers_at_end_in_bf16": 2}, 5),
+        ({"num_layers_at_start_in_bf16": 9, "num_layers_at_end_in_bf16": 9}, 12),
+    ],
+)
+def test_first_and_last_layers_in_bf16_have_no_copies_in_fp8(numbers, layers):
+    """Of a layer's 12·h² numbers two copies are saved; each product keeps its input in two bytes, not one."""
+    engine = {"type": "megatron", "fp8_recipe": "tensorwise"}
+    job = {"model": GPT, "engine": engine, "training": {"precision": "fp8-mixed", "sequence_length": 128}}
+    usual = estimate(job)
+    found = estimate({**job, "engine": {**engine, "first_last_layers_bf16": True, **numbers}})
+    copied = [sum(e.bytes for e in each.ranks[0].kept_entries() if e.rule == "fp8_weight") for each in (usual, found)]
+    assert copied[0] - copied[1] == layers * 2 * 12 * 512**2
+    kept = [each.ranks[0].end_of_forward for each in (usual, found)]
+    # Inputs of QKV and of the first matrix of 512, of the second of 2048: a byte more for each of 128 tokens.
+    assert kept[1] - kept[0] == layers * 128 * (512 + 512 + 2048) - (copied[0] - copied[1])
+    assert sum(count for _, count in found.ranks[0].job.share.layers) == 12
+
+
+def test_delayed_scaling_has_no_layers_in_bf16():
+    job = {"model": GPT, "engine": {"type": "megatron", "first_last_layers_bf16": True}}
+    with pytest.raises(ConfigError, match="delayed scaling runs all layers in FP8"):
+        estimate({**job, "training": {"precision": "fp8-mixed"}})
+
+
 @pytest.mark.parametrize("engine", [{"fp8_format": "hybrid"}, {"fp8_param_gather": True}])
 def test_fp8_is_a_precision(engine):
     """FP8 is what a job multiplies in; a format alone is no such job. Copies of weights are FP8 unless they all are."""

@@ -10,7 +10,8 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate
 from memcore.networks.catalog import find_model
 from memcore.questions.accuracy import accuracy
-from memcore.tools.convert import exported, imported
+from memcore.tools.convert import imported
+from memcore.tools.exporting import exported
 
 pytestmark = pytest.mark.machine
 MODEL = "llama-3.2-1b"
@@ -129,6 +130,27 @@ def test_a_fused_loss_has_logits_of_one_pair():
     rank = answer("dpo", loss="fused-linear").ranks[0]
     moment = next(moment for moment in rank.moments if moment.place == "objective")
     assert by_rule(rank, moment)["linear"] == pytest.approx(3 * logits(2), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "how"),
+    [
+        ("trl", "0.29", "new"),
+        ("trl", "1.9", "in-place"),
+        ("trl", "1.10", "new"),
+        ("axolotl", "0.7", ""),
+        ("axolotl", "0.16", "new"),
+        ("axolotl", "0.18", "in-place"),
+        ("ms-swift", "3.1", ""),
+        ("ms-swift", "4.1", "new"),
+        ("ms-swift", "4.2", "in-place"),
+        ("ms-swift", None, "in-place"),
+    ],
+)
+def test_logits_over_a_temperature_by_release(framework, version, how):
+    engine = {"framework": framework, **({} if version is None else {"framework_version": version})}
+    found = answer({"name": "grpo", "completion_length": 512}, engine=engine)
+    assert found.ranks[0].job.recipe.objective.tempered == how
 
 
 def test_unsloth_never_has_logits_of_grpo():

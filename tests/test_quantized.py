@@ -236,6 +236,35 @@ def test_the_trainer_keeps_embeddings_in_32_bits():
     assert held == [(2 + 2 * 4 / 256) * 32000 * 1024, 8 * 32000 * 1024]
 
 
+@pytest.mark.parametrize(
+    ("release", "kept"),
+    [("4.50", 0), ("4.51", 1 / 2), ("4.57", 1 / 2), ("5.0", 1), ("5.3", 1), ("5.4", 0)],
+)
+def test_loading_may_reserve_more_than_steps(release, kept):
+    """Half of the model in 16 bits is allocated at once with transformers 4.51 to 4.57, and all of it ahead in 5.0 to 5.3.
+
+    Steps of 64 tokens need less than either.
+    """
+    engine = {"framework": "transformers", "framework_version": release}
+    model = {**MODEL, "num_hidden_layers": 64}
+    found = memcore.estimate(
+        {**job("nf4", activation_checkpointing="full", sequence_length=64), "model": model, "engine": engine}
+    )
+    whole = 2 * (64 * (sum(LINEARS) + 2 * 1024) + 2 * 32000 * 1024 + 1024)
+    assert found.ranks[0].reserved_by_steps < whole / 2
+    assert found.reserved.expected == (round(kept * whole) or found.ranks[0].reserved_by_steps)
+
+
+def test_axolotl_casts_embedding_and_head_when_it_loads_them():
+    """Both are in fp32 at once, and one of them in 16 bits again."""
+    words = 4 * 32000
+    given = {**job("nf4", activation_checkpointing="full", sequence_length=64), "model": {**MODEL, "vocab_size": words}}
+    found = memcore.estimate({**given, "engine": {"framework": "axolotl"}})
+    usual = memcore.estimate({**given, "engine": {"framework": "transformers"}})
+    assert found.reserved.expected - found.ranks[0].after_init == 2 * (words * 1024) * 2 + words * 1024 * 2
+    assert usual.reserved.expected == usual.ranks[0].reserved_by_steps
+
+
 def test_paged_states_lie_outside_the_pool():
     """From 100 000 elements on they are in managed memory; scales of blocks stay."""
     found, kept = states("paged-adamw")

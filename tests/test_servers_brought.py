@@ -6,7 +6,7 @@ from memcore import estimate
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.tools import imported
-from memcore.tools.convert import exported
+from memcore.tools.exporting import exported
 from memcore.units import GiB
 
 CHART = """servingEngineSpec:

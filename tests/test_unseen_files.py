@@ -10,7 +10,7 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.readers import flat
 from memcore.networks.catalog import find_model
 from memcore.tools import imported
-from memcore.tools.convert import exported
+from memcore.tools.exporting import exported
 from memcore.tools.sources import Source, read_sources
 
 VERL_MEGATRON = """\

@@ -2,6 +2,7 @@
 
 import pytest
 
+import memcore
 from memcore import Config, estimate
 from memcore.errors import MemcoreError
 from memcore.faces.cli import main
@@ -217,7 +218,7 @@ def test_a_checkpoint_with_fewer_experts():
 def test_another_makers_model_names_what_it_may_be_trained_from():
     with pytest.raises(MemcoreError, match=r"--model mistralai/Mistral-7B-v0\.3 if it has those shapes"):
         find_model("Locutusque/Hercules-2.5-Mistral-7B")
-    with pytest.raises(MemcoreError, match="give a config.json instead"):
+    with pytest.raises(MemcoreError, match="give its config.json, or pass --model with a model of the same shapes"):
         find_model("mistral-9x9b")
 
 
@@ -254,6 +255,7 @@ def test_scripts_that_bring_flash_attention():
 def test_texts_that_are_compared_with_megatron():
     """ms-swift, examples/megatron/embedding/qwen3_emb.sh and reranker/qwen3_reranker.sh: two texts of a pair."""
     command = "NPROC_PER_NODE=2 megatron sft --model Qwen/Qwen3-Embedding-0.6B --max_length 512 --micro_batch_size 16"
+    command += " --global_batch_size 256"
     kinds = {"embedding": "classify", "reranker": "classify", "generative_reranker": None}
     for task, head in kinds.items():
         found, notes = read(f"{command} --task_type {task}")
@@ -277,3 +279,88 @@ def test_ways_to_propose_with_settings_of_their_own(said, method, tokens):
     found, _ = read(f"llama-server -m Qwen3.6-27B-Q4_K_M.gguf -c 8192 -ngl 99 {said}", None)
     assert found.get("inference.num_speculative_tokens") == tokens
     assert found.get("inference.speculative_method") in (method, "ngram" if method is None else method)
+
+
+def test_files_in_python(tmp_path):
+    """`memcore.load` reads what the command line reads, and leaves out the same keys."""
+    script = tmp_path / "fipo.sh"
+    script.write_text(
+        "swift sft --model Qwen/Qwen2.5-7B --max_length 512 --fipo_decay_rate 32\nswift sft --model gpt2\n"
+    )
+    with pytest.raises(MemcoreError, match="2 commands for 2 jobs"):
+        memcore.load(script)
+    with pytest.raises(MemcoreError, match="pass --ignore fipo_decay_rate"):
+        memcore.load(f"{script}#1")
+    job = memcore.load(f"{script}#1", gpus=2, ignore=["fipo_decay_rate"])
+    assert (job["training.sequence_length"], job["hardware.num_gpus"]) == (512, 2)
+    assert any("ignored, as you asked" in note for note in job.notes)
+    with pytest.raises(MemcoreError, match="no known release of ms-swift"):
+        memcore.load(f"{script}#1")  # what was ignored once is not ignored for good
+    with pytest.raises(MemcoreError, match="No such file"):
+        memcore.load(tmp_path / "absent.yaml")
+    assert memcore.estimate(job).peak.peak > 0
+
+
+SAID = (
+    ("--gradient_checkpointing 0", "training.activation_checkpointing.policy", "none"),
+    ("--gradient_checkpointing no", "training.activation_checkpointing.policy", "none"),
+    ("--gradient_checkpointing 1", "training.activation_checkpointing.policy", "full"),
+    ("--packing 1", "training.packed_sequences", True),
+    ("--use_liger_kernel t", "training.implementation", "liger"),
+)
+
+
+@pytest.mark.parametrize(("flag", "path", "wanted"), SAID)
+@pytest.mark.parametrize("command", ["swift sft --model", "python sft.py --use_peft y --model_name_or_path"])
+def test_words_for_true_and_false(command, flag, path, wanted):
+    """transformers, hf_argparser.py, `string_to_bool`: 1, t, y and yes."""
+    found, _ = read(f"{command} Qwen/Qwen2.5-7B --max_length 512 --per_device_train_batch_size 1 {flag}", 1)
+    assert found.get(path) == wanted
+    assert found["training.adapter.rank"] == (8 if "swift" in command else 16)  # of the tool, not of PEFT
+
+
+BATCHES = (
+    # OpenRLHF, cli/train_sft.py: 128 sequences in a step; ms-swift, megatron_args.py: 16; verl, sft_trainer.yaml: 256
+    (
+        "deepspeed --module openrlhf.cli.train_sft --model.model_name_or_path Qwen/Qwen2.5-7B --train.micro_batch_size 2",
+        8,
+    ),
+    ("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen2.5-7B --max_length 512 --micro_batch_size 1", 2),
+    ("torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen2.5-7B", 8),
+)
+
+
+@pytest.mark.parametrize(("command", "steps"), BATCHES)
+def test_sequences_of_a_step_where_nothing_is_said(command, steps):
+    assert read(command)[0][STEPS] == steps
+
+
+NOTEBOOK = """\
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+from peft import LoraConfig, prepare_model_for_kbit_training
+from trl import SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("NousResearch/Llama-2-7b-chat-hf",
+    quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4"))
+lora = LoraConfig(r=64, target_modules=["q_proj", "v_proj"])
+args = TrainingArguments(per_device_train_batch_size=4, gradient_checkpointing=True, bf16=BF16)
+"""
+PREPARES = (
+    # trl 0.9.6, trainer/sft_trainer.py: cast to fp32, and with bf16 back again
+    ("SFTTrainer(model=model, args=args, peft_config=lora, max_seq_length=1024)", False, True),
+    ("SFTTrainer(model=model, args=args, peft_config=lora, max_seq_length=1024)", True, None),
+    ("SFTTrainer(model=model, args=args, peft_config=lora)", False, None),  # trl 0.24 casts nothing
+    (
+        "model = prepare_model_for_kbit_training(model)\ntokenizer(text, truncation=True, max_length=512)\nTrainer(model=model, args=args)",
+        True,
+        True,
+    ),
+)
+
+
+@pytest.mark.parametrize(("trains", "half", "wanted"), PREPARES)
+def test_what_is_not_quantized_is_cast_to_fp32(trains, half, wanted):
+    """huggingface/cookbook, fine_tuning_llm_to_generate_persian_product_catalogs_in_json_format.ipynb."""
+    text = NOTEBOOK.replace("BF16", str(half)) + trains + "\n"
+    found, _ = read_sources([Source("train.py", text)], 1)
+    assert flat(found).get("engine.prepare_model_for_kbit_training") is wanted

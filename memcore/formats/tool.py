@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from memcore.records import dataclass
 
-Syntax = Literal["argv", "overrides", "json", "yaml", "toml", "modelfile"]
+Syntax = Literal["argv", "overrides", "json", "yaml", "toml", "modelfile", "python"]
 """`overrides`: a command line of keys and their values, `KEY=VALUE`."""
 _ENDINGS: Mapping[Syntax, str] = {
     "argv": "sh",
@@ -18,6 +18,7 @@ _ENDINGS: Mapping[Syntax, str] = {
     "yaml": "yaml",
     "toml": "toml",
     "modelfile": "Modelfile",
+    "python": "py",
 }
 
 
@@ -93,6 +94,9 @@ class Tool:
     """Settings that a config has to have to be written so, whatever their values."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    code: Callable[[Any, Mapping[str, Any]], str] | None = None
+    """Returns a config and its keys as Python, where the tool reads that; nothing for a job whose release reads files
+    of its syntax."""
     otherwise: Callable[[Any], Mapping[str, Any]] | None = None
     """Returns keys for what a config leaves open, where a file that says nothing of them means something else."""
     knows: Callable[[Any], bool] | None = None
@@ -153,8 +157,12 @@ class Tool:
     """What its keys mean together where that takes more than a table, and notes on it."""
     settles: tuple[str, ...] = ()
     """Keys that `normalized` reads; `a*` is all that begin so."""
+    switches: frozenset[str] = frozenset()
+    """Keys for which 1 and `yes` are true, and 0 and `no` are false."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
+    newer: str = ""
+    """The tool of later releases of the same program, which says what this one cannot."""
     read_only: bool = False
     """Its files are read, and no config is written as one."""
     closed: bool = False
@@ -186,7 +194,12 @@ class Tool:
     @property
     def file(self) -> str:
         """What its file is called."""
-        return f"{self.name}.{_ENDINGS[self.syntax]}"
+        return self.file_in(self.syntax)
+
+    def file_in(self, syntax: Syntax) -> str:
+        """What its file in a syntax is called."""
+        apart = "_job" if syntax == "python" else ""  # a module called as the package would hide it
+        return f"{self.name}{apart}.{_ENDINGS[syntax]}"
 
     @cached_property
     def named(self) -> Mapping[str, str]:

@@ -226,6 +226,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "the order of allocations": "分配的先后次序",
     "rounding of expandable segments": "可扩展段的取整",
     "pools of several streams": "多个流各自的内存池",
+    "how far loading ran ahead of quantizing": "加载领先量化的程度",
     "how far the host runs ahead of the GPU": "主机领先 GPU 的程度",
     "memory outside the allocator": "分配器之外的显存",
     "how unevenly tokens are routed to experts": "token 路由到各专家的不均匀程度",

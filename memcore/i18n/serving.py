@@ -148,6 +148,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "private pool of captured graphs": "CUDA Graph 的私有池",
     "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
+    "kernels and free blocks while loading": "加载时的 kernel 与空闲块",
     "logits rows for the top-k kernel": "top-k kernel 的 logits 行",
     "weights that stay on the host": "留在主机上的权重",
     "parameters of layers, from the first, until cpu_offload_gb is reached": (

@@ -318,6 +318,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "Loading": "加载",
     "parameters and buffers": "参数与缓冲区",
     "one matrix before it is quantized": "一个量化前的矩阵",
+    "matrices that threads read ahead of their quantization": "线程先于量化读入的矩阵",
     "First step": "第一步",
     "the optimizer states ({size}) are created at its end": "优化器状态（{size}）在这一步末尾创建",
     "as every later step": "与之后各步相同",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memcore.dtypes import ITEMSIZE
+from memcore.memory.loading import largest_quantized, loaded, reads_ahead
 from memcore.memory.rank import Rank
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -39,14 +40,7 @@ def phases(rank: Rank) -> tuple[Phase, ...]:
 
 def _phases(rank: Rank) -> Iterator[Phase]:
     job = rank.job
-    quantized = _largest(job, quantized=True)
-    yield Phase(
-        "load",
-        "Loading",
-        rank.after_init + quantized,
-        "one matrix before it is quantized" if quantized else "parameters and buffers",
-        "transformers, integrations/bitsandbytes.py" if quantized else "the model's parameters",
-    )
+    yield _loading(rank)
     late = 0 if job.optimizer.from_start else rank.persistent.states
     yield Phase(
         "first_step",
@@ -73,6 +67,20 @@ def _phases(rank: Rank) -> Iterator[Phase]:
     )
 
 
+def _loading(rank: Rank) -> Phase:
+    """The model on its way to the GPU, where it may be quantized."""
+    job = rank.job
+    size, because, source = loaded(job, rank.after_init), "parameters and buffers", "the model's parameters"
+    if largest_quantized(job):
+        because, source = "one matrix before it is quantized", "transformers, integrations/bitsandbytes.py"
+    if reads_ahead(job):
+        because, source = (
+            "matrices that threads read ahead of their quantization",
+            "transformers, core_model_loading.py",
+        )
+    return Phase("load", "Loading", size, because, source)
+
+
 def _evaluation(rank: Rank) -> Phase:
     """A forward pass without gradients, whose logits a trainer keeps for its metrics."""
     job = rank.job
@@ -92,7 +100,7 @@ def _evaluation(rank: Rank) -> Phase:
 def _saving(rank: Rank) -> Phase:
     """A full state dict: of FSDP's shards one parameter, or one flat one, is gathered at a time."""
     job = rank.job
-    gathered = _largest(job, quantized=False) if job.engine.shards and job.sizes["z"] > 1 else 0
+    gathered = _largest(job) if job.engine.shards and job.sizes["z"] > 1 else 0
     if gathered and job.engine.flat:
         gathered = max(product((axis,), job.sizes) for axis in _units(job)) * ITEMSIZE[job.recipe.precision.parameter]
     return Phase(
@@ -113,12 +121,8 @@ def _units(job: Job) -> Iterator[int]:
     yield sum(product(weight.stored_shape, job.sizes) for weight in job.share.network.embedding_and_head.weights())
 
 
-def _largest(job: Job, *, quantized: bool) -> int:
-    """Bytes of the largest parameter as a whole; of those that are quantized, as it was before."""
-    how = job.recipe.quantization
-    if quantized:
-        sizes = [product(w.shape, job.sizes) for w, _, _ in job.share.tensors if w.quantized is not None]
-        return 0 if how is None else max(sizes, default=0) * ITEMSIZE[how.stored]
+def _largest(job: Job) -> int:
+    """Bytes of the largest parameter as a whole."""
     stored = job.recipe.precision.parameter
     found = (product(w.stored_shape, job.sizes) * ITEMSIZE[w.dtype or stored] for w, _, _ in job.share.tensors)
     return max(found, default=0)

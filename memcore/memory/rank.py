@@ -22,6 +22,7 @@ from memcore.memory.allocator import BlocksAroundStep, DeviceMemory, Knobs, rese
 from memcore.memory.communicators import deep_ep, hybrid_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
+from memcore.memory.loading import kept_of_loading
 from memcore.memory.persistent import persistent
 from memcore.memory.pipeline import stage_jobs, stages_of_rank
 from memcore.messages import Message, joined
@@ -262,6 +263,11 @@ class Rank:
 
     @cached_property
     def reserved(self) -> int:
+        """Bytes that the caching allocator holds after some steps, where it may still keep what loading needed."""
+        return max(self.reserved_by_steps, kept_of_loading(self.job, self.after_init))
+
+    @cached_property
+    def reserved_by_steps(self) -> int:
         """Bytes that the caching allocator holds after some steps; the mean where it is open whether hosts wait."""
         held = max(round(sum(share * held for share, held in self._ways)), min(held for _, held in self._ways))
         return held + self._gathered_ahead

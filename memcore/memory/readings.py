@@ -11,6 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces, monitor
 from memcore.memory import pipeline_replay
 from memcore.memory.doubts import Part, parts, together
+from memcore.memory.loading import kept_of_loading, reads_ahead
 from memcore.memory.rank import Rank, beside_allocator, outside_allocator
 from memcore.messages import joined
 from memcore.records import dataclass
@@ -55,13 +56,15 @@ def allocated(rank: Rank) -> Reading:
 def reserved(rank: Rank) -> Reading:
     """`torch.cuda.max_memory_reserved`."""
     expected = rank.reserved
-    waiting = Part(title="how far the host runs ahead of the GPU", low=0, high=max(rank.most_reserved - expected, 0))
-    found = _reading(
-        "reserved",
-        "torch.cuda.max_memory_reserved",
-        expected,
-        (*([waiting] if waiting.high else []), *parts(rank, expected, held=True)),
+    stepping = rank.reserved_by_steps
+    waiting = Part(title="how far the host runs ahead of the GPU", low=0, high=max(rank.most_reserved - stepping, 0))
+    reading = Part(
+        title="how far loading ran ahead of quantizing",
+        low=expected - stepping if reads_ahead(rank.job) else 0,
+        high=max(kept_of_loading(rank.job, rank.after_init, most=True) - expected, 0),
     )
+    own = [part for part in (waiting, reading) if part.low or part.high]
+    found = _reading("reserved", "torch.cuda.max_memory_reserved", expected, (*own, *parts(rank, stepping, held=True)))
     because = joined("; ", filter(None, (found.range_because, pipeline_replay.assumed(rank.job))))
     return replace(found, range_because=because)
 

@@ -239,10 +239,11 @@ def identified(name: str) -> Named:
         raise ConfigError([Problem("model", asked)])
     base = _inside(name)
     if base is not None:
-        said = "{}; give its config.json, or with --model {} if it has those shapes, as its name says"
+        said = "{}; pass --model {} if it has those shapes, as its name says, or give its config.json"
         asked = Message(said, message, base)
         raise ConfigError([Problem("model", asked)])
-    raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
+    asked = Message("{}; give its config.json, or pass --model with a model of the same shapes", message)
+    raise ConfigError([Problem("model", asked, nearest(name, _names()))])
 
 
 _WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)
@@ -256,10 +257,21 @@ def _inside(name: str) -> str | None:
 
     >>> _inside("teknium/OpenHermes-2.5-Mistral-7B"), _inside("somebody/something-7b")
     ('mistralai/Mistral-7B-v0.3', None)
+    >>> _inside("somebody/Rewards-Llama-3-Base-8B")
+    'meta-llama/Meta-Llama-3-8B'
     """
     maker, _, last = name.rpartition("/")
-    words = [] if _STORED.search(last) else [word for word in re.split(r"[-_]", last) if word][:_WORDS]
-    for length in range(len(words) if maker else 0, _SHORTEST - 1, -1):
+    words = [] if _STORED.search(last) or not maker else [word for word in re.split(r"[-_]", last) if word][:_WORDS]
+    return _among(words) or _among([word for word in words if word.lower() not in _LEARNT])
+
+
+_LEARNT = frozenset({"base", "instruct", "chat", "it", "sft", "dpo", "simpo", "orpo", "kto", "rm"})
+"""Words of names that say what a model was trained for."""
+
+
+def _among(words: list[str]) -> str | None:
+    """The model whose name is the longest run of a name's words with its size."""
+    for length in range(len(words), _SHORTEST - 1, -1):
         for start in range(len(words) - length + 1):
             part = words[start : start + length]
             if not any(map(_WITH_SIZE.fullmatch, part)):

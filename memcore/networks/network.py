@@ -40,6 +40,8 @@ class Layer:
     """What all its parameters are for, where it is not what its parts say (`parts.KINDS`)."""
     times: int = 1
     """How often its one set of weights runs, each time on what the run before made (ALBERT)."""
+    precise: bool = False
+    """It computes in 16 bits where other layers compute in 8 (Megatron-Core, `first_last_layers_bf16`)."""
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
@@ -67,6 +69,8 @@ class Layer:
         found = [weight for part in parts for weight in part.weights()]
         if self.order:
             found.sort(key=self._place)
+        if self.precise:
+            found = [replace(weight, precise=True) for weight in found]
         return tuple(found if self.kind is None else (replace(weight, kind=self.kind) for weight in found))
 
     def _place(self, weight: Weight) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import lcm
@@ -26,6 +26,29 @@ def _groups(model: Model, every: int) -> Iterator[tuple[tuple[Layer, ...], int]]
             yield pattern * times, whole
         if rest:
             yield pattern * rest, 1
+
+
+def changed_at_ends(model: Model, first: int, last: int, change: Callable[[Layer], Layer]) -> Model:
+    """Change some of the first and some of the last layers; runs stay runs between them."""
+    network = model.network
+    total = sum(len(pattern) * repeats for pattern, repeats in zip(network.runs, model.repeats, strict=True))
+    groups: list[tuple[tuple[Layer, ...], int]] = []
+    at = 0
+    for pattern, repeats in zip(network.runs, model.repeats, strict=True):
+        start, end = at, at + len(pattern) * repeats
+        before = -(-min(max(first - start, 0), end - start) // len(pattern))
+        behind = min(-(-min(max(last - (total - end), 0), end - start) // len(pattern)), repeats - before)
+        for number in range(repeats):
+            if number == before and repeats > before + behind:
+                groups.append((pattern, repeats - before - behind))
+            if before <= number < repeats - behind:
+                continue
+            places = enumerate(pattern, start + number * len(pattern))
+            changed = (one if first <= place < total - last else change(one) for place, one in places)
+            groups.append((tuple(changed), 1))
+        at = end
+    network = replace(network, runs=tuple(pattern for pattern, _ in groups))
+    return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
 
 
 @lru_cache(maxsize=256)

@@ -35,6 +35,8 @@ class Weight:
     """The symbol of how many ranks FSDP shards it over."""
     cut: int = 0
     """The axis that FSDP shards."""
+    precise: bool = False
+    """It has no copy in 8 bits where others have."""
 
     @property
     def stored_axes(self) -> tuple[Shape, ...]:

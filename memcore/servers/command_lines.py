@@ -171,11 +171,34 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     elif given is not None:
         normalized["--speculative-config"] = given
     normalized |= {name: normalized.pop(short) for short, name in _SHORT.items() if short in normalized}
-    normalized, notes = _transferred(_pictured(_prefilled(normalized)))
+    normalized, notes = _transferred(_pictured(_prefilled(_captured(normalized))))
     normalized, why = _run(normalized)
     normalized, reach = positions.stretched(normalized, positions.VLLM)
     drafted, further = _drafted(normalized)
     return drafted, (*notes, *why, *reach, *further)
+
+
+_COMPILATION, _MODE = ("--compilation-config", "-cc", "-O"), "cudagraph_mode"
+_GRAPHS = f"{_COMPILATION[0]}.{_MODE}"
+
+
+def _captured(normalized: dict[str, Any]) -> dict[str, Any]:
+    """The kind of graphs on its own, in small letters: vLLM reads any (config/compilation.py, `CUDAGraphMode`).
+
+    >>> _captured({"-cc": '{"cudagraph_mode": "FULL_DECODE_ONLY"}'})
+    {'--compilation-config.cudagraph_mode': 'full_decode_only'}
+    """
+    for name in _COMPILATION:
+        mode = normalized.pop(f"{name}.{_MODE}", None)
+        said = normalized.get(name)
+        if isinstance(said, str) and said.startswith("{"):
+            kept = _allowed(said)
+            mode = kept.pop(_MODE, mode)
+            normalized = {each: value for each, value in normalized.items() if each != name}
+            normalized |= {name: dumps(kept)} if kept else {}
+        if mode is not None:
+            normalized[_GRAPHS] = str(mode).lower()
+    return normalized
 
 
 _LENGTHS = ("--max-model-len", "--max-num-batched-tokens")
@@ -428,6 +451,9 @@ _NO_FLAGS = frozenset(
         VllmSettings.kv_connector,
         VllmSettings.compile_cache,
         VllmSettings.flashinfer_sampler,
+        VllmSettings.estimate_cudagraphs,
+        VllmSettings.use_v2_model_runner,
+        VllmSettings.cudagraph_mode,
         VllmSettings.videos_per_sequence,
     }
 )
@@ -468,9 +494,14 @@ VLLM = Tool(
         Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
         Key(path=Inference.images_per_sequence, name=_IMAGES),
         Key(path=VllmSettings.videos_per_sequence, name=_VIDEOS),
+        Key(path=VllmSettings.cudagraph_mode, name=_GRAPHS),
         Key(path=VllmSettings.kv_connector, name=_CONNECTOR, values=_CONNECTORS),
         Key(path=VllmSettings.compile_cache, name="*env.VLLM_DISABLE_COMPILE_CACHE", values={True: 0, False: 1}),
         Key(path=VllmSettings.flashinfer_sampler, name="*env.VLLM_USE_FLASHINFER_SAMPLER",
+            values={True: 1, False: 0}),
+        Key(path=VllmSettings.estimate_cudagraphs, name="*env.VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+            values={True: 1, False: 0}),
+        Key(path=VllmSettings.use_v2_model_runner, name="*env.VLLM_USE_V2_MODEL_RUNNER",
             values={True: 1, False: 0}),
         *_reach(positions.VLLM),
         *(each for each in _own(VllmSettings, "--no-{}") if each.path not in _NO_FLAGS),

@@ -47,6 +47,11 @@ class Quantization:
     """bitsandbytes before 0.43.2, which held on to the inputs of 4-bit layers (9e75374)."""
     whole: bool = False
     """Stacked experts are dequantized together (bitsandbytes/nn/parametrize.py), not one after the other."""
+    loading: str = "each"
+    """How matrices reach the GPU when they are loaded: `each`, quantized before the next; `half`, each,
+    after half of the 16-bit model was allocated and freed; or `ahead`, some in 16 bits while others are quantized."""
+    casts_ends: bool = False
+    """Embedding and output head are cast to fp32 when they are loaded, one after the other, and back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What other tools call things: their files and command lines read, and a config written as theirs."""
 
-from memcore.tools.convert import Exported, Imported, exported, flag, imported
+from memcore.tools.convert import Imported, flag, imported
+from memcore.tools.exporting import Exported, exported
 from memcore.tools.names import shown_names
 from memcore.tools.table import TOOLS, runs, tool_of, tools_of
 

@@ -97,6 +97,16 @@ def ignore(keys: Iterable[str]) -> None:
     _IGNORED.set(frozenset(map(plain, keys)))
 
 
+@contextmanager
+def ignoring(keys: Iterable[str]) -> Iterator[None]:
+    """Read files as if they did not have these keys, nor those below them, until the end of a block."""
+    before = _IGNORED.set(frozenset(map(plain, keys)))
+    try:
+        yield
+    finally:
+        _IGNORED.reset(before)
+
+
 def without_ignored(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[Message, ...]]:
     """The keys but those that the user wants ignored, and a note on these."""
     ignored = _IGNORED.get()

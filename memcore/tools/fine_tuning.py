@@ -36,6 +36,7 @@ from memcore.tools.methods import (
     COMPLETION,
     FACTORY_KEYS,
     METHOD,
+    PREPARED,
     REFERENCE,
     REWARDS,
     SHARE,
@@ -46,6 +47,7 @@ from memcore.tools.methods import (
 from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
+from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE
 
 
@@ -210,6 +212,7 @@ TRAINER = Tool(
         Key(path=Training.compile, name="torch_compile"),
         Key(path=EngineSettings.torch_empty_cache_steps, name="torch_empty_cache_steps"),
         Key(path=Training.trainable, name=TRAINABLE),
+        Key(path="engine.prepare_model_for_kbit_training", name=PREPARED),
         Key(path=Training.packed_sequences, name="padding_free"),
         Key(path=Training.method.teacher, name=TEACHER),
         *LOOP,
@@ -284,9 +287,10 @@ TRAINER = Tool(
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
              "image_aspect_ratio", "lazy_preprocess", "group_by_modality_length", "mm_use_im_*", "mm_projector_lr",
              "mm_vision_select_*", "bnb_4bit_compute_dtype"),
+    switches=SWITCHES,
     settles=(*TRL_KEYS, *SCRIPT_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
-             "use_nested_quant", "use_4bit", "use_qlora", "use_lora", "lora_rank", "rank", "max_seq_len", "bits",
-             "load_in_bits", "target_modules",
+             "use_nested_quant", "use_4bit", "use_qlora", "quant_bit", "use_lora", "lora_rank", "rank",
+             "max_seq_len", "bits", "load_in_bits", "target_modules",
              "use_flash_attn", "use_unsloth", "config_file", "model_max_length", "q_lora",
              "dataset_kwargs.skip_prepare_dataset",
              "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*", "use_liger",
@@ -378,6 +382,7 @@ LLAMA_FACTORY = Tool(
              "max_samples", "plot_loss", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size",
              "gradient_checkpointing"),  # disable_gradient_checkpointing decides (model/model_utils/checkpointing.py)
+    switches=SWITCHES,
     settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank", "max_source_length", "max_target_length",
              "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
              "use_unsloth_gc", "use_galore", "galore_*", "quantization_method", "optim_args"),

@@ -20,6 +20,7 @@ from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
     METHOD,
+    PREPARED,
     SWIFT_KEYS,
     TRL_KEYS,
     of_axolotl_method,
@@ -484,8 +485,11 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     frozen = [is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]
     if any(frozen):
         renamed["load_in_4bit"] = True
+    if "quant_bit" in renamed:  # LMFlow, args.py
+        renamed.setdefault("use_bnb_nested_quant", True)
+    bits = renamed.pop("quant_bit", 4)
     if is_set(renamed.pop("use_qlora", False)):
-        renamed |= {"use_peft": True, "load_in_4bit": True}
+        renamed |= {"use_peft": True, "load_in_8bit" if bits == _EIGHT else "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
     flash = [is_set(renamed.pop(name, False)) for name in _FLASH]
@@ -496,6 +500,7 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+_EIGHT = 8
 _FLASH = ("use_flash_attn", "use_flash_attention_2", "use_flash_attention", "flash_attn")
 """What scripts of their own call a switch of FlashAttention."""
 _RANK = "rank"
@@ -562,6 +567,13 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
+def _prepared(normalized: dict[str, Any]) -> None:
+    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all."""
+    frozen = any(is_set(normalized.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
+    if not frozen or normalized.get(ENGINE) == "deepspeed":
+        normalized.pop(PREPARED, None)
+
+
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
@@ -573,6 +585,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
     normalized, notes = dict(normalized), (*first, *notes, *learnt)
+    _prepared(normalized)
     if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
         given = "lora_rank" if "lora_rank" in found else "lora_r"

@@ -22,19 +22,19 @@ from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
-from memcore.tools.methods import METHOD
+from memcore.tools.methods import METHOD, PREPARED
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
 _METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
 _OTHERS = frozenset(f"{method}{kind}" for method in _METHODS for kind in ("Config", "Trainer", "MDConfig"))
-_LEARNT: Mapping[str, str] = {
+LEARNT: Mapping[str, str] = {
     f"{name}Config": method
     for name, method in (("DPO", "dpo"), ("GRPO", "grpo"), ("KTO", "kto"), ("ORPO", "orpo"), ("CPO", "cpo"),
                          ("Reward", "reward"), ("GKD", "distill"))
 }  # fmt: skip
 """TRL's configs of other methods, which say what the loop is."""
 _TRAINERS = (
-    "SFTTrainer", "Trainer", "UnslothTrainer", *(name.replace("Config", "Trainer") for name in _LEARNT),
+    "SFTTrainer", "Trainer", "UnslothTrainer", *(name.replace("Config", "Trainer") for name in LEARNT),
 )  # fmt: skip
 _UNSLOTH = ("FastLanguageModel", "FastModel", "FastVisionModel")
 _LORA: Mapping[str, str] = {
@@ -53,8 +53,8 @@ _OF_PEFT = frozenset({
 """Classes of PEFT's other methods, without `Config`."""
 _PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
 """What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
-_SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-_FAST: Mapping[str, object] = {"r": 16, "target_modules": _SEVEN, "lora_alpha": 16, "lora_dropout": 0}
+SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+_FAST: Mapping[str, object] = {"r": 16, "target_modules": SEVEN, "lora_alpha": 16, "lora_dropout": 0}
 _FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 _PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules")
 
@@ -71,11 +71,11 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     found = calls(code)
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
-    if any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in found):
+    if any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         keys, notes = _training(found)
         if STARTED in options():
             keys, notes = _decided(keys, notes)
-        return "yaml", {**keys, **around}, notes
+        return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
     if serves and "vllm" in code:
         keys, notes = _serving(_one(serves))
@@ -92,13 +92,13 @@ def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
 
 def decides(code: str) -> bool:
     """Return whether a script makes the arguments of its trainer or server itself."""
-    makes = {*_ARGUMENTS, *_LEARNT, *(_SERVERS if "vllm" in code else ())}
+    makes = {*_ARGUMENTS, *LEARNT, *(_SERVERS if "vllm" in code else ())}
     return any(each.name in makes and (each.arguments or each.hidden) for each in calls(code))
 
 
 _TARGETS_OF = ("_target_", "class_path")
 _OF_HYDRA = frozenset({"_partial_", "_recursive_", "_convert_", "_args_", *_TARGETS_OF})
-_MADE = frozenset({*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS, "LoraConfig", "BitsAndBytesConfig", "ModelConfig"})
+_MADE = frozenset({*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS, "LoraConfig", "BitsAndBytesConfig", "ModelConfig"})
 
 _NAMESAKES = frozenset({"verl"})
 """Packages that have classes of such names of their own (verl 0.9.1, workers/config/reward.py: `RewardConfig`)."""
@@ -118,10 +118,10 @@ def of_instantiated(found: Mapping[str, Any]) -> Script | None:
         made += here
         if not here:
             others[name] = value
-    if not any(each.name in (*_ARGUMENTS, *_LEARNT, *_OTHERS, *_TRAINERS) for each in made):
+    if not any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in made):
         return None
     keys, notes = _training(made)
-    if not any(each.name in (*_ARGUMENTS[2:], *_LEARNT, "SFTTrainer", "UnslothTrainer") for each in made):
+    if not any(each.name in (*_ARGUMENTS[2:], *LEARNT, "SFTTrainer", "UnslothTrainer") for each in made):
         keys.setdefault("max_length", "$max_length")  # as long as the data's
     left = joined(", ", sorted(others))
     return keys, (*notes, *([Message("only objects of known classes are read, and not {}", left)] if others else []))
@@ -181,7 +181,7 @@ def _training(found: Sequence[Call]) -> Script:
         raise UnsupportedError(other.name, "found in line {}; this method is not supported yet", other.line)
     keys: dict[str, Any] = {}
     told: list[Call] = []
-    arguments = [each for each in found if each.name in (*_ARGUMENTS, *_LEARNT)]
+    arguments = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT)]
     arguments = [each for each in arguments if each.arguments] or arguments
     if arguments:
         call = _one(arguments)
@@ -191,7 +191,7 @@ def _training(found: Sequence[Call]) -> Script:
         if call.name in _TRAINERS:
             told.append(call)
             keys |= _of_trainer(call)
-            method = _LEARNT.get(call.name.replace("Trainer", "Config"))
+            method = LEARNT.get(call.name.replace("Trainer", "Config"))
             if method is not None:
                 keys = {**_unadapted(), METHOD: method, **keys}
     keys |= _of_peft(found, told)
@@ -233,10 +233,10 @@ def _hidden(told: Sequence[Call]) -> Iterator[str]:
 def _of_arguments(call: Call) -> dict[str, Any]:
     """The arguments of the loop; TRL's class has other defaults than transformers'."""
     keys = flat(call.arguments)
-    if call.name in (*_LEARNT, "SFTConfig") and call.arguments.get("max_length", 0) is None:
+    if call.name in (*LEARNT, "SFTConfig") and call.arguments.get("max_length", 0) is None:
         keys["max_length"] = "$max_length"  # as long as the data's
-    if call.name in _LEARNT:
-        return {"use_peft": False, METHOD: _LEARNT[call.name], **keys}
+    if call.name in LEARNT:
+        return {"use_peft": False, METHOD: LEARNT[call.name], **keys}
     if call.name == "SFTConfig":
         return {"use_peft": False, **keys}
     return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
@@ -302,7 +302,22 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     enabled = any(each.name == "gradient_checkpointing_enable" for each in found)
     if enabled or (prepared is not None and prepared.arguments.get("use_gradient_checkpointing", True)):
         keys["gradient_checkpointing"] = True
+    if keys and not fast and (prepared is not None or _prepares(found)):
+        keys[PREPARED] = True
     return keys
+
+
+def _prepares(found: Sequence[Call]) -> bool:
+    """Whether TRL casts what is not quantized to fp32, and leaves it there.
+
+    It did until release 0.23, whose bf16 casts most of it back (`peft_module_casting_to_bf16`); `max_seq_length` and
+    `tokenizer` were arguments of its trainer then. Source: trl 0.9.6, trainer/sft_trainer.py.
+    """
+    former = any(
+        each.name == "SFTTrainer" and {"max_seq_length", "dataset_text_field", "packing"} & set(each.arguments)
+        for each in found
+    )
+    return former and not any(each.arguments.get("bf16") for each in found)
 
 
 def _targets(call: Call) -> Mapping[str, Any]:
@@ -314,7 +329,7 @@ def _targets(call: Call) -> Mapping[str, Any]:
     if not any(name in given for name in _PARTS) and (call.of != "FastVisionModel" or "target_modules" in given):
         return {}
     attention, ffns = (given.get(name, True) is not False for name in _PARTS[2:])
-    targets = "all-linear" if attention and ffns else _SEVEN[:4] if attention else _SEVEN[4:]
+    targets = "all-linear" if attention and ffns else SEVEN[:4] if attention else SEVEN[4:]
     return {_PARTS[0]: True, "target_modules": targets} if call.of == "FastVisionModel" else {"target_modules": targets}
 
 

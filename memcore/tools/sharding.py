@@ -113,11 +113,15 @@ def _accelerated_zero(found: Mapping[str, Any]) -> Normalized:
     name = found.get("deepspeed_config.deepspeed_config_file")
     if isinstance(name, str):
         plain, notes = _zero(name)
-        return {**found, **plain}, (*said, *notes)
-    plain = {"deepspeed_config.zero_stage": 2, **found}
-    if plain["deepspeed_config.zero_stage"] != _WEIGHTS:
-        plain.pop("deepspeed_config.offload_param_device", None)  # deepspeed, runtime/zero/config.py: of stage 3 alone
-    return plain, said
+        return _whole({**found, **plain}), (*said, *notes)
+    return _whole({"deepspeed_config.zero_stage": 2, **found}), said
+
+
+def _whole(plain: dict[str, Any]) -> dict[str, Any]:
+    """Leave out that weights are in host memory where they are not sharded (deepspeed, runtime/zero/config.py)."""
+    if plain.get("*stage", plain.get("deepspeed_config.zero_stage")) == _WEIGHTS:
+        return plain
+    return {name: value for name, value in plain.items() if name != "deepspeed_config.offload_param_device"}
 
 
 _RANKS = "parallelism_config.parallelism_config_"

@@ -13,11 +13,13 @@ from memcore.tools.fine_tuning import ACCELERATE, AXOLOTL, LLAMA_FACTORY, TRAINE
 from memcore.tools.litgpt import LITGPT
 from memcore.tools.peft import PEFT
 from memcore.tools.swift import LLAMA_FACTORY_V1, MS_SWIFT
+from memcore.tools.unsloth import UNSLOTH
 
 TOOLS: Mapping[str, Tool] = {
     each.name: each
     for each in (
-        PEFT, *registry.tools(), LITGPT, LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, TRAINER, ACCELERATE,
+        PEFT, *registry.tools(), LITGPT, LLAMA_FACTORY_V1, AXOLOTL, MS_SWIFT, LLAMA_FACTORY, UNSLOTH, TRAINER,
+        ACCELERATE,
     )
 }  # fmt: skip
 """By name, in the order in which a file is compared with them."""
@@ -78,8 +80,12 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
 
 
 def tools_of(config: Config, brought: Tool | None = None) -> Iterator[Tool]:
-    """Yield the tool that runs a config, then other training loops that run it, where nobody has named one."""
+    """Yield the tool that runs a config, its later releases, and other training loops where nobody has named one."""
     first = tool_of(config, brought)
     yield first
-    if brought is None and config[EngineSettings.framework] is None and first is TRAINER:
-        yield from (each for loop in LOOPS.values() for each in loop if runs(each, config))
+    if first.newer:
+        yield TOOLS[first.newer]
+    if brought is None and config[EngineSettings.framework] is None:
+        loops = {each.name: each for loop in LOOPS.values() for each in loop}
+        others = {name: each for name, each in {**loops, **TOOLS}.items() if name not in (first.name, first.newer)}
+        yield from (each for each in others.values() if each is not PEFT and runs(each, config))

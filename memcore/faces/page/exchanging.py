@@ -34,6 +34,7 @@ from memcore.i18n.page import complaint, say, translated
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
+from memcore.tools.exporting import syntax_of
 from memcore.tools.sources import Source, tool_brought
 from memcore.units import format_bytes
 from memcore.untrusted import MARK
@@ -192,6 +193,7 @@ FILES: Mapping[str, tuple[str, str]] = {
 """Name and type of each saved file; that of a tool is called after the tool."""
 _TYPES: Mapping[Syntax, str] = {
     "argv": "text/x-shellscript", "json": "application/json", "yaml": "application/yaml", "toml": "application/toml",
+    "python": "text/x-python",
 }  # fmt: skip
 
 
@@ -213,7 +215,8 @@ def export(session: Session, message: Message) -> Iterator[Patch]:
         yield {"copy": text, "done": say("export-copied")}
     elif text:
         tool = TOOLS.get(kind) or tool_of(_decided(config, found), _brought(session))
-        name, mime = FILES.get(kind) or (tool.file, _TYPES[tool.syntax])
+        syntax = syntax_of(tool, text)
+        name, mime = FILES.get(kind) or (tool.file_in(syntax), _TYPES[syntax])
         yield {"download": {"name": name, "type": mime, "text": text}}
 
 
@@ -272,7 +275,7 @@ def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> d
     own = tool_of(whole, brought)
     every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
     return {
-        each.tool.name: (say("export-file", tool=each.tool.title, file=each.tool.file), _stamped(each, stamp))
+        each.tool.name: (say("export-file", tool=each.tool.title, file=each.file), _stamped(each, stamp))
         for each in every
         if "model" not in each.left_out
     }

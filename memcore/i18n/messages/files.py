@@ -61,6 +61,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "per layer: counted as whole layers, which keep one": (
         "注意力、归一化与前馈层分别做激活检查点，每层最多保留四个输入：按整层计算，只保留一个"
     ),
+    "distributed.defer_fsdp_grad_sync is false: in a pipeline, gradients are counted unsharded until the last "
+    "micro-batch all the same, which overestimates": (
+        "distributed.defer_fsdp_grad_sync 为 false：流水线中仍按最后一个微批次之前梯度未切分计算，结果偏高"
+    ),
     "model.backend.dispatcher is {}: counted as all-to-all with one row per token and expert": (
         "model.backend.dispatcher 为 {}：按每个 token 与专家各占一行的 all-to-all 计算"
     ),

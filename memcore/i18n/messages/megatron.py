@@ -81,6 +81,9 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "intermediate vision features are needed up to layer {layer}": "需要用到第 {layer} 层的视觉中间特征",
     "pipelines are not supported yet for encoder-decoder models": "编码器-解码器模型暂不支持流水线",
     "full recomputation and tensor parallelism without sequence parallelism": "完全重计算，以及不带序列并行的张量并行",
+    "delayed scaling runs all layers in FP8, which another {path} need not": (
+        "delayed scaling 的所有层都用 FP8，其他 {path} 可以不这样"
+    ),
     "found {value}, which is not supported yet with Megatron{also}": "值为 {value}，Megatron 暂不支持{also}",
     "is not Megatron's": "不属于 Megatron",
     # Ranks

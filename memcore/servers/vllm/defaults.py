@@ -16,7 +16,7 @@ from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.platforms import connected, sliding
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import block_of, on_stack, stack_of
-from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
+from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, latest_runner, second_runner
 from memcore.serving.checkpoint import text_config
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics
@@ -60,7 +60,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
     return Options(
         facts=found,
-        runner=_runner(version, basics) if stack_of(basics).second_runner else None,
+        runner=_runner(read, version, basics) if stack_of(basics).second_runner else None,
         utilization=utilization,
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
@@ -70,9 +70,11 @@ def options(read: Defaults, basics: Basics) -> Options:
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
         images=images,
+        encodes=images and not read.given(VllmSettings.skip_mm_profiling),
         videos=read.given(VllmSettings.videos_per_sequence) != 0,
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
+        graph_mode=read.given(VllmSettings.cudagraph_mode),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
@@ -123,8 +125,11 @@ def _uncut(basics: Basics) -> int:
     return basics.max_model_len if _pools(basics) and not (masked and caches) else 0
 
 
-def _runner(version: object, basics: Basics) -> Runner | None:
-    """The second runner, where a release takes it."""
+def _runner(read: Defaults, version: object, basics: Basics) -> Runner | None:
+    """The second runner, where a release takes it or is told to."""
+    told = read.given(VllmSettings.use_v2_model_runner)
+    if told is not None:
+        return latest_runner(version) if told else None
     plain = not _recurrent(basics) and not basics.model.has_experts
     method = basics.speculation.method if basics.speculation else None
     quantized = basics.stored is not None

@@ -38,6 +38,8 @@ _VLLM_NAMES: Mapping[str, str] = {
     VllmSettings.videos_per_sequence: "--limit-mm-per-prompt",
     VllmSettings.compile_cache: "VLLM_DISABLE_COMPILE_CACHE",
     VllmSettings.flashinfer_sampler: "VLLM_USE_FLASHINFER_SAMPLER",
+    VllmSettings.use_v2_model_runner: "VLLM_USE_V2_MODEL_RUNNER",
+    VllmSettings.estimate_cudagraphs: "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     ServerSettings.allow_longer: "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     ServerSettings.scaled_positions: "--hf-overrides",
     Inference.sleep_level: "sleep(level=)",

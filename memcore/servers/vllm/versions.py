@@ -92,6 +92,8 @@ class Facts:
     settles_late: bool = False
     """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
     way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, issue 49878)."""
+    shows_loading: bool = False
+    """What loading is said to take is what the device shows, where `Stack.seen_loading` says so."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
@@ -225,12 +227,17 @@ def second_runner(
     >>> second_runner("0.33", "qwen3", plain=True, method="ngram") is None
     False
     """
-    number = release(version)
-    row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
+    row = latest_runner(version)
     if row is None or (method is not None and method not in row.methods) or (quantized and not row.quantized):
         return None
     runs = row.everything or (row.dense and plain) or family in row.families
     return row if runs else None
+
+
+def latest_runner(version: object) -> Runner | None:
+    """The second model runner of a release, if it has one."""
+    number = release(version)
+    return max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
 
 
 _TWO_COPIES = 8

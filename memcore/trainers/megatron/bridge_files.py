@@ -216,6 +216,17 @@ def _argument(name: str, value: Any) -> dict[str, Any]:
     return {_RENAMED.get(name, name): value}
 
 
+_PRECISE = {
+    f"mixed_precision.{setting.rpartition('.')[2]}": setting
+    for setting in (
+        MegatronSettings.first_last_layers_bf16,
+        MegatronSettings.num_layers_at_start_in_bf16,
+        MegatronSettings.num_layers_at_end_in_bf16,
+    )
+}
+"""Which layers stay in bf16."""
+
+
 def _precision(plain: dict[str, Any]) -> None:
     """A preset's name, or its fields."""
     said = plain.pop("mixed_precision", "bf16_mixed")
@@ -229,7 +240,9 @@ def _precision(plain: dict[str, Any]) -> None:
         plain[_REDUCED] = True
     plain[_PRECISION], plain[_RECIPE] = ("fp8-mixed" if recipe else "bf16-mixed"), recipe
     for name in [name for name in plain if name.startswith("mixed_precision.")]:
-        del plain[name]
+        value = plain.pop(name)
+        if name in _PRECISE:
+            plain[name] = value
 
 
 def _adapter(plain: dict[str, Any]) -> None:
@@ -344,6 +357,7 @@ BRIDGE = Tool(
         Key(path=Training.implementation, name="transformer_impl",
             values={"transformer-engine": "transformer_engine", "megatron-local": "local"}),
         Key(path=EngineSettings.fp8_recipe, name=_RECIPE),
+        *(Key(path=path, name=name) for name, path in _PRECISE.items()),
         Key(path=MegatronSettings.grad_reduce_in_bf16, name=_REDUCED),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=Hardware.num_gpus, name=GPUS),

@@ -45,6 +45,7 @@ _SWITCHES = (
 _VALUES = (
     "num_distributed_optimizer_instances main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype "
     "microbatch_group_size_per_virtual_pipeline_stage cp_comm_type cross_entropy_fusion_impl wgrad_deferral_limit "
+    "num_layers_at_start_in_bf16 num_layers_at_end_in_bf16 "
     "fp8_format fp8_recipe moe_flex_dispatcher_backend moe_expert_capacity_factor moe_router_load_balancing_type "
     "offload_modules min_offloaded_tensor_size cuda_graph_impl cuda_graph_scope cuda_graph_modules "
     "cuda_graph_warmup_steps data_parallel_sharding_strategy outer_dp_sharding_strategy"

@@ -171,7 +171,7 @@ class MegatronPersistent(Workspaces):
         if plan is None or plan.fp8 is None or gathered:
             return False
         multiplied = weight.split is not None and len(weight.axes) > 1
-        return multiplied and weight.kind not in ("embedding", "head", *SEEING)
+        return multiplied and not weight.precise and weight.kind not in ("embedding", "head", *SEEING)
 
     def _held(self) -> Iterator[Entry]:
         states = self.job.states

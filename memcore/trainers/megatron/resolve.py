@@ -20,8 +20,9 @@ from memcore.hardware import Accelerator, Overhead, find_accelerator
 from memcore.memory.communicators import node, opened
 from memcore.messages import joined
 from memcore.networks.catalog import find_model
-from memcore.networks.network import Model
+from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, FeedForward, Mixer, SpecialMixer
+from memcore.networks.regrouping import changed_at_ends
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
 from memcore.optimizers.table import OPTIMIZERS
@@ -39,7 +40,7 @@ from memcore.trainers.megatron.images import image_symbols, kernel_of, with_imag
 from memcore.trainers.megatron.layers.core_attention import KERNELS
 from memcore.trainers.megatron.layout import chunks_of
 from memcore.trainers.megatron.networks.converted import as_megatron, predicting_too
-from memcore.trainers.megatron.networks.parts import ENCODER
+from memcore.trainers.megatron.networks.parts import ENCODER, PREDICTION
 from memcore.trainers.megatron.networks.placement import Layout, LayoutError, further_tokens, parts_of, predicting
 from memcore.trainers.megatron.networks.towers import embedder, towers_of
 from memcore.trainers.megatron.offloading import offload_of
@@ -97,7 +98,7 @@ def resolve(config: Config) -> MegatronJob:
     engine = engine_of(str(read.given(EngineSettings.type)))
     read.refuse_foreign(engine.name)
     model = as_megatron(found, towers_of(read.given(EngineSettings.framework)))
-    model = _with_further_tokens(read, with_dropout(read, model))
+    model = _with_precise_layers(read, _with_further_tokens(read, with_dropout(read, model)))
     ranks = ranks_of(read)
     layout = chunks_of(read, model, ranks)
     sizes = _sizes(read, model, ranks)
@@ -225,6 +226,28 @@ def _with_further_tokens(read: Defaults, model: Model) -> Model:
     except LayoutError as error:
         raise ConfigError.at(Parallelism.pipeline_layout, "found {!r:.80}; {}", layout, str(error)) from None
     return predicting_too(model, tokens) if tokens else model
+
+
+def _with_precise_layers(read: Defaults, model: Model) -> Model:
+    """The model with first and last layers that compute in 16 bits (core/fp8_utils.py, `is_first_last_bf16_layer`).
+
+    Layers for further tokens have no number, and compute in 8 bits (multi_token_prediction.py).
+    """
+    path = MegatronSettings.first_last_layers_bf16
+    if not read.given(path) or read.given(Training.precision) != "fp8-mixed":
+        return model
+    if read.given(EngineSettings.fp8_recipe) in (None, "delayed"):
+        read.refuse(
+            path, "delayed scaling runs all layers in FP8, which another {} need not", EngineSettings.fp8_recipe
+        )
+    first = int(read.take(MegatronSettings.num_layers_at_start_in_bf16, 1, "Megatron's default"))
+    last = int(read.take(MegatronSettings.num_layers_at_end_in_bf16, 1, "Megatron's default"))
+    further = predicting(model)
+    return changed_at_ends(model, first, last + further, _precise)
+
+
+def _precise(layer: Layer) -> Layer:
+    return layer if layer.residual == PREDICTION else replace(layer, precise=True)
 
 
 def _in_groups(model: Model, layers: int) -> Model:

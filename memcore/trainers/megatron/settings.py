@@ -235,6 +235,12 @@ class MegatronSettings(Section, path="engine", engines=MEGATRON):
     first_last_layers_bf16 = _flag(
         "First and last layers in bf16", "Run the first and last layers in bf16 instead of FP8.", "first-last-bf16"
     )
+    num_layers_at_start_in_bf16 = _choice(
+        "First layers in bf16", "How many of the first layers run in bf16.", "start-bf16", Integer(0), "1"
+    )
+    num_layers_at_end_in_bf16 = _choice(
+        "Last layers in bf16", "How many of the last layers run in bf16.", "end-bf16", Integer(0), "1"
+    )
     moe_flex_dispatcher_backend = _choice(
         "Flex dispatcher",
         "Communication backend of the flex dispatcher.",
@@ -399,6 +405,8 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     MegatronSettings.fp8_format: ("矩阵乘的 FP8 格式。", "FP8 格式"),
     MegatronSettings.fp8_param_gather: ("参数以 FP8 保存并 all-gather。", "FP8 参数"),
     MegatronSettings.first_last_layers_bf16: ("首尾各层用 bf16 而不用 FP8。", "首尾层用 bf16"),
+    MegatronSettings.num_layers_at_start_in_bf16: ("开头有多少层用 bf16。", "用 bf16 的首层数"),
+    MegatronSettings.num_layers_at_end_in_bf16: ("末尾有多少层用 bf16。", "用 bf16 的末层数"),
     MegatronSettings.moe_flex_dispatcher_backend: ("flex 分发器的通信后端。", "flex 分发器"),
     MegatronSettings.moe_pad_expert_input_to_capacity: ("把每个专家的输入填充到专家容量。", "填充到容量"),
     MegatronSettings.moe_grouped_gemm: ("用一个 grouped GEMM 在多个流上计算一个 rank 的专家。", "Grouped GEMM"),
@@ -454,6 +462,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = dict.fromkeys(
     ),
 )
 """What of the settings that engines have in common each of these takes."""
+_PRECISE = Need(MegatronSettings.first_last_layers_bf16, ("true",))
 _GRAPHED = Need(MegatronSettings.cuda_graph_impl, (ANY,))
 _OFFLOADED = Need(MegatronSettings.fine_grained_activation_offloading, ("true",))
 NEEDS: Mapping[str, Need] = {
@@ -478,6 +487,8 @@ NEEDS: Mapping[str, Need] = {
     EngineSettings.fp8_recipe: IN_FP8,
     MegatronSettings.fp8_param_gather: IN_FP8,
     MegatronSettings.first_last_layers_bf16: IN_FP8,
+    MegatronSettings.num_layers_at_start_in_bf16: _PRECISE,
+    MegatronSettings.num_layers_at_end_in_bf16: _PRECISE,
     MegatronSettings.offload_modules: _OFFLOADED,
     MegatronSettings.min_offloaded_tensor_size: _OFFLOADED,
     MegatronSettings.cuda_graph_scope: _GRAPHED,

@@ -22,6 +22,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import LANGUAGE_MODEL
+from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import sees
 from memcore.trainers.megatron.files import MEGATRON, uneven
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -155,7 +156,7 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     pairs = _method(found) in ("dpo", "rm") or found.get("task_type") in _RANKED
     if not pairs or found.get("packing") is True or not isinstance(each, int):
         return {}
-    whole = found.get("global_batch_size")
+    whole = found.get("global_batch_size", 16)
     return {"micro_batch_size": 2 * each, **({"global_batch_size": 2 * whole} if isinstance(whole, int) else {})}
 
 
@@ -170,7 +171,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
         notes += _awake(found)
         found = {name: value for name, value in found.items() if name not in _GENERATION}
-    normalized = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
+    normalized = {"attention_backend": "flash", "global_batch_size": 16, **found, _FRAMEWORK: "ms-swift"}
     normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))
     if normalized["attention_backend"] == "auto":
         del normalized["attention_backend"]
@@ -389,6 +390,7 @@ MEGATRON_SWIFT = Tool(
         ),
     ),
     defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
+    switches=SWITCHES,
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
              "packing_length", "modules_to_save",
              "num_labels", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",

@@ -46,6 +46,7 @@ _RANKS = ("tensor", "pipeline", "context")
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     """A run in Megatron-LM's arguments: the actor in bf16 with fp32 masters that data-parallel ranks share."""
     normalized: dict[str, Any] = {**found, **_DEFAULTS, _FRAMEWORK: "verl", _PRECISION: "bf16-mixed"}
+    normalized.pop(f"{_ACTOR}strategy", None)  # what tells
     for name in found:
         place = next((each for each in _PLACES if name.startswith(each)), None)
         field = name.removeprefix(place or "")

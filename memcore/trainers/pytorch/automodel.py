@@ -28,7 +28,8 @@ _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _LOSS, _SHIFT = "*precision", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
 _OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
-_RESHARDS, _STORED = "*reshards", "*stored"
+_RESHARDS, _STORED, _NO_SYNC = "*reshards", "*stored", "*no_sync"
+_DEFERS = "distributed.defer_fsdp_grad_sync"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
 _DTYPES: Mapping[str, str] = {
     "auto": "bf16", "bf16": "bf16", "bfloat16": "bf16", "fp32": "fp32", "float32": "fp32", "fp16": "fp16",
@@ -151,6 +152,7 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
         normalized.setdefault(f"{start}sequence_parallel", False)
     _stages(normalized)
     _experts(normalized, notes)
+    _deferred(normalized, notes)
     copies = normalized.pop(f"{start}dp_replicate_size", 1)
     ranks = normalized.get(f"{start}dp_size")
     if copies != 1 and isinstance(ranks, int) and isinstance(copies, int) and ranks % copies == 0:
@@ -158,6 +160,23 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
     elif copies != 1:
         notes.append(Message("distributed.dp_replicate_size is {}: set the number of sharding ranks with --dp-shard",
                              copies))  # fmt: skip
+
+
+def _deferred(normalized: dict[str, Any], notes: list[str]) -> None:
+    """Whether gradients stay unsharded until the last micro-batch, which nothing says with DDP or on one rank.
+
+    Source: components/distributed/utils.py (`get_sync_ctx`: DDP always waits), components/moe/fsdp_mixin.py
+    (`patched_backward_maybe_with_nosync`: since 0.5 a pipeline's stages reduce after each micro-batch if told to).
+    """
+    deferred = normalized.pop(_DEFERS, None)
+    if not isinstance(deferred, bool) or normalized[_ENGINE] != "fsdp":
+        return
+    normalized[_NO_SYNC] = deferred
+    if not deferred and normalized.get("distributed.pp_size", 1) != 1:
+        notes.append(
+            "distributed.defer_fsdp_grad_sync is false: in a pipeline, gradients are counted unsharded until the last "
+            "micro-batch all the same, which overestimates"
+        )
 
 
 def _stages(normalized: dict[str, Any]) -> None:
@@ -415,6 +434,8 @@ def _ranks(config: Config) -> dict[str, Any]:
         keys[f"{start}pipeline.pp_schedule"] = "1f1b"
     reshards = config[TorchSettings.reshard_after_forward]
     keys |= {f"{start}reshard_after_forward": reshards} if isinstance(reshards, bool) else {}
+    waits = config[TorchSettings.no_sync]
+    keys |= {_DEFERS: waits} if isinstance(waits, bool) and engine == "fsdp" else {}
     dispatcher = {ours: theirs for theirs, ours in reversed([*_DISPATCHERS.items()])}.get(
         str(config[TorchSettings.moe_token_dispatcher])
     )
@@ -492,6 +513,7 @@ AUTOMODEL = Tool(
         Key(path=Parallelism.pipeline_schedule, name="distributed.pipeline.pp_schedule",
             values={"1f1b": "1f1b", "gpipe": "gpipe", "interleaved-1f1b": "interleaved1f1b", "zbv": "ZBVZeroBubble"}),
         Key(path=TorchSettings.reshard_after_forward, name=_RESHARDS),
+        Key(path=TorchSettings.no_sync, name=_NO_SYNC),
         Key(path=TorchSettings.moe_token_dispatcher, name=DISPATCHER),
         Key(path=TorchSettings.enable_async_tensor_parallel, name="distributed.enable_async_tensor_parallel"),
         Key(path=Hardware.num_gpus, name=GPUS),
@@ -522,7 +544,7 @@ AUTOMODEL = Tool(
     ),
     normalized=_normalized,
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
-             "distributed.reshard_after_forward", "distributed.moe.*", "parallelizer.activation_checkpointing",
+             "distributed.reshard_after_forward", _DEFERS, "distributed.moe.*", "parallelizer.activation_checkpointing",
              "loss_fn*", "optimizer*", "peft*", "fp8.enabled", "fp8.filter_fqns", "quantization*", "packed_sequence*",
              "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS, _PIPELINED,
              "autopipeline.pp_microbatch_size", _BATCH),
@@ -550,6 +572,8 @@ AUTOMODEL = Tool(
             TorchSettings.moe_token_dispatcher,
         )),
         Training.optimizer.implementation: "foreach",
+        TorchSettings.no_sync: True,
+        Training.outputs_kept: True,
         Training.activation_checkpointing.policy: "none",
         Training.packed_sequences: False,
         Parallelism.sequence_parallel: False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from memcore.config.engine import EngineSettings
@@ -16,11 +17,14 @@ from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NO
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.tools.own_keys import DISPATCHER
+from memcore.trainers.pytorch import registered_command
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
+from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
+from memcore.trainers.pytorch.registered import CHUNKS, LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
+from memcore.trainers.pytorch.titan_module import launch, module_of
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
 from memcore.trainers.pytorch.verl import VERL
 from memcore.trainers.pytorch.verl_sft import FORMER, VERL_SFT
@@ -41,25 +45,6 @@ _COMPILED = tuple(
 
 _IMPLEMENTATION, _WEIGHTS = "*implementation", "*weights"
 MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
-FLAVORS: Mapping[str, Mapping[str, str]] = {
-    full: {"model.name": name, "model.flavor": size}
-    for name, start, sizes in (
-        ("llama3", "meta-llama/Llama-3.1", ("8B", "70B", "405B")),
-        *(("llama2", f"meta-llama/Llama-2-{size.lower()}-hf", (size,)) for size in ("7B", "13B", "70B")),
-        ("qwen3", "Qwen/Qwen3", ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")),
-        ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
-        ("deepseek_v3", "deepseek-ai/DeepSeek-V2", ("236B",)),
-        ("deepseek_v3", "deepseek-ai/DeepSeek-V2-Lite", ("16B",)),
-        ("llama4", "meta-llama/Llama-4-Scout-17B-16E", ("17bx16e",)),
-        ("llama4", "meta-llama/Llama-4-Maverick-17B-128E", ("17bx128e",)),
-    )
-    for size in sizes
-    for full in ([start] if name in ("deepseek_v3", "llama4", "llama2") else [f"{start}-{size}"])
-}
-"""torchtitan's flavors (models/*/__init__.py) that are models of the catalog, or of the same sizes; Llama 2 until 2025
-(models/llama/__init__.py)."""
-
-
 _SHARDS, _COPIES = "parallelism.data_parallel_shard_degree", "parallelism.data_parallel_replicate_degree"
 _LOSS_WHOLE, _CONVERTERS, _FUSED = "parallelism.disable_loss_parallel", "model.converters", "optimizer.implementation"
 _GROUPS = ("parallelism.tensor_parallel_degree", "parallelism.pipeline_parallel_degree",
@@ -77,6 +62,7 @@ _FORMER: Mapping[str, str] = {
 """Keys of torchtitan's releases before `[parallelism]` (config_manager.py until March 2025), and where they are now."""
 
 
+_EAGER = "training.disable_cuda_graphs"
 _BATCHES, _USUAL_BATCH = ("training.local_batch_size", "training.batch_size"), 8
 """The sequences of a rank, and how many where nothing is said."""
 _EACH, _GLOBAL = "parallelism.pipeline_parallel_microbatch_size", "training.global_batch_size"
@@ -181,6 +167,8 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
             normalized[_WEIGHTS] = "bf16"
             del normalized["training.dtype"]
     _of_mode(normalized)
+    if normalized.get(_EAGER) is True:
+        del normalized[_EAGER]  # graphs are not counted
     return normalized, notes
 
 
@@ -237,7 +225,8 @@ TORCHTITAN = Tool(
     called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
-    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
+    launch_of=lambda config: launch(config, FLAVORS),
+    code=module_of,
     models=FLAVORS,
     copies="parallelism.data_parallel_replicate_degree",
     keys=(
@@ -335,9 +324,35 @@ TORCHTITAN = Tool(
              "training.enable_loss_parallel",
              "float8.enable_float8_linear", "training.fp8_linear", "optimizer.fused"),
     vocabulary=("torchtitan",),
+    newer="torchtitan-registry",
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
+
+
+def _of_command(found: Mapping[str, Any]) -> Normalized:
+    """Return what a command in the config registry says."""
+    return flavored(registered_command.keys(found))
+
+
+REGISTERED = replace(
+    TORCHTITAN,
+    name=TORCHTITAN.newer,
+    title="torchtitan's config registry",
+    syntax="argv",
+    newer="",
+    tells=(),
+    needs={Training.implementation: "torchtitan", Training.loss: f"chunked:{CHUNKS}"},
+    knows=registered_command.knows,
+    program="torchrun -m torchtitan.train",
+    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train",
+    models=registered_command.FUNCTIONS,
+    placed=registered_command.placed,
+    written=None,
+    normalized=_of_command,
+    source="torchtitan, config/configs.py",
+)
+"""torchtitan since February 2026, where a command names a function and its files are no longer read."""
+TOOLS = (TORCHTITAN, REGISTERED, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)

@@ -3,7 +3,11 @@
 Sources: transformers/trainer.py (`compute_loss` holds a model's outputs only until it returns; embeddings' moments are
 kept in 32 bits), peft/method_comparison/MetaMathQA/run.py, torchtune/recipes, litgpt/finetune/lora.py (no communication
 before the last micro-batch; bitsandbytes' precision plugin replaces every linear layer, the output head too),
-NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done),
+NVIDIA-NeMo/Automodel recipes/llm/train_ft.py (`_forward_backward_step`: `out` lives until the backward pass is done)
+and components/distributed/utils.py (`get_sync_ctx`: since 0.2 only the last micro-batch reduces gradients; since 0.3
+`defer_fsdp_grad_sync`, on by default, says so),
+NVIDIA-NeMo/RL nemo_rl/models/automodel/setup.py (FSDP2's `output_dtype` is fp32, LoRA is Automodel's in fp32) and
+train.py (`del outputs`; each micro-batch reduces, as nothing calls `get_sync_ctx`), alike from 0.4 to 0.7,
 meta-llama/llama-cookbook utils/train_utils.py and policies/activation_checkpointing_functions.py,
 AnswerDotAI/fsdp_qlora train.py (its `output` lives until the step is done; transformers 4.38 upcast logits itself),
 mlc-ai/pith-train pithtrain/modules/training.py and dualpipe (two stages on every rank, `Adam(model.parameters(), lr)`),
@@ -100,6 +104,9 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
+    casts_ends: bool = False
+    """It casts embedding and output head to fp32 and back when it loads a model (axolotl, loaders/model.py,
+    `_configure_embedding_dtypes`)."""
     folds_words: bool = False
     """Its fused head has some words at a time (`memcore.layers.fused_head`)."""
 
@@ -130,6 +137,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "torchtitan": Framework(implementation="torchtitan", checkpoints="selective", exempts_embeddings=False),
     "nemo-automodel": Framework(
         keeps_outputs=True,
+        skips_sync=True,
         adapts_itself=True,
         divides_adapters=True,
         exempts_embeddings=False,
@@ -137,6 +145,13 @@ FRAMEWORKS: Mapping[str, Framework] = {
         dispatcher=("deepep", "NeMo Automodel's default"),  # components/models/common/utils.py, `BackendConfig`
         fuses_gates=True,
         shares_experts=True,
+    ),
+    "nemo-rl": Framework(
+        upcasts_logits=True,
+        adapts_itself=True,
+        divides_adapters=True,
+        exempts_embeddings=False,
+        step="foreach",
     ),
     "pith-train": Framework(
         implementation="torchtitan",
@@ -151,7 +166,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
-    "axolotl": Framework(tile=32768, compiles_model=True, crosses_experts=True),  # monkeypatch/tiled_mlp/patch.py
+    "axolotl": Framework(
+        tile=32768,  # monkeypatch/tiled_mlp/patch.py
+        compiles_model=True,
+        crosses_experts=True,
+        casts_ends=True,
+    ),
     "trl": replace(TRAINER, checkpoints="full"),
     "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
 }

@@ -14,11 +14,13 @@ from memcore.networks.network import Model
 from memcore.networks.parts import Experts, FeedForward, SpecialMixer
 from memcore.networks.quantized import STORAGES, quantized
 from memcore.networks.separate_experts import experts_of
+from memcore.tensors.modes import Quantization
 from memcore.trace.engine import Engine
+from memcore.trace.recipe import Precision
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.frameworks import framework_of, usual_precision
 from memcore.trainers.pytorch.settings import TorchSettings
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, loading_of
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -174,3 +176,43 @@ def stored_dtype(read: Defaults, engine: Engine) -> str:
     preset = engine.presets.get(str(read.given(Training.precision)), engine.presets[usual])
     found: str = read.given(Training.parameter_dtype) or preset.parameter
     return found
+
+
+def is_prepared(read: Defaults) -> bool:
+    """Return whether PEFT casts the rest of a quantized model to fp32.
+
+    Of GPTQ's it casts nothing (peft/utils/other.py).
+    """
+    asked = bool(read.given(TorchSettings.prepare_model_for_kbit_training))
+    return asked and not STORAGES[str(read.given(Training.quantization))].grouped
+
+
+def quantization_of(read: Defaults, precision: Precision, engine: Engine) -> Quantization | None:
+    """Return how frozen matrices are computed with.
+
+    What is prepared for few bits was loaded in the dtype of the products.
+    """
+    storage = read.given(Training.quantization)
+    if storage is None:
+        return None
+    row = STORAGES[storage]
+    given = read.given(Training.compute_dtype)
+    if is_prepared(read):
+        half = precision.autocast or ("fp16" if "fp16" in (read.given(Training.precision) or "") else "bf16")
+        compute = stored = given or half
+    else:
+        compute, stored = given or precision.autocast or precision.compute, precision.compute
+    early = framework_of(read).early_bitsandbytes
+    stored = "fp16" if early else stored
+    return Quantization(
+        bits=row.bits,
+        double=row.double,
+        stored=stored,
+        compute=compute,
+        floating=row.floating,
+        grouped=row.grouped,
+        early=early and not row.grouped,
+        whole=bool(read.given(TorchSettings.quantize_moe_experts)),
+        loading="each" if row.floating or row.grouped or engine.shards else loading_of(read),
+        casts_ends=framework_of(read).casts_ends and not engine.shards,
+    )

@@ -171,7 +171,8 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
             given,
         )
     least = stages * tensors * ulysses_ranks(read)
-    total = given or data or read.take(Hardware.num_gpus, least, "one GPU" if least == 1 else "one for each part")
+    parts = stages * tensors * contexts
+    total = given or data or read.take(Hardware.num_gpus, parts, "one GPU" if parts == 1 else "one for each part")
     if total % least:
         groups = {"{} pipeline": stages, "{} tensor": tensors, "{} Ulysses": ulysses_ranks(read)}
         product = joined(" × ", (Message(group, size) for group, size in groups.items() if size > 1))

@@ -17,6 +17,7 @@ from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_target
 from memcore.messages import Message, joined
 from memcore.networks.adapters import (
     ALL,
+    HEADS,
     Adapter,
     adapted,
     around,
@@ -213,6 +214,7 @@ def _with_saved(read: Defaults, model: Model) -> Model:
     if not names:
         return model
     known = around(model.network)
+    names = [known[1] if each == HEADS.get(known[0]) else each for each in names]
     for unknown in [each for each in names if each not in known]:
         read.refuse(path, "found {!r}; trained copies are supported only for {}", unknown, joined(" and ", known))
     if layer_code(read) == "lit-gpt":

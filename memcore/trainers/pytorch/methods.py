@@ -66,12 +66,16 @@ _FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False, "open-instruct": 
 """Frameworks whose kernel takes log-probabilities and keeps the logits, and whether its gradient is in place:
 FlashAttention's cross-entropy, or a compiled function (open_instruct/model_utils.py, `log_softmax_and_gather`)."""
 _TEMPERED: Mapping[str, Sequence[tuple[Release, str]]] = {
+    "axolotl": [((0, 8), "new"), ((0, 17), "in-place")],
+    "ms-swift": [((3, 3), "new"), ((4, 2), "in-place")],
     "open-instruct": [((0, 0), "new")],
     "trl": [((0, 16), "new"), ((1, 0), "in-place"), ((1, 10), "new")],
 }
 """How frameworks divide logits by a temperature, each from a release on.
 
-Sources: open_instruct/grpo_utils.py; trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`).
+Sources: open_instruct/grpo_utils.py; trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), which axolotl
+runs (0.16 to 0.29, since axolotl 0.17 1.5: requirements.txt and pyproject.toml); ms-swift,
+rlhf_trainers/grpo_trainer.py (`_get_logps_via_local_forward`).
 """
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""

@@ -20,10 +20,9 @@ from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Experts, Ffn, is_gated
-from memcore.networks.quantized import STORAGES
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import Axis, split_over
-from memcore.tensors.modes import Float8, Quantization, TensorParallel
+from memcore.tensors.modes import Float8, TensorParallel
 from memcore.tensors.tiled import RECORDED, TILES, tile_sizes
 from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine
@@ -56,7 +55,7 @@ from memcore.trainers.pytorch.frameworks import (
     upcasts_logits,
     usual_reduction,
 )
-from memcore.trainers.pytorch.frozen import usual_preset
+from memcore.trainers.pytorch.frozen import is_prepared, quantization_of, usual_preset
 from memcore.trainers.pytorch.layout import (
     delays_experts,
     is_before_ampere,
@@ -92,7 +91,7 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
         compute = None
     if read.given(Training.quantization) is not None and not engine.shards:
         # It is the dtype in which quantized layers compute; the rest computes as it is stored.
-        stored = "fp32" if _prepared(read) else stored
+        stored = "fp32" if is_prepared(read) else stored
         compute = stored
     compute = compute or (preset.compute if preset.compute != preset.parameter else stored)
     if not engine.shards and compute != stored:
@@ -143,44 +142,6 @@ def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
 def _half(dtype: str) -> str:
     """The dtype that autocast computes in."""
     return "bf16" if dtype == "fp32" else dtype
-
-
-def _prepared(read: Defaults) -> bool:
-    """Return whether PEFT casts the rest of a quantized model to fp32.
-
-    Of GPTQ's it casts nothing (peft/utils/other.py).
-    """
-    asked = bool(read.given(TorchSettings.prepare_model_for_kbit_training))
-    return asked and not STORAGES[str(read.given(Training.quantization))].grouped
-
-
-def _quantization(read: Defaults, precision: Precision) -> Quantization | None:
-    """Return how frozen matrices are computed with.
-
-    What is prepared for few bits was loaded in the dtype of the products.
-    """
-    storage = read.given(Training.quantization)
-    if storage is None:
-        return None
-    row = STORAGES[storage]
-    given = read.given(Training.compute_dtype)
-    if _prepared(read):
-        half = precision.autocast or ("fp16" if "fp16" in (read.given(Training.precision) or "") else "bf16")
-        compute = stored = given or half
-    else:
-        compute, stored = given or precision.autocast or precision.compute, precision.compute
-    early = framework_of(read).early_bitsandbytes
-    stored = "fp16" if early else stored
-    return Quantization(
-        bits=row.bits,
-        double=row.double,
-        stored=stored,
-        compute=compute,
-        floating=row.floating,
-        grouped=row.grouped,
-        early=early and not row.grouped,
-        whole=bool(read.given(TorchSettings.quantize_moe_experts)),
-    )
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str, *, fake: bool) -> Loss:
@@ -464,7 +425,7 @@ def recipe_of(
         caches_results=(row := framework_of(read)).wraps_layers,
         release=row.release,
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
-        quantization=_quantization(read, precision),
+        quantization=quantization_of(read, precision, engine),
         offloads_activations=_offloads_activations(read),
         steps_in_backward=_steps_in_backward(read, micro_batches),
         ring_turns=ring(read, model, implementation, kernel, precision.autocast or precision.compute),

@@ -178,6 +178,12 @@ KEEPS_WEIGHTS = _between(None, "cddd7dc")
 to it (pytorch/pytorch#141881 and #148922; torchao gave up its workaround then, pytorch/ao#2356)."""
 
 
+READS_FILES = frozenset((*_between(None, "9810191"), *_RELEASES, *(f"v{each}" for each in _RELEASES)))
+"""TOML says what the job is; since then a function of Python does (pytorch/torchtitan#2386)."""
+COUNTS_SEQUENCES = frozenset(_COMMITS).difference(READS_FILES)
+"""Of those whose jobs are functions: sizes of a micro-batch are in sequences, since August 20, 2026 in tokens."""
+
+
 def is_among(framework: object, version: object, commits: frozenset[str]) -> bool:
     """Return whether a version of torchtitan is one of these."""
     return str(framework).lower() == "torchtitan" and str(version)[:7] in commits

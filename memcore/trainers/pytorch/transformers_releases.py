@@ -34,6 +34,12 @@ SHARES_HEADS: Release = (4, 54)
 """Grouped keys and values are given to SDPA as they are where there is no mask; before, they were repeated."""
 LEAVES_HEADS: Release = (4, 56)
 """Nothing is copied into another order any more."""
+ALLOCATES_HALF: Release = (4, 51)
+"""Before a model is quantized as it is loaded, half of its bytes in 16 bits are allocated at once, and freed; before,
+nothing, and since 5.0 as many as it will have (modeling_utils.py, `caching_allocator_warmup`, whose factor is 4)."""
+QUANTIZES_IN_TURN: Release = (5, 4)
+"""Each matrix is quantized before the next is read; from 5.0 on, threads read all of them ahead, in 16 bits and onto
+the GPU (core_model_loading.py, `convert_and_load_state_dict_in_model`: `has_on_the_fly_quantization`)."""
 COPIES_FREQUENCIES: Release = (5, 0)
 """Rotary frequencies as they were made are a second buffer; before, both names were of one tensor
 (`original_inv_freq`, modeling_llama.py)."""
@@ -82,11 +88,13 @@ _RUNS: Mapping[str, str] = {
     "open-instruct": "0.1 4.57, 0.3 5.4",
     "trl": "0.8 4.39, 0.9 4.41, 0.10 4.44, 0.12 4.46, 0.13 4.47, 0.14 4.48, 0.16 4.50, 0.17 4.51, 0.18 4.52, "
     "0.20 4.54, 0.21 4.55, 0.22 4.56, 0.24 4.57, 1.0 5.0",
+    "verl": "0.2 4.47, 0.3 4.50, 0.4 4.52, 0.5 4.53, 0.6 4.57, 0.7.1 5.3, 0.9 5.10",
 }
 """The release of transformers that a tool's release runs, from each of its releases on: the newest that it admits
 (axolotl, requirements.txt and pyproject.toml; LLaMA-Factory, requirements.txt and pyproject.toml; ms-swift,
-requirements/framework.txt; open-instruct, pyproject.toml); for TRL, which says only what it needs at least, the newest
-of its day."""
+requirements/framework.txt; open-instruct, pyproject.toml; verl 0.2 and 0.9, requirements.txt); for TRL, which says
+only what it needs at least, and verl's releases between, which say nothing, the newest of its day (verl 0.8:
+docker/Dockerfile.stable.vllm)."""
 
 
 class CausalLoss(NamedTuple):
@@ -133,6 +141,13 @@ def before(read: Defaults, change: Release, framework: str = "transformers") -> 
     """Return whether a config names a release before a change. One that names none runs the newest."""
     found = release(read, framework)
     return found is not None and found < change
+
+
+def loading_of(read: Defaults) -> str:
+    """How matrices that bitsandbytes quantizes reach the GPU, as `Quantization.loading`."""
+    if not before(read, QUANTIZES_IN_TURN) or before(read, ALLOCATES_HALF):
+        return "each"
+    return "half" if before(read, STARTS_NEW) else "ahead"
 
 
 def frequencies_each(read: Defaults, family: str) -> bool:

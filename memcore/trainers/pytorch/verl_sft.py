@@ -218,7 +218,7 @@ def _former(found: Mapping[str, Any]) -> Normalized:
     shared = isinstance(former, int) and isinstance(world, int) and isinstance(ranks, int)
     usual = max(1, former * ranks // world) if shared and former and world else _FORMER_BATCH
     normalized[verl.BATCH] = normalized.pop("data.micro_batch_size_per_gpu", None) or usual
-    normalized.setdefault("data.max_length", 1024)
+    normalized = {"data.max_length": 1024, "data.train_batch_size": 256, **normalized}
     normalized[verl.PACKED] = normalized.pop("use_remove_padding", False) is True
     rank = normalized.pop("model.lora_rank", 0)
     if isinstance(rank, int) and rank > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from memcore.networks.parts import Attention, Experts, FeedForward, Ffn, LatentAttention, Mixer, SpecialMixer
 from memcore.networks.weights import Norm
@@ -35,6 +36,8 @@ def layer(
     """`TransformerLayer.forward`; `seen`: what cross-attention attends to; `angles`: of the micro-batch's tokens."""
     if slot.layer.residual == GEMMA4:
         return gemma4_layer(x, slot, around)
+    if slot.layer.precise:
+        around = replace(around, how=replace(around.how, fp8=None))
     own, weights, graphs = slot.layer, slot.weights, around.how.graphs
     mixer, ffn = own.mixer, own.feed_forward
     norms = list(own.norms)
