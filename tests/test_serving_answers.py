@@ -157,6 +157,10 @@ def test_the_usual_exercise():
             "parallelism.tensor_parallel_size: found 3, which does not divide the 32 heads; allowed: 1, 2, 4, 8, 16, 32",
         ),
         (
+            {"engine": {"type": "vllm"}, "parallelism": {"tensor_parallel_size": 3}, "hardware": {"num_gpus": 8}},
+            "parallelism.tensor_parallel_size: found 3, which does not divide the 32 heads; allowed: 8",
+        ),
+        (
             {"engine": {"type": "vllm"}, "parallelism": {"tensor_parallel_size": 2}, "hardware": {"num_gpus": 3}},
             "hardware.num_gpus: found 3, but the parallel sizes need 2",
         ),
@@ -188,6 +192,19 @@ def test_contradictions(config, message):
     with pytest.raises(ConfigError) as caught:
         estimate({"model": "llama-3.1-8b", **config})
     assert str(caught.value).startswith(message)
+
+
+def test_that_gpus_do_not_suit_wrong_ranks_is_not_said_too():
+    """The one problem has a value that works on these GPUs."""
+    job = {
+        "model": "llama-3.1-8b",
+        "engine": {"type": "vllm"},
+        "hardware": {"num_gpus": 8, "accelerator": "h100-sxm-80gb"},
+    }
+    with pytest.raises(ConfigError) as caught:
+        estimate({**job, "parallelism": {"tensor_parallel_size": 3}})
+    assert [each.path for each in caught.value.problems] == ["parallelism.tensor_parallel_size"]
+    assert estimate({**job, "parallelism": {"tensor_parallel_size": 8}}).fits
 
 
 def test_parallelism_that_a_server_lacks():

@@ -88,10 +88,14 @@ class Defaults:
             gpus, most = self.given(Hardware.num_gpus) or 0, gcd(*shared.values())
             able = [each for each in range(1, most + 1) if most % each == 0]
             able = [each for each in able if gpus % each == 0] if gcd(gpus, most) > 1 else able
-            follow = (Hardware.num_gpus,) if gpus % ranks else ()
-            self.problems = [each for each in self.problems if each.path not in follow]
+            if gpus % ranks:
+                self.forget(Hardware.num_gpus)
             said = "found {}, which does not divide {}'s {}; allowed: {}"
             self.refuse(path, said, ranks, model, joined(", ", wrong), joined(", ", map(str, able)))
+
+    def forget(self, path: str) -> None:
+        """Drop the problems of a setting, which follow from another's."""
+        self.problems = [each for each in self.problems if each.path != path]
 
     def is_refused(self, path: str) -> bool:
         """Return whether a setting has a problem already."""

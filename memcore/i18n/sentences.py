@@ -17,7 +17,7 @@ from memcore.i18n.spacing import is_chinese, together
 from memcore.messages import Message
 from memcore.records import dataclass
 
-_WORDS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", ": ": "："}
+_WORDS: Mapping[str, str] = {", ": "，", " and ": "和", " or ": "或", ": ": "：", " (": "（", ")": "）"}
 """What stands between words."""
 _NAMES: Mapping[str, str] = {" and ": " 和 ", " or ": " 或 "}
 """What stands between names."""

@@ -382,7 +382,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "show program's version number and exit": "显示版本号",
     "print JSON": "输出 JSON",
     "en or zh (default: the locale's)": "en 或 zh（默认：按系统语言）",
-    "your tool's files, - for standard input, a link to the page, a model, or an example: {names}": (
+    "your tool's files, - for stdin, a link to the page, a model or example: {names}": (
         "您的工具的文件、-（标准输入）、页面链接、模型，或示例：{names:s}"
     ),
     "flags override them": "参数优先于文件",

@@ -122,6 +122,8 @@ class Plan:
     all_reduces: bool = False
     """As `Traffic.all_reduces`."""
 
+    updates: bool = False
+    """As `Traffic.updates`."""
     narrow_gathers: bool = False
     """Tensor parallelism gathers in 8 bits what it reduces in 16."""
 
@@ -196,7 +198,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     """What a step of a plan costs."""
     tensor, context, stages = plan.tensor, plan.context, plan.stages
     sequences = plan.gpus // (tensor * stages) // context * plan.micro_batch * plan.micro_batches
-    each = sequences / plan.gpus
+    each, part = sequences / plan.gpus, (work.parameters - work.routed) / (tensor * stages)
     again = each * (work.products * plan.products_again + work.attention * plan.attention_again)
     passes_of = 2 if work.frozen else 3
     flops = each * (passes_of * work.products + 3 * work.attention) + again
@@ -208,25 +210,25 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     tensor_bytes = passes * (2 + plan.products_again) * collectives * local * work.hidden * size * shared
     turned = work.keys / tensor / stages * local * size * (context - 1)
     context_bytes = plan.micro_batches * (3 + plan.attention_again) * turned
-    part = (work.parameters - work.routed) / (tensor * stages)
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
-    gathered, reduced = sent * size * plan.gathers, sent * plan.sums * plan.reduces * (not plan.all_reduces)
-    part += own
+    part, learned = part + own, work.learned
+    gathered = sent * size * plan.gathers * (learned if plan.updates else 1.0)
+    reduced = sent * learned * plan.sums * plan.reduces * (not plan.all_reduces)
     travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
     sent_away, dispatching = _dispatched(work, plan, roofline)
     travels *= 2 * (2 + plan.products_again)
     expert_bytes, dispatching = travels * sent_away, travels * dispatching
-    spread = 2 * part / plan.scattered * plan.sums * _shared(plan.copies) * plan.reduces
+    spread = 2 * part * learned / plan.scattered * plan.sums * _shared(plan.copies) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
-    kept = part / plan.shards if plan.offloaded else 0.0
+    kept = part * learned / plan.shards if plan.offloaded else 0.0
     update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
-    read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums)
+    read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums * learned)
     attending = _attending(work, plan, roofline, each)
     computing = _computing(work, plan, roofline, each, read) + attending
     turning = context_bytes / _rate(roofline, tensor * context, tensor)
-    gathering, summing = _sending(plan, roofline, part, passes / plan.micro_batches, gathered, reduced, spread)
+    gathering, summing = _sending(plan, roofline, part, learned, passes / plan.micro_batches, gathered, reduced, spread)
     hidden, waited = _behind(plan, computing, turning, gathering, summing)
     sending = pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
     hidden += plan.dispatch.hidden * dispatching + plan.sends_behind * sending
@@ -269,9 +271,18 @@ def _update(plan: Plan, part: float, roofline: Roofline) -> float:
 
 
 def _sending(
-    plan: Plan, roofline: Roofline, part: float, layers: float, gathered: float, reduced: float, spread: float
+    plan: Plan,
+    roofline: Roofline,
+    part: float,
+    learned: float,
+    layers: float,
+    gathered: float,
+    reduced: float,
+    spread: float,
 ) -> tuple[float, float]:
     """Seconds that all-gathers and reductions of a step take, of as many bytes, on a rank with `part` parameters.
+
+    `learned` of them have gradients.
 
     Each of them also takes the time that a ring or, where copies are summed, a tree over nodes takes whatever its size.
     """
@@ -280,14 +291,16 @@ def _sending(
     gathering, summing = gathered / far, reduced / far
     if plan.shards > 1:
         ring = _ring(roofline, plan.shards, plan.tensor * plan.shards)
-        gathering += _messages(part, layers, plan.messages[0]) * plan.gathers * ring
-        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * ring * (not plan.all_reduces)
+        gathering += (
+            _messages(part * (learned if plan.updates else 1.0), layers, plan.messages[0]) * plan.gathers * ring
+        )
+        summing += _messages(part * learned, layers, plan.messages[1]) * plan.reduces * ring * (not plan.all_reduces)
     if plan.copies > 1:
         nodes = max(plan.tensor * ranks / roofline.domain, 1)
         hop = roofline.collective_latency + roofline.hop_latency
         tree = roofline.collective_latency + 2 * log2(nodes) * hop + roofline.rank_latency * (roofline.domain - 1)
         summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.scattered)
-        summing += _messages(part, layers, plan.messages[1]) * plan.reduces * tree
+        summing += _messages(part * learned, layers, plan.messages[1]) * plan.reduces * tree
     return gathering, summing
 
 
@@ -564,6 +577,7 @@ def plan_of(job: Job) -> Plan:
         regrouped=traffic.regrouped,
         pieces=beside_of(job.model) if _asked(job, "in_pieces") else (),
         all_reduces=traffic.all_reduces,
+        updates=traffic.updates,
         narrow_gathers=_asked(job, "narrow_gathers"),
         dispatch=dispatch_of(job),
         divides_experts=sizes.get("etp", 1),

@@ -9,6 +9,7 @@ from functools import lru_cache
 from memcore import registry
 from memcore.config.training import Training
 from memcore.hardware import USUAL, USUAL_SHARE, attention_share
+from memcore.networks.adapters import trainable
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.weights import linears_of
@@ -48,6 +49,8 @@ class Work:
     """Of `products`, those whose rows are no multiple of 16 bytes: the head's with an odd number of words."""
     frozen: bool = False
     """Weights are frozen but for adapters: the backward pass computes no gradients of them."""
+    learned: float = 1.0
+    """Parameters that learn over all: the others' gradients are neither kept nor summed."""
     narrow: float = 0.0
     """Share of the products that run in 8 bits, at twice the rate: all but the head's."""
     kernel: float = 1.0
@@ -133,6 +136,7 @@ def _work(known: _Known, sequence: int) -> Work:
         outer=4.0 * model.num_layers * sizes["h"],
         head=(1 + predicted) * head,
         frozen=model.network.adapted,
+        learned=trainable(model) / model.parameters,
         sparse=sparse,
         expert_products=2.0 * active * sequence,
         density=active / routed if routed else 0.0,
@@ -198,7 +202,8 @@ def work_for(job: Job, sequence: int) -> Work:
         narrow = max(1 - work.head / work.products, 0.0)
         own = _casts(job)
         if own is None:
-            elementwise += work.products * narrow / 2 / sizes["h"] * _CAST_BYTES
+            cast = _CAST_BYTES * (_CAST_ONCE if work.frozen else 1)
+            elementwise += work.products * narrow / 2 / sizes["h"] * cast
         else:
             elementwise += sequence * work.inner * own / 3
             gathered = sequence * work.outer * own / 3
@@ -304,6 +309,9 @@ _CAST_BYTES = 8 / 3
 """Bytes for each element that a product in 8 bits reads, a mean of three passes: an input of the forward pass and a
 gradient of the backward pass are read in 16 bits and written in 8, as they are and transposed, since Hopper multiplies
 in 8 bits along rows alone (TransformerEngine, pytorch/module/linear.py)."""
+_CAST_ONCE = 3 / 4
+"""The same without what is transposed, which gradients of weights alone read (`backward_needs_input`, which asks
+`weight.requires_grad`)."""
 
 
 ATTENTION = 3.5

@@ -415,12 +415,14 @@ def _layout(read: Defaults, server: Server) -> Layout:
 
 
 def _refuse_uneven(read: Defaults, basics: Basics) -> None:
-    """Query heads are shared out whole."""
-    heads, ranks = basics.model.sizes.get("a"), basics.layout.tensor
-    if heads is not None and heads % ranks:
-        able = joined(", ", (str(each) for each in range(1, heads + 1) if heads % each == 0))
+    """Query heads are split whole; with the number of GPUs given, into as many parts as make use of all."""
+    heads, layout, gpus = basics.model.sizes.get("a"), basics.layout, read.given(Hardware.num_gpus)
+    if heads is not None and heads % layout.tensor:
+        able = [each for each in range(1, heads + 1) if heads % each == 0]
+        whole = [each for each in able if each * layout.pipeline * layout.data == gpus]
+        read.forget(Hardware.num_gpus)  # that their number does not suit these ranks follows from it
         said = "found {}, which does not divide the {} heads; allowed: {}"
-        read.refuse(Parallelism.tensor_parallel_size, said, ranks, heads, able)
+        read.refuse(Parallelism.tensor_parallel_size, said, layout.tensor, heads, joined(", ", map(str, whole or able)))
     if basics.layout.pipeline > basics.model.num_layers:
         read.refuse(
             Parallelism.pipeline_parallel_size,

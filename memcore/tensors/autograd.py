@@ -65,9 +65,10 @@ class _Accumulate:
             held = [tape.allocate(gradient.shape, gradient.dtype, "optimizer_temporary") for _ in range(tape.steps)]
             del held
         elif self._parameter.grad is None and gradient is not None and not self._parameter.bucketed:
-            self._parameter.grad = gradient.detach()
+            self._parameter.grad = kept = gradient.detach()
             if gradient.storage is not None:
                 gradient.tape.gradients.add(gradient.storage.block)
+                kept.storage = gradient.storage.handed_on()
         self._parameter.sink = None
         return ()
 
@@ -146,15 +147,16 @@ def _run(node: Node, gradients: list[Gradient], pool: AbstractContextManager[Non
         hook()
     with pool:
         saved = [entry.unpack() for entry in node.saved]
-        given = any(gradient is not None for gradient in gradients)
-        nothing: list[Gradient] = [None] * len(node.edges)
-        results = list(node.apply(gradients, saved)) if given else nothing
+        given = gradients[0] is not None or gradients.count(None) < len(gradients)
+        results: list[Gradient] = list(node.apply(gradients, saved)) if given else [None] * len(node.edges)
         del saved  # a node's `apply` unpacks its saved variables into locals, which go when it returns
-        for index, (edge, (shape, dtype)) in enumerate(zip(node.edges, node.inputs, strict=True)):
+        index = 0
+        for edge, (shape, dtype) in zip(node.edges, node.inputs, strict=True):
             if edge is None:
                 results[index] = None
-            else:
+            elif results[index] is not None:
                 _validate(results, index, shape, dtype)
+            index += 1  # noqa: SIM113 - counted here, which is faster
     gradients.clear()
     node.saved = []
     if node.sequence != _LEAF:

@@ -59,7 +59,7 @@ class Segment:
 class Storage:
     """One allocation; it is freed when the last tensor that views it goes."""
 
-    __slots__ = ("__weakref__", "_tape", "block", "others")
+    __slots__ = ("__weakref__", "_handed", "_tape", "block", "others")
 
     def __init__(self, tape: Recording, block: int) -> None:
         self._tape = tape
@@ -75,6 +75,44 @@ class Storage:
         """Free it now, whatever still refers to it (`untyped_storage().resize_(0)`)."""
         self._tape.events.append(~self.block)
         self._tape = _NOWHERE
+
+    def handed_on(self) -> Storage:
+        """The same allocation as a gradient that stays: `Recording.handed` learns when all else has let go of it."""
+        tape = self._tape
+        if tape.handed is None or tape.watched is not None or tape.flight is not None:
+            return self
+        if not isinstance(self, _HandedOn):
+            self.__class__ = _HandedOn
+            self._handed = stays = Storage.__new__(Storage)
+            stays._tape, stays.block = tape, self.block  # noqa: SLF001 - one of its own
+            stays.others, self.others = self.others, None
+        return self._handed
+
+
+class _HandedOn(Storage):
+    """An allocation that is a parameter's gradient now: it goes with that."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        tape, each = self._tape, self._handed
+        if tape.handed is not None:
+            tape.handed.append(Handed(len(tape.events), len(tape.segments), tape.stretch, ref(each)))
+
+
+Stretch = tuple[tuple[int, int], str, int, str | None]
+"""What runs: its step and micro-batch, its place, the number of events before it, and how often it repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """When nothing but a parameter held its gradient any more: it would go here, were there one to add it to."""
+
+    events: int
+    segments: int
+    """How many there were before the stretch that ran."""
+    stretch: Stretch | None
+    storage: ref[Storage]
 
 
 class _Alike:
@@ -130,11 +168,14 @@ class Recording:
         """What the iteration of a loop allocates that stands for others, while it runs."""
         self.flight: list[tuple[ref[Storage], str, str | None]] | None = None
         """What a micro-batch allocates that stands for others in flight, with the place and how often it repeats."""
+        self.handed: list[Handed] | None = None
+        """Gradients that stay, in the order in which all else let go of them; None: nobody asks."""
         self._alike: dict[tuple[object, ...], _Alike] = {}
         self._round = 0
         """How often blocks were renumbered."""
         self._modules, self._phase = [""], ""
-        self._open: tuple[tuple[int, int], str, int, str | None] | None = None
+        self.stretch: Stretch | None = None
+        """What is running; its number of events is that before it."""
 
     def allocate(self, shape: Shape, dtype: str, rule: str) -> Storage:
         """Allocate a block of `shape` elements of `dtype` for the module that is running."""
@@ -193,12 +234,12 @@ class Recording:
     @property
     def repeats(self) -> str | None:
         """The name of how often the stretch that is running happens."""
-        return self._open[3] if self._open is not None else None
+        return self.stretch[3] if self.stretch is not None else None
 
     @property
     def place(self) -> str:
         """The stretch that is running."""
-        return self._open[1] if self._open is not None else ""
+        return self.stretch[1] if self.stretch is not None else ""
 
     def let_go(self, held: Held[Any], place: str) -> None:
         """Free what layers have left behind: what one made that stands for many, as often as it repeats."""
@@ -214,7 +255,7 @@ class Recording:
         self.finish()
         self._round += 1
         self._phase = phase
-        self._open = (self.turn, place, len(self.events), repeats)
+        self.stretch = (self.turn, place, len(self.events), repeats)
 
     @contextmanager
     def aside(self, place: str) -> Iterator[None]:
@@ -226,10 +267,10 @@ class Recording:
 
     def finish(self) -> None:
         """End the current segment; one in which nothing has happened leaves no trace."""
-        if self._open is not None and self._open[2] < len(self.events):
-            turn, place, start, repeats = self._open
+        if self.stretch is not None and self.stretch[2] < len(self.events):
+            turn, place, start, repeats = self.stretch
             self.segments.append(Segment(turn, self._phase, place, start, len(self.events), repeats))
-        self._open = None
+        self.stretch = None
 
 
 class _Unread(list[int]):

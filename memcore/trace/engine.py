@@ -71,6 +71,11 @@ class Runtime:
     def chunk_ended(self, *, last: bool) -> None:
         """After head, loss and backward pass of a part of the tokens; the `last` one ends them."""
 
+    @classmethod
+    def uniform(cls, recipe: Recipe) -> bool:
+        """Its hooks do the same in every micro-batch, given what is left in memory: none asks which is the last."""
+        return cls.begin_micro_batch is Runtime.begin_micro_batch
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Before the forward pass of a micro-batch; the last one ends the step."""
 

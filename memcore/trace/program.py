@@ -272,10 +272,15 @@ def _outliving(events: Sequence[int], segments: Sequence[Segment]) -> frozenset[
     """Blocks that some segment has allocated and not freed when it ends."""
     found: set[int] = set()
     for segment in segments:
-        held = Counter(event for event in events[segment.start : segment.end] if event >= 0)
-        held.subtract(~event for event in events[segment.start : segment.end] if event < 0)
-        found.update(block for block, count in held.items() if count > 0)
+        found.update(left(events[segment.start : segment.end]))
     return frozenset(found)
+
+
+def left(events: Sequence[int]) -> dict[int, int]:
+    """How many of each block these events leave."""
+    counts = Counter(events)
+    found = {event: count - counts[~event] for event, count in counts.items() if event >= 0}
+    return {event: count for event, count in found.items() if count > 0}
 
 
 def _shape_of(block: Block) -> tuple[int, tuple[Axis, ...]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
 from memcore.trace.code import code_of
 from memcore.trace.engine import engine_of
@@ -12,13 +14,44 @@ from memcore.trace.looped import record_rank
 from memcore.trace.pipelined import record_stage
 from memcore.trace.program import Program
 from memcore.trace.recipe import Recipe
-from memcore.trace.step import Step
+from memcore.trace.repeated import First, first_of, repeated
+from memcore.trace.step import Step, turns
+
+
+class _Recording(Protocol):
+    """What is recorded."""
+
+    @property
+    def events(self) -> tuple[int, ...]:
+        """What comes and goes."""
+
+
+_Recorded = TypeVar("_Recorded", bound=_Recording)
 
 
 @lru_cache(maxsize=512)
 def program_of(recipe: Recipe) -> Program:
     """Record a step and compile its tape."""
-    return _surely(lambda: _recorded(recipe))
+    if recipe.pipeline is None and engine_of(recipe.sharding.engine).runtime.uniform(recipe):
+        first = first_micro_batch(replace(recipe, micro_batches=1, keeps_gradients=False))
+        tape = repeated(first, turns(recipe))
+        if tape is not None:
+            return Program(tape)
+    return _surely(lambda: recorded(recipe))
+
+
+@lru_cache(maxsize=128)
+def first_micro_batch(recipe: Recipe) -> First:
+    """Record a step of one micro-batch, with where each gradient would go if there were one to add it to."""
+    return _surely(lambda: _first(recipe))
+
+
+def _first(recipe: Recipe) -> First:
+    step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
+    code = code_of(recipe.implementation)
+    step.tape.handed = []
+    step.record(code.forward, code.inputs)
+    return first_of(step.tape)
 
 
 @lru_cache(maxsize=512)
@@ -27,12 +60,12 @@ def forward_of(recipe: Recipe) -> Program:
     return _surely(lambda: _ahead(recipe))
 
 
-def _surely(recorded: Callable[[], Program]) -> Program:
+def _surely(record: Callable[[], _Recorded]) -> _Recorded:
     """Record a step; with other threads running, until two recordings agree."""
     with exclusively() as alone:
-        found, sure = recorded(), alone
+        found, sure = record(), alone
         while not sure:
-            again = recorded()
+            again = record()
             found, sure = again, again.events == found.events
         return found
 
@@ -46,7 +79,8 @@ def _ahead(recipe: Recipe) -> Program:
     return program
 
 
-def _recorded(recipe: Recipe) -> Program:
+def recorded(recipe: Recipe) -> Program:
+    """Record every micro-batch of a step."""
     runtime, code = engine_of(recipe.sharding.engine).runtime, code_of(recipe.implementation)
     step = Step(recipe, runtime)
     if recipe.pipeline is None:

@@ -124,7 +124,7 @@ class Step:
 
     def record(self, forward: Forward, inputs: Inputs) -> None:
         """Run the micro-batches of a step; and of a second one, if gradients are kept between steps."""
-        for turn in product(range(2 if self.recipe.keeps_gradients else 1), range(self.recipe.micro_batches)):
+        for turn in turns(self.recipe):
             self.tape.turn = turn
             self.runtime.begin_micro_batch(last=turn[1] == self.recipe.micro_batches - 1)
             self.tape.enter("forward", "inputs")
@@ -310,6 +310,11 @@ class Step:
         tape = self.tape
         if x.node is not None:
             x.node.before.insert(0, lambda: tape.enter(phase, place, repeats))
+
+
+def turns(recipe: Recipe) -> list[tuple[int, int]]:
+    """Steps and micro-batches that a tape has, as far as they differ."""
+    return list(product(range(2 if recipe.keeps_gradients else 1), range(recipe.micro_batches)))
 
 
 def _below(module: str, weights: Sequence[Weight]) -> list[Weight]:

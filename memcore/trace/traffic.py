@@ -23,6 +23,8 @@ class Traffic(NamedTuple):
     """Elements that one reduction takes; 0: those of a layer."""
     regrouped: float = 0.0
     """How often kernels read or write the whole hidden states before or after a collective of tensor parallelism."""
+    updates: bool = False
+    """What is gathered is what the optimizer has updated: frozen parameters are not."""
     all_reduces: bool = False
     """Every rank gets the sums of all gradients, though each needs those of its shards alone."""
 

@@ -41,8 +41,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         nargs="*",
         metavar="CONFIG",
         help=Message(
-            "your tool's files, - for standard input, a link to the page, a model, or an example: {}; "
-            "flags override them",
+            "your tool's files, - for stdin, a link to the page, a model or example: {}; flags override them",
             ", ".join(PRESETS),
         ),
     )

@@ -21,9 +21,9 @@ def sent(stage: int, ranks: int, count: int, *, overlaps: bool) -> Traffic:
     if stage == 3:
         return Traffic(ranks, 2 * count, count)
     if stage == 2:
-        return Traffic(ranks, 1, count, "nothing", "all" if overlaps else "nothing", _BUCKET, _BUCKET)
+        return Traffic(ranks, 1, count, "nothing", "all" if overlaps else "nothing", _BUCKET, _BUCKET, updates=True)
     behind: Behind = "one" if overlaps else "nothing"
-    return Traffic(ranks if stage else 1, min(stage, 1), 1, "nothing", behind, _BUCKET, _BUCKET)
+    return Traffic(ranks if stage else 1, min(stage, 1), 1, "nothing", behind, _BUCKET, _BUCKET, updates=True)
 
 
 def zero(job: Job) -> Traffic:

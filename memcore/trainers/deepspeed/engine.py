@@ -64,6 +64,11 @@ class DeepSpeed(Holding):
         self._repeats[unit] = repeats
         return found
 
+    @classmethod
+    def uniform(cls, recipe: Recipe) -> bool:
+        """Stage 1 alone asks which micro-batch is the last."""
+        return plan_of(recipe).stage != 1
+
     def begin_micro_batch(self, *, last: bool) -> None:
         """Stage 1 reduces after the last one."""
         self._last = last

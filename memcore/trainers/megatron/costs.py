@@ -19,6 +19,7 @@ from memcore.trainers.pytorch.costs import DISPATCHERS
 def _megatron(job: Job) -> Traffic:
     """Gradients are summed once; with the distributed optimizer parameters are gathered after the step.
 
+    Frozen parameters are in no buffer (core/distributed/distributed_data_parallel.py: `if not param.requires_grad`).
     Both wait for the last backward pass and for the optimizer, unless `--overlap-grad-reduce` and
     `--overlap-param-gather` are set (core/distributed/distributed_data_parallel_config.py: False by default).
     Megatron-FSDP's last strategies reduce in every micro-batch, and gather for every pass.
@@ -31,7 +32,7 @@ def _megatron(job: Job) -> Traffic:
     reduces: Behind = "one" if job.config.get(MegatronSettings.overlap_grad_reduce) else "nothing"
     shards = job.sizes["z"] if job.config.get(MegatronSettings.distributed_optimizer) else 1
     bucket = max(_BUCKET, 1e6 * shards) if gathers == "one" or reduces == "one" else inf
-    return Traffic(shards, int(shards > 1), 1, gathers, reduces, bucket, bucket)
+    return Traffic(shards, int(shards > 1), 1, gathers, reduces, bucket, bucket, updates=True)
 
 
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
