@@ -234,7 +234,7 @@ def test_transformers_by_the_release_of_a_tool(framework, version, step):
 @pytest.mark.parametrize(
     ("framework", "version", "joined"),
     [("torchtitan", "6a74d747c6d9", False), ("torchtitan", "0.2.2", False), ("torchtitan", "b5bcd76c66d0", True),
-     ("torchtitan", None, False), (None, None, False)],
+     ("torchtitan", None, True), (None, None, False)],
 )  # fmt: skip
 def test_torchtitan_joins_queries_keys_and_values(framework, version, joined):
     """Since 3396a4b (June 24, 2026): a checkpoint that keeps every second product keeps keys too, with one matrix."""

@@ -150,14 +150,11 @@ def as_kept(read: Defaults, model: Model) -> Model:
 def _fuses_heads(read: Defaults) -> bool:
     """Return whether torchtitan of this version computes queries, keys and values at once.
 
-    No release does yet (the last one is 0.2.2), nor any version that reads files in TOML (until 9810191b, February 23,
-    2026): a commit since June 24, 2026 has to be named.
     Adapters and a compiler's choice by a budget (`budgets.py`) are written down for matrices of their own.
     """
     titan = str(read.given(EngineSettings.framework)).lower() == _TITAN
-    named = titan and read.given(EngineSettings.framework_version) is not None
     apart = read.given(Training.adapter.type) or read.given(Training.activation_memory_budget) is not None
-    return named and not apart and not is_early_titan(read, SEPARATES_HEADS)
+    return titan and not apart and not is_early_titan(read, SEPARATES_HEADS)
 
 
 def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:
