@@ -22,10 +22,6 @@ from memcore.serving.encoder import shown
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 PUBLISHED = json.loads((Path(__file__).parent / "truth/published.json").read_text(encoding="utf-8"))
-_WITHOUT_TOKENS = (
-    *("clip_vision_model", "data2vec-audio", "dinov2", "hubert", "lasr_ctc", "siglip_vision_model", "vit", "wav2vec2"),
-    *("wav2vec2-bert", "wavlm"),
-)
 UNTRAINED = {
     "csm": "frames of several codes",
     "funnel": "scores for positions and segments",
@@ -33,7 +29,6 @@ UNTRAINED = {
     "rwkv": "recurrent layers that memcore does not know",
     "segformer": "layers of several widths",
     "xlnet": "scores for positions and segments",
-    **dict.fromkeys(_WITHOUT_TOKENS, "an input of images or sounds alone, without tokens"),
 }
 """Types that are refused for training by the part that lacks."""
 UNSERVED = {*ABSENT, *TWO_STACKS}
