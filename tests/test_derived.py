@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import memcore
+from memcore import Config, estimate
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.catalog import catalog
@@ -249,7 +250,6 @@ def test_one_set_of_weights_that_runs_often():
     ("model_type", "lacks"),
     [
         ("bailing_hybrid", "recurrent layers"),
-        ("olmo_hybrid", "recurrent layers"),
         ("xlnet", "positions and segments"),
         ("funnel", "positions and segments"),
         ("hrm_text", "one set of weights that runs as several layers"),
@@ -286,6 +286,37 @@ def test_what_reads_images_or_sounds_alone(model_type):
     model = {"model_type": model_type, "num_hidden_layers": 2}
     found = estimate_training({"model": model, "training": training}).allocated
     assert 0.98 * least < found.expected / 1e6 < 1.15 * least
+
+
+OLMO_HYBRID = {
+    "the defaults": ({}, 128, 59_038_208),
+    "fewer key heads": (
+        {"linear_num_key_heads": 2, "linear_key_head_dim": 32, "linear_value_head_dim": 32},
+        128,
+        47_702_528,
+    ),
+    "no rotation": ({"rope_parameters": {"rope_type": "default", "rope_theta": None}}, 192, 83_302_400),
+}
+"""Keys, tokens and the allocated peak of a step of four layers on fake tensors (`validation/simulate.py`)."""
+
+
+@pytest.mark.parametrize("name", OLMO_HYBRID)
+def test_olmo_hybrid_to_the_byte(name):
+    """Qwen3-Next's rule with a projection for each input, and attention whose norms come after."""
+    keys, tokens, peak = OLMO_HYBRID[name]
+    model = {
+        "model_type": "olmo_hybrid",
+        "hidden_size": 256,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 704,
+        "vocab_size": 4096,
+        "max_position_embeddings": 2048,
+        **keys,
+    }
+    training = {"sequence_length": tokens, "micro_batch_size": 2, "precision": "bf16", "optimizer": "sgd"}
+    job = {"model": model, "training": {**training, "attention": "math", "kernels": "fallback"}}
+    assert estimate(Config.from_dict({**job, "engine": {"type": "none"}}), fake=True).rank.peak.peak == peak
 
 
 def test_adapters_keep_what_the_convolutions_over_samples_make():

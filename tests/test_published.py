@@ -60,6 +60,8 @@ UNKNOWN = {
 }
 """Files that do not say enough: what is said of them instead."""
 OTHERS = {
+    "facebook/wav2vec2-conformer-rel-pos-large-960h-ft": "counted as Wav2Vec2ConformerModel",
+    "hf-audio/wav2vec2-bert-CV16-en": "counted as Wav2Vec2BertModel",
     "facebook/hf-seamless-m4t-medium": "'SeamlessM4TModel', counted as SeamlessM4TForTextToText",
     "facebook/seamless-m4t-v2-large": "'SeamlessM4Tv2Model', counted as SeamlessM4Tv2ForTextToText",
     "google/rembert": "found no architectures; counted as RemBertForMaskedLM",
